@@ -155,7 +155,7 @@ def test_a_dask_frame():
     rows = dd.from_pandas(frame_of(X, groups, y), npartitions=3)
     model = fit(rows, "sex", "hired")
     np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-10)
-    with pytest.raises(InvalidInput, match="y holds values, but the rows are not in memory"):
+    with pytest.raises(InvalidInput, match="y contains values, but the rows are not in memory"):
         model.fit(rows[[f"x{i}" for i in range(8)] + ["sex"]], y, sensitive_features=["sex"])
 
 
@@ -238,7 +238,7 @@ def test_what_is_refused():
         ),
         (y[1:], {}, InvalidInput, r"240 rows.*239"),
         (missing, {}, InvalidInput, "missing"),
-        (X[:, 0], {}, InvalidInput, "identifier or a continuous number"),
+        (X[:, 0], {}, InvalidInput, "identifier or a continuous variable"),
         (y, {"d": 7}, IncompatibleParameters, "at most 6"),
         (y, {"max_groups": 1}, InvalidInput, "max_groups is 1"),
     ):

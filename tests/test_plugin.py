@@ -335,7 +335,7 @@ def test_data_that_cannot_be_used(tmp_path):
     source = written(missing, tmp_path / "hospital.db")
     for rows, groups, kind, said in (
         (SqliteRows(source, ("age", "bmi"), group="sex"), None, InvalidInput, "bmi"),
-        (object(), "group", InvalidType, "holds no rows here"),
+        (object(), "group", InvalidType, "is not a table"),
         ("nowhere.sqlite", "group", InvalidInput, "There is no file"),
     ):
         with pytest.raises(kind, match=said):

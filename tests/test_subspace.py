@@ -70,7 +70,7 @@ def test_a_frame_without_the_names_of_the_fit_is_taken_by_position(rows):
         (np.full((2, 4), np.nan), "NaN"),
         ([["a"] * 4], "text"),
         (np.ones(4), "1 dimension"),
-        (pd.DataFrame({n: ["a"] for n in NAMES}), "no numbers"),
+        (pd.DataFrame({n: ["a"] for n in NAMES}), "not numeric"),
     ],
 )
 def test_unusable_rows_are_refused(rows, said, subspace):

@@ -173,7 +173,7 @@ def test_wrong_columns_are_refused(make, error, said):
 @pytest.mark.parametrize(
     ("changed", "columns", "said"),
     [
-        ({}, ["salary"], "names the columns 'salary'"),
+        ({}, ["salary"], "uses the columns 'salary'"),
         ({}, NAMES, "at least one feature"),
         ({"age": 3.0}, ["age"], "'age' of the restriction are constant"),
         ({"age": np.nan}, ["age"], "age"),

@@ -122,23 +122,23 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_types_are_named_as_the_package_of_the_frame_names_them(kind):
     frame, dtype = FRAMES[kind]
-    named = re.escape(f"The column 't' holds no numbers, only values of type {dtype}.")
+    named = re.escape(f"Column 't' is not numeric ({dtype}).")
     with pytest.raises(InvalidInput, match=named):
         GroupMoments.from_rows(frame, GROUPS)
     with pytest.raises(
-        InvalidInput, match=re.escape(f"weights 't' holds no numbers, only values of type {dtype}.")
+        InvalidInput, match=re.escape(f"weight column 't' is not numeric ({dtype}).")
     ):
         GroupMoments.from_rows(frame, GROUPS, "t")
 
 
 def test_columns_of_several_types_are_listed():
     frame = pd.DataFrame({"t": TEXTS, "c": pd.Categorical(TEXTS), "q": X[:, 0]})
-    with pytest.raises(
-        InvalidInput, match="These columns hold no numbers, only values of type category, str: 't'"
-    ):
+    with pytest.raises(InvalidInput, match="Columns 't', 'c' are not numeric \\(category, str\\)"):
         GroupMoments.from_rows(frame, GROUPS)
     mixed = pd.DataFrame({"m": [1.0, "x"] * 20, "q": X[:, 0]})
-    with pytest.raises(InvalidInput, match="The column 'm', of dtype object, holds values"):
+    with pytest.raises(
+        InvalidInput, match="Column 'm', of dtype object, contains non-numeric values"
+    ):
         GroupMoments.from_rows(mixed, GROUPS)
 
 

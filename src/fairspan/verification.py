@@ -1236,7 +1236,9 @@ def _status_failures(
             yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
         return
     lenient_status = found.status
-    if lenient_status is not Status.OPTIMAL:  # within a small factor of the tolerance or the resolution
+    if (
+        lenient_status is not Status.OPTIMAL
+    ):  # within a small factor of the tolerance or the resolution
         lenient_status = _evaluate(
             reduction, basis, certificate.proof, certificate.tol, _ROUNDING_FACTOR
         ).status

@@ -287,7 +287,7 @@ def test_many_groups_of_few_rows():
 def test_findings_about_the_data_come_first_in_the_order_of_their_codes_and_the_same_twice():
     rows = with_column(np.where(GROUPS == "a", 1e6, 2e6))
     labels = np.where(GROUPS == "a", "x", np.where(np.arange(300) % 2, "Y", "y"))
-    with pytest.warns(FairspanWarning, match="spell them alike"):
+    with pytest.warns(FairspanWarning, match="unify them"):
         models = [FairPCA(1).fit(rows, sensitive_features=labels) for _ in range(2)]
     results = [audit(model, rows, labels) for model in models]
     codes = [each.code for each in results[0].findings]

@@ -75,7 +75,7 @@ def test_rows_in_which_nothing_is_observed_are_left_out_by_every_command(run, ho
     model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
     asked = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
     said = " ".join(run("fit", some, *asked, *EM, status=2).err.split())
-    assert "Leave such rows out (--on-missing em-drop-empty)" in said
+    assert "Drop such rows (--on-missing em-drop-empty)" in said
     leave_out = ("--on-missing", "em-drop-empty")
     facts = run("fit", some, *asked, *leave_out, "--json", err=None).facts
     same = run("fit", rest, *asked, *EM, "--force", "--json").facts

@@ -207,12 +207,12 @@ REFUSED = {
     "decimal commas between commas": (
         changed("height", 3, "170,5"),
         [],
-        ["'170,5' in line 5", "the same decimal mark"],
+        ["'170,5' in line 5", "the same decimal point"],
     ),
     "two decimal marks": (
         MIXED.to_csv(index=False, sep=";"),
         ["--decimal", ","],
-        ["'weight'", "the same decimal mark"],
+        ["'weight'", "the same decimal point"],
     ),
     "thousands separated": (changed("height", 3, "1,170.5"), [], ["'1,170.5'", "thousands"]),
     "per cent": (changed("height", 3, "17%"), [], ["'17%'", "percent sign"]),
@@ -244,7 +244,7 @@ REFUSED = {
     "few names, encoded": (
         with_column("id", [f"n{i}" for i in range(N)]),
         ["--one-hot"],
-        ["'id'", f"{N} different texts in {N} rows", "--exclude"],
+        ["'id'", f"{N} distinct texts in {N} rows", "--exclude"],
     ),
     "infinity, although rows are dropped": (
         changed("height", 3, "inf").replace("\n", "\n,,,f\n", 1),
@@ -252,13 +252,13 @@ REFUSED = {
         ["infinity", "line 6", "Replace infinity"],
     ),
     "text alone": (CLEAN[["sex"]].assign(job=JOB).to_csv(index=False), ["--numeric-only"], ["num"]),
-    "groups alone": (CLEAN[["sex"]].to_csv(index=False), [], ["No column is left"]),
+    "groups alone": (CLEAN[["sex"]].to_csv(index=False), [], ["No feature columns are left"]),
     "latin-1, not named": (
         UMLAUTS.to_csv(index=False).encode("latin-1"),
         [],
-        ["is not written in utf-8: line", "0xe4", "--encoding latin-1"],
+        ["is not encoded as utf-8: line", "0xe4", "--encoding latin-1"],
     ),
-    "utf-16, not named": (text().encode("utf-16"), [], ["is not written in utf-8", "utf-16"]),
+    "utf-16, not named": (text().encode("utf-16"), [], ["is not encoded as utf-8", "utf-16"]),
     "an encoding that is none": (text(), ["--encoding", "utf-9"], ["'utf-9'", "latin-1"]),
     "comments, not named": ("# 2024\n" + text(), [], ["--comment"]),
     "another delimiter": (text(), ["--delimiter", ";"], ["'sex'"]),

@@ -61,7 +61,7 @@ def test_odd_files_are_read(run, tmp_path, header, lines, first, options, end):
 
 def test_nameless_columns_that_are_left_out_are_told(tmp_path):
     path = written(tmp_path, "x,y,g,,", [f"{line},," for line in LINES])
-    with pytest.warns(FairspanWarning, match="2 columns at the end have neither a name nor a cell"):
+    with pytest.warns(FairspanWarning, match="2 trailing columns without a name or any cell"):
         rows = FileRows.open(path, ["g"])
     assert rows.feature_names == ("x", "y")
 

@@ -61,7 +61,7 @@ REFUSED = [
     # Columns
     ((*AUDIT, "--features", "PAY*"), ["'PAY*' matches no column", "'pay_1'", "Correct"]),
     ((*AUDIT, "--exclude", "zzz"), ["'zzz' matches no column"]),
-    ((*AUDIT, "--exclude", "*"), ["No column is left", "Loosen the patterns"]),
+    ((*AUDIT, "--exclude", "*"), ["No feature columns are left", "Relax the patterns"]),
     ((*AUDIT, "--group", "agee"), ["no column 'agee'", "the closest is 'age'"]),
     ((*AUDIT, "--group", "AGE"), ["no column 'AGE'", "the closest is 'age'"]),
     ((*AUDIT, "--group", "town"), ["no column 'town'", "Its columns are 'pay_1'"]),
@@ -256,10 +256,10 @@ def test_a_place_for_results_is_refused(refused, command, out, said):
         (
             "height",
             np.nan,
-            ["NaN, first in {row}", "'height'", "Leave rows with NaN out"],
+            ["NaN, first in {row}", "'height'", "Drop rows with NaN"],
         ),
         ("height", np.inf, ["infinity, first in {row}", "'height'"]),
-        ("age", None, ["group label in {row} is missing", "Leave these rows out"]),
+        ("age", None, ["group label in {row} is missing", "Drop these rows"]),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
@@ -319,12 +319,12 @@ FILES = [
         ["7 cells in line 3, below a header of 6"],
     ),
     ("twice.csv", (HEADER.replace("weight", "pay_1") + ROW).encode(), ["several", "'pay_1'"]),
-    ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["is not written in utf-8", "utf-16"]),
+    ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["is not encoded as utf-8", "utf-16"]),
     ("not.csv.gz", HEADER.encode(), ["not.csv.gz cannot be read"]),
     ("empty.parquet", b"", ["empty.parquet cannot be read"]),
     ("not.parquet", HEADER.encode(), ["not.parquet cannot be read"]),
     ("not.feather", HEADER.encode(), ["not.feather cannot be read"]),
-    ("unknown.sav", b"$FL2@(#) SPSS", ["unknown.sav is of an unknown kind", ".parquet"]),
+    ("unknown.sav", b"$FL2@(#) SPSS", ["unknown.sav has an unknown format", ".parquet"]),
     ("sheet.xlsx", b"PK\x03\x04" + bytes(60), ["sheet.xlsx"]),
 ]
 
@@ -345,7 +345,7 @@ def test_a_name_that_is_not_utf8(refused, table, tmp_path, command):
         (tmp_path / "rows.parquet").rename(path)
     except (OSError, UnicodeError):
         pytest.skip("this file system takes no such names")
-    assert "r\\udcff.parquet' is not UTF-8" in refused(*command, data=path)
+    assert "r\\udcff.parquet' is not valid UTF-8" in refused(*command, data=path)
 
 
 @ALL
@@ -387,7 +387,7 @@ def test_truncated_models_and_moments(refused, table, features, model, tmp_path,
 def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()
-    assert "holds no file of rows" in refused(*AUDIT, data=parts)
+    assert "contains no data files" in refused(*AUDIT, data=parts)
     table[[*features, "age"]].to_parquet(parts / "1.parquet")
     table[features].to_parquet(parts / "2.parquet")
     assert "2.parquet has other columns than" in refused(*AUDIT, data=parts)

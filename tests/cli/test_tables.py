@@ -227,10 +227,10 @@ def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
     refused(
         *command,
         **places,
-        said=[f"is not written in utf-8: line {line} has the byte 0xe9", "--encoding latin-1"],
+        said=[f"is not encoded as utf-8: line {line} has the byte 0xe9", "--encoding latin-1"],
     )
-    assert "is not written in utf-16" in refused(*command, "--encoding", "utf-16", **places)
-    assert "is not written in ascii" in refused(*command, "--encoding", "ascii", **places)
+    assert "is not encoded as utf-16" in refused(*command, "--encoding", "utf-16", **places)
+    assert "is not encoded as ascii" in refused(*command, "--encoding", "ascii", **places)
 
 
 def test_a_column_of_text_that_is_empty_has_no_indicators(people, fitted):

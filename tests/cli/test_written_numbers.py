@@ -102,7 +102,7 @@ def test_advice_suits_the_other_columns_too(refused, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;g\n1,5;0.5;a\n2;1;b\n")
     message = refused("audit", path, "--group", "g", "-d", "1", "--folds", "none")
-    assert "the same decimal mark" in message
+    assert "the same decimal point" in message
     assert "--decimal" not in message
 
 
@@ -218,7 +218,7 @@ def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
     lines = [f"Ann {i},{i % 7},{'ab'[i % 2]}" for i in range(40)]
     path.write_text("\n".join(["name,x,g", *lines, ""]))
     command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--one-hot"]
-    message = refused(*command, said="40 different texts in 40 rows, such as 'Ann 0'. ")
+    message = refused(*command, said="40 distinct texts in 40 rows, such as 'Ann 0'. ")
     assert message.count("Ann") == 1
 
 
@@ -231,4 +231,4 @@ def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
 def test_signs_of_currencies_are_named(refused, tmp_path, cells):
     message = refused(*arguments(written(tmp_path, cells)))
     is_amount = "$" not in cells
-    assert ("Write numbers without the sign of a currency" in message) == is_amount
+    assert ("Write numbers without a currency sign" in message) == is_amount

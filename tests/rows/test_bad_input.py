@@ -56,66 +56,66 @@ TABLES = {
         with_cell(np.nan, np.float32),
         InvalidInput,
         "NaN, first in row 5 (index 4)",
-        "Leave rows with NaN out",
+        "Drop rows with NaN",
     ),
     "None in objects": (
         with_cell(None, object),
         InvalidInput,
         "NaN, first in row 5 (index 4)",
-        "Leave rows with NaN out",
+        "Drop rows with NaN",
     ),
     "NaN in pandas": (
         frame_with([1, 2, 3, 4, np.nan, 6]),
         InvalidInput,
         "column 'y'",
-        "Leave rows",
+        "Drop rows",
     ),
     "NA in pandas": (
         frame_with(pd.array([1, 2, 3, 4, None, 6], dtype="Int64")),
         InvalidInput,
         "NaN, first in row 5 (index 4), column 'y'",
-        "Leave rows with NaN out",
+        "Drop rows with NaN",
     ),
     "null in polars": (
         pl.DataFrame({"x": [1, 2, 3, 4, None, 6]}),
         InvalidInput,
         "NaN, first in row 5 (index 4), column 'x'",
-        "Leave rows with NaN out",
+        "Drop rows with NaN",
     ),
     "null in pyarrow": (
         pa.table({"x": [1, 2, 3, 4, None, 6]}),
         InvalidInput,
         "column 'x'",
-        "Leave rows",
+        "Drop rows",
     ),
     "text column": (
         frame_with(LABELS),
         InvalidInput,
-        "'y' holds no numbers, only values of type str",
+        "'y' is not numeric (str",
         "encode",
     ),
     "categorical column": (
         frame_with(pd.Categorical(LABELS)),
         InvalidInput,
-        "'y' holds no numbers, only values of type category",
+        "'y' is not numeric (category",
         "encode",
     ),
     "dates column": (
         frame_with(pd.date_range("2020", periods=6)),
         InvalidInput,
-        "no numbers, only values of type datetime64",
+        "is not numeric (datetime64",
         "encode",
     ),
     "object column": (
         frame_with(pd.Series([1, 2, "three", 4, 5, 6], dtype=object)),
         InvalidInput,
-        "'y', of dtype object, holds values that are no numbers",
+        "'y', of dtype object, contains non-numeric values",
         "encode",
     ),
-    "text": ([["1", "2"]] * 6, InvalidInput, "X holds text", "encode"),
-    "words in objects": (with_cell("one", object), InvalidInput, "no numbers", "encode"),
-    "things in objects": (with_cell({}, object), InvalidType, "no numbers", "encode"),
-    "huge whole numbers": ([[10**400, 1]] * 6, InvalidInput, "no numbers", "encode"),
+    "text": ([["1", "2"]] * 6, InvalidInput, "X contains text", "encode"),
+    "words in objects": (with_cell("one", object), InvalidInput, "non-numeric values", "encode"),
+    "things in objects": (with_cell({}, object), InvalidType, "non-numeric values", "encode"),
+    "huge whole numbers": ([[10**400, 1]] * 6, InvalidInput, "non-numeric values", "encode"),
     "dates": (np.zeros((6, 2), "M8[s]"), InvalidType, "dates or durations", "encode"),
     "complex": (X + 1j, InvalidInput, "complex", "separate features"),
     "one dimension": (X[:, 0], InvalidInput, "1 dimension, shape (6,)", "X.reshape(1, -1)"),
@@ -123,7 +123,7 @@ TABLES = {
     "a Series": (FRAME["x"], InvalidInput, "1 dimension, shape (6,)", "df.iloc[[0]]"),
     "nothing": (None, InvalidType, "of type NoneType", "(n rows, p features)"),
     "a mapping": ({"x": [1, 2]}, InvalidType, "of type dict", "(n rows, p features)"),
-    "a generator": ((row for row in X), InvalidType, "of type generator", "Read the rows"),
+    "a generator": ((row for row in X), InvalidType, "of type generator", "Load the rows"),
     "a number": (3.0, InvalidInput, "0 dimensions", "(n rows, p features)"),
     "ragged": ([[1, 2], [3]] * 3, InvalidInput, "cannot be read as a table", "equally long"),
     "no rows": (X[:0], InvalidInput, "0 row(s) (shape=(0, 3))", "at least one row"),
@@ -143,20 +143,20 @@ TABLES = {
     "some names of text": (
         FRAME.set_axis(["x", 1, 2], axis=1),
         InvalidType,
-        "others have not: 1, 2",
-        "Name every column",
+        "others are not: 1, 2",
+        "Rename the columns",
     ),
     "None for a name": (
         FRAME.set_axis(pd.Index(["x", "y", None], dtype=object), axis=1),
         InvalidType,
-        "others have not: None",
-        "Name every column",
+        "others are not: None",
+        "Rename the columns",
     ),
     "NaN for a name": (
         FRAME.set_axis(pd.Index(["x", np.nan, "z"], dtype=object), axis=1),
         InvalidType,
-        "others have not: nan",
-        "Name every column",
+        "others are not: nan",
+        "Rename the columns",
     ),
     "lazy": (pl.LazyFrame({"x": range(6)}), InvalidType, "lazy LazyFrame", "collect()"),
 }
@@ -168,9 +168,9 @@ WEIGHTS = {
     "all zero": ([0.0] * 6, "or no positive one", "not all zero"),
     "too few": ([1.0] * 5, "shape (5,) for 6 rows", "same rows"),
     "too many": ([1.0] * 7, "shape (7,) for 6 rows", "same rows"),
-    "a column": (np.ones((6, 1)), "shape (6, 1) for 6 rows", "one weight for each row"),
-    "a number": (2.0, "shape () for 6 rows", "one weight for each row"),
-    "text": (["one"] * 6, "no numbers", "Convert the weights"),
+    "a column": (np.ones((6, 1)), "shape (6, 1) for 6 rows", "one weight per row"),
+    "a number": (2.0, "shape () for 6 rows", "one weight per row"),
+    "text": (["one"] * 6, "non-numeric values", "Convert the weights"),
     "missing": (pd.Series([1, None, 1, 1, 1, 1], dtype="Int64"), "NaN", "Correct or drop"),
     "masked": (np.ma.masked_less(np.arange(6.0), 2), "masked", "Convert the weights"),
     "complex": (np.ones(6) * 1j, "complex", "Convert the weights"),
@@ -198,7 +198,7 @@ def test_bad_tables_are_refused_and_leave_the_estimator_unfitted(case):
 
 
 def test_a_name_of_weights_needs_names_of_columns():
-    with pytest.raises(InvalidInput, match="is the name 'w', but X has no column names"):
+    with pytest.raises(InvalidInput, match="is the column name 'w', but X has no column names"):
         GroupMoments.from_rows(X, LABELS, "w")
 
 
@@ -361,7 +361,7 @@ COLUMNS = [f"x{i}" for i in range(P)]
 PERSONS = pd.DataFrame(PEOPLE, columns=COLUMNS).assign(person=IDS, site=IDS % 7)
 
 REFUSED = (
-    r"The column 'person' has \d+ groups among \d+ rows( so far)?, so its values look like an "
+    r"Column 'person' has \d+ groups among \d+ rows( so far)?, so its values look like an "
     r"identifier .*up to 100 groups.*another column .*bins.*max_groups=(3000|N)"
 )
 
@@ -407,7 +407,7 @@ def test_a_column_with_a_group_for_each_row_is_refused_by_name(kind, tmp_path):
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("kind", KINDS)
 def test_intersections_are_refused_by_all_names(kind, tmp_path):
-    refused = r"The columns 'person', 'site' make \d+ groups among \d+ rows"
+    refused = r"Columns 'person', 'site' define \d+ groups among \d+ rows"
     with pytest.raises(InvalidInput, match=refused):
         GroupMoments.from_rows(KINDS[kind](tmp_path), ["person", "site"])
 
@@ -426,7 +426,7 @@ def test_labels_beside_rows_of_any_width_are_refused(kind, n_features):
     with pytest.raises(InvalidInput, match="There are 400 groups among 400 rows, so the labels"):
         model.fit(table, sensitive_features=IDS[:400], sample_weight=weights)
     assert not hasattr(model, "moments_")
-    with pytest.raises(InvalidInput, match="The column 'person' has 400 groups among 400 rows"):
+    with pytest.raises(InvalidInput, match="Column 'person' has 400 groups among 400 rows"):
         model.fit(table, sensitive_features=PERSONS.person[:400], sample_weight=weights)
 
 

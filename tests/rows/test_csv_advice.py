@@ -73,7 +73,7 @@ def test_advice_keeps_the_settings_of_the_caller(tmp_path):
     ("csv", "advice"),
     [
         ({"thousands": "."}, "csv={'thousands': '.', 'decimal': ','}"),
-        ({"decimal": ",", "delimiter": ","}, "name the 'delimiter'"),
+        ({"decimal": ",", "delimiter": ","}, "pass the 'delimiter'"),
     ],
 )
 def test_settings_that_exclude_each_other_are_named_as_the_caller_passes_them(

@@ -247,7 +247,7 @@ def test_a_column_in_the_file_comes_before_the_name_of_its_folder(tmp_path):
 
 
 def test_files_of_other_depth_or_kind_or_none(tmp_path):
-    with pytest.raises(InvalidInput, match="holds no file of rows"):
+    with pytest.raises(InvalidInput, match="contains no data files"):
         FileRows.open(tmp_path)
     write(tmp_path, "g=a/1.parquet", x=[1.0])
     write(tmp_path, "2.parquet", x=[1.0])
@@ -255,7 +255,7 @@ def test_files_of_other_depth_or_kind_or_none(tmp_path):
         FileRows.open(tmp_path)
     (tmp_path / "2.parquet").unlink()
     write(tmp_path, "2.csv", x=[1.0])
-    with pytest.raises(InvalidInput, match="files of several kinds: csv, parquet"):
+    with pytest.raises(InvalidInput, match="files of several formats: csv, parquet"):
         FileRows.open(tmp_path)
 
 
@@ -376,7 +376,7 @@ def test_fractions_after_a_megabyte_of_whole_numbers(path, late, expected):
 
 def test_text_after_a_megabyte_of_numbers_is_an_error(path):
     rows = rows_of_text(path, "x,y\n" + "123,4567\n" * 150_000 + "1,many\n")
-    with pytest.raises(InvalidInput, match="'many' in line 150002 of the column 'y'"):
+    with pytest.raises(InvalidInput, match="'many' in line 150002 of column 'y'"):
         values_of(rows)
 
 
@@ -455,7 +455,7 @@ def test_labels_that_look_like_numbers_in_the_first_megabyte_only(path):
 
 
 def test_a_column_without_a_name_is_left_out_with_a_warning(path):
-    with pytest.warns(FairspanWarning, match="without a name is left out"):
+    with pytest.warns(FairspanWarning, match="unnamed column is ignored"):
         rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", groups=["g"])
     assert rows.feature_names == ("x",)
 
@@ -463,7 +463,7 @@ def test_a_column_without_a_name_is_left_out_with_a_warning(path):
 def test_identifiers_that_double_precision_would_round_are_told(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(f"id,y,g\n{2**53 + 1},1,a\n{2**53 + 3},2,a\n7,3,b\n")
-    with pytest.warns(FairspanWarning, match="'id', so some that differ become the same"):
+    with pytest.warns(FairspanWarning, match="'id' are rounded to double precision, so distinct"):
         GroupMoments.from_rows(path, "g")
 
 
@@ -507,7 +507,7 @@ class Killing(MomentsAggregator):
 @pytest.mark.long
 def test_a_process_that_is_killed_is_an_error_that_says_so(parted):
     rows = replace(FileRows.open(parted, ["g"]), jobs=2)
-    with pytest.raises(FairspanError, match="processes that read files was killed"):
+    with pytest.raises(FairspanError, match="reader processes was killed"):
         rows.aggregate(Killing())
 
 

@@ -108,7 +108,7 @@ def test_each_attribute_of_an_intersection_is_checked():
 )
 def test_labels_that_differ_only_in_spelling_are_named_in_pairs(names, shown):
     groups = labels(*names)
-    with pytest.warns(FairspanWarning, match="spell them alike") as caught:
+    with pytest.warns(FairspanWarning, match="unify them") as caught:
         FairPCA(1).fit(X, sensitive_features=groups)
     assert shown in str(caught[0].message)
     [finding] = findings("FS405", groups)

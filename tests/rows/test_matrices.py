@@ -244,7 +244,7 @@ def test_devices_without_double_precision_are_refused():
     except ValueError:
         pytest.skip("this array-api-strict has no such device")
     X = strict.ones((3, 2), dtype=strict.float32, device=device)
-    with pytest.raises(InvalidType, match="no double precision is available"):
+    with pytest.raises(InvalidType, match="does not support float64"):
         GroupMoments.from_rows(X, ["a", "b", "a"])
 
 
@@ -344,7 +344,7 @@ def test_torch_views_derivatives_and_short_floats(torch):
 def test_sparse_tensors_and_things_that_are_no_arrays(torch):
     with pytest.raises(InvalidType, match="sparse"):
         GroupMoments.from_rows(torch.eye(3).to_sparse(), ["a", "b", "a"])
-    with pytest.raises(InvalidType, match="which is no array"):
+    with pytest.raises(InvalidType, match="which is not an array"):
         GroupMoments.from_rows(torch.nn.Linear(2, 2), ["a", "b", "a"])
 
 
@@ -455,7 +455,7 @@ def check_refused(matrix):
         lambda: fitted.transform(matrix),
         lambda: fitted.score_samples(matrix),
     ):
-        with pytest.raises(InvalidInput, match="sparse matrix whose indices are wrong"):
+        with pytest.raises(InvalidInput, match="sparse matrix with invalid indices"):
             attempt()
 
 

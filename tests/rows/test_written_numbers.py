@@ -55,7 +55,7 @@ def test_a_comma_that_does_not_separate_thousands_is_refused(tmp_path, cell):
 
 def test_a_wrong_cell_beyond_the_first_block_is_named_with_its_line(tmp_path):
     path = written(tmp_path, ["1,234"] * 200_000 + ["1,2"])
-    with pytest.raises(InvalidInput, match=r"'1,2' in line 200002 of the column 'x'"):
+    with pytest.raises(InvalidInput, match=r"'1,2' in line 200002 of column 'x'"):
         column(path, csv={"thousands": ","})
 
 
@@ -161,7 +161,7 @@ def test_a_column_of_codes_that_the_file_lacks_is_refused(tmp_path):
 
 @pytest.mark.parametrize("values", [[None], [True], {"x": [object()]}, [b"?"]])
 def test_other_codes_are_refused(tmp_path, values):
-    with pytest.raises(InvalidParameter, match="na_values holds"):
+    with pytest.raises(InvalidParameter, match="na_values contains"):
         FileRows.open(written(tmp_path, INCOMES), ["g"], na_values=values)
 
 
@@ -178,13 +178,13 @@ def test_other_codes_are_refused(tmp_path, values):
 def test_programs_get_the_advice_too(tmp_path, cells, advice):
     path = written(tmp_path, cells)
     for rows in (path, FileRows.open(path, ["g"])):
-        with pytest.raises(InvalidInput, match="holds no numbers") as refused:
+        with pytest.raises(InvalidInput, match="is not numeric") as refused:
             GroupMoments.from_rows(rows, "g" if rows is path else None)
         assert advice in str(refused.value)
 
 
 def test_columns_of_names_get_no_such_advice(tmp_path):
-    with pytest.raises(InvalidInput, match="holds no numbers") as refused:
+    with pytest.raises(InvalidInput, match="is not numeric") as refused:
         GroupMoments.from_rows(written(tmp_path, ["Ann", "Bob", "?"]), "g")
     assert "csv=" not in str(refused.value)
     assert "na_values" not in str(refused.value)

@@ -53,11 +53,11 @@ class PlaceholderLabels:
         """First sentence of a message about the placeholders, and the condition of its remedy."""
         if len(self.rows_by_text) == 1:
             return (
-                f"{self.description} counts as a group, but looks like a placeholder for a missing "
+                f"{self.description} counts as a group, but looks like a placeholder of a missing "
                 "value. If it is one"
             )
         return (
-            f"{self.description} count as groups, but look like placeholders for missing values. "
+            f"{self.description} count as groups, but look like placeholders of a missing value. "
             "If they are"
         )
 
