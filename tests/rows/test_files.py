@@ -156,7 +156,7 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
     pd.DataFrame({"x": [1.0], "g": ["1"]}).to_parquet(tmp_path / "2.parquet")
     with pytest.raises(
         InvalidInput,
-        match=r"2.parquet holds (large_)?string in column 'g', but .*1.parquet holds int64",
+        match=r"Column 'g' is (large_)?string in .*2.parquet, but int64 in .*1.parquet",
     ):
         compute_group_moments(FileRows.open(tmp_path, group_columns=["g"]))
 
@@ -251,7 +251,7 @@ def test_files_of_other_depth_or_kind_or_none(tmp_path):
         FileRows.open(tmp_path)
     write(tmp_path, "g=a/1.parquet", x=[1.0])
     write(tmp_path, "2.parquet", x=[1.0])
-    with pytest.raises(InvalidInput, match=r"lies under 'g', but .*2\.parquet under"):
+    with pytest.raises(InvalidInput, match=r"is under 'g', but .*2\.parquet is under"):
         FileRows.open(tmp_path)
     (tmp_path / "2.parquet").unlink()
     write(tmp_path, "2.csv", x=[1.0])
@@ -263,9 +263,12 @@ def test_files_of_other_depth_or_kind_or_none(tmp_path):
     ("other", "message"),
     [
         ({"x": [1.0], "g": ["a"]}, "it lacks 'y'"),
-        ({"x": [1.0], "y": [2.0], "z": [2.0], "g": ["a"]}, "it has 'z' besides"),
-        ({"x": [1.0], "y": ["text"], "g": ["a"]}, "text|string in column 'y', but"),
-        ({"x": [1.0], "y": [True], "g": ["a"]}, "bool in column 'y', but"),
+        ({"x": [1.0], "y": [2.0], "z": [2.0], "g": ["a"]}, "it also has 'z'"),
+        (
+            {"x": [1.0], "y": ["text"], "g": ["a"]},
+            "Column 'y' is large_string in .*, but double in",
+        ),
+        ({"x": [1.0], "y": [True], "g": ["a"]}, "Column 'y' is bool in .*, but"),
     ],
 )
 def test_one_file_of_another_schema_is_named(tmp_path, other, message):
@@ -329,7 +332,7 @@ def test_files_that_are_passed_over_are_named(tmp_path):
 def test_names_of_folders_and_a_column_of_another_kind_are_refused(tmp_path):
     write(tmp_path, "g=a/1.parquet", x=[1.0])
     write(tmp_path, "g=b/2.parquet", x=[1.0], g=[2.5])
-    with pytest.raises(InvalidInput, match=r"holds double in column 'g', but .* holds string"):
+    with pytest.raises(InvalidInput, match=r"Column 'g' is double in .*, but string in"):
         FileRows.open(tmp_path, group_columns=["g"])
 
 
@@ -391,10 +394,10 @@ def test_a_megabyte_of_missing_cells_is_an_error_that_names_the_first(path):
 def test_missing_cells_and_labels(path, written, quote):
     text = f"x,g\n1,a\n2,{quote}{written}{quote}\n"
     with pytest.raises(InvalidInput, match=r"label in line 3 is missing"):
-        compute_group_moments(rows_of_text(path, text, groups=["g"]))
+        compute_group_moments(rows_of_text(path, text, group_columns=["g"]))
     text = f"x,g\n1,a\n{written},b\n"
     with pytest.raises(InvalidInput, match=r"NaN, first in line 3, column 'x'"):
-        compute_group_moments(rows_of_text(path, text, groups=["g"]))
+        compute_group_moments(rows_of_text(path, text, group_columns=["g"]))
 
 
 @pytest.mark.parametrize(
@@ -413,7 +416,7 @@ def test_the_delimiter_is_found_in_the_header(path, header, delimiter):
     names = next(csv.reader([header.removeprefix("\ufeff")], delimiter=delimiter))
     numbers = [float(i) for i in range(len(names) - 1)]
     line = delimiter.join([*map(str, numbers), "a"])
-    rows = rows_of_text(path, f"{header}\n{line}\n", groups=["g"])
+    rows = rows_of_text(path, f"{header}\n{line}\n", group_columns=["g"])
     assert rows.feature_names == tuple(names[:-1])
     assert values_of(rows).tolist() == [numbers]
 
@@ -425,7 +428,7 @@ def test_the_ending_tsv_outweighs_commas_in_names(tmp_path):
 
 @pytest.mark.parametrize("text", ["x,g\r\n1,a\r\n2,b\r\n", "\nx,g\n1,a\n2,b", "x,g\n1,a\n\n2,b\n"])
 def test_line_ends_and_empty_lines(path, text):
-    rows = rows_of_text(path, text, groups=["g"])
+    rows = rows_of_text(path, text, group_columns=["g"])
     assert (values_of(rows).tolist(), labels_of(rows)) == ([[1.0], [2.0]], ["a", "b"])
 
 
@@ -433,16 +436,18 @@ def test_line_breaks_within_quotes_wherever_blocks_meet(path):
     label = 'a "long"\nlabel, of two lines' + "!" * 50
     quoted = '"' + label.replace('"', '""') + '"'
     n = 40_000
-    rows = rows_of_text(path, "x,g\n" + "".join(f"{i},{quoted}\n" for i in range(n)), groups=["g"])
+    rows = rows_of_text(
+        path, "x,g\n" + "".join(f"{i},{quoted}\n" for i in range(n)), group_columns=["g"]
+    )
     assert path.stat().st_size > 3 << 20
     np.testing.assert_array_equal(values_of(rows)[:, 0], np.arange(n))
     assert set(labels_of(rows)) == {label}
 
 
 def test_labels_are_text_unless_a_feature_has_the_same_column(path):
-    rows = rows_of_text(path, "x,g\n1,01\n0.5,1\n2,1.0\n", groups=["g"])
+    rows = rows_of_text(path, "x,g\n1,01\n0.5,1\n2,1.0\n", group_columns=["g"])
     assert labels_of(rows) == ["01", "1", "1.0"]
-    rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", groups=["g"]).select_features(("x", "g"))
+    rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", group_columns=["g"]).select_features(("x", "g"))
     assert values_of(rows).tolist() == [[1.0, 2.0], [0.5, 3.0]]
     assert labels_of(rows) == [2, 3]
     assert {type(label) for label in labels_of(rows)} == {float}
@@ -450,13 +455,13 @@ def test_labels_are_text_unless_a_feature_has_the_same_column(path):
 
 def test_labels_that_look_like_numbers_in_the_first_megabyte_only(path):
     lines = ["x,g", *["0.5,1"] * 300_000, "0.5,x"]
-    rows = rows_of_text(path, "\n".join(lines) + "\n", groups=["g"])
+    rows = rows_of_text(path, "\n".join(lines) + "\n", group_columns=["g"])
     assert set(labels_of(rows)) == {"1", "x"}
 
 
 def test_a_column_without_a_name_is_left_out_with_a_warning(path):
     with pytest.warns(FairspanWarning, match="unnamed column is ignored"):
-        rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", groups=["g"])
+        rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", group_columns=["g"])
     assert rows.feature_names == ("x",)
 
 

@@ -163,7 +163,7 @@ MANY = np.random.default_rng(1).standard_normal((620, 3))
         (np.arange(620) % 62 + 18, "pandas.cut"),
         ((np.arange(620) % 62 + 18).astype(str), "pandas.cut"),
         (np.round(np.arange(620) % 90 / 7, 3), "pandas.cut"),
-        (np.array([f"postcode {i}" for i in np.arange(620) % 62]), "no identifier"),
+        (np.array([f"postcode {i}" for i in np.arange(620) % 62]), "not an identifier"),
         (pd.DataFrame({"age": np.arange(620) % 40, "sex": ["f", "m"] * 310}), "pandas.cut"),
     ],
     ids=["ages", "ages as text", "real numbers", "identifiers", "crossed"],

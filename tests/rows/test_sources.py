@@ -257,7 +257,7 @@ def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warn
     rows = np.array([[2**53, 1], [2**53 - 1, 2], [-(2**53), 3]])
     assert GroupMoments.from_rows(rows, ["x", "x", "y"]).means[1, 0] == -(2.0**53)
     rows[0, 0] += 1
-    with pytest.warns(FairspanWarning, match="identifiers"):
+    with pytest.warns(FairspanWarning, match="in 'X' are rounded.*identifier"):
         GroupMoments.from_rows(rows, ["x", "x", "y"])
 
 
@@ -280,7 +280,7 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
         "polars": lambda: pl.from_arrow(table),
         "stream": table.to_reader,
     }
-    with pytest.warns(FairspanWarning, match="in 'a', so"):
+    with pytest.warns(FairspanWarning, match="in 'a' are rounded"):
         moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
     assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
     assert moments.weights.tolist() == [7.0, 2.0**63]
@@ -300,7 +300,7 @@ def test_whole_numbers_that_numpy_has_no_type_for():
             "g": pl.Series([5, 5, -(10**25)], dtype=pl.Int128),
         }
     )
-    with pytest.warns(FairspanWarning, match="in 'a', so"):
+    with pytest.warns(FairspanWarning, match="in 'a' are rounded"):
         moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
     assert moments.labels == [-(10**25), 5]
     assert moments.means.ravel().tolist() == [1e25, 1.0]
@@ -328,7 +328,7 @@ def test_missing_numbers_among_objects(kind):
 @pytest.mark.parametrize("odd", ["2", b"2", np.datetime64("2020-01-01"), 2j])
 def test_what_is_no_number_among_objects(kind, odd):
     rows = kind(pd.DataFrame({"a": [1.5, odd], "b": [1, 2]}, dtype=object))
-    with pytest.raises(InvalidInput, match="is not numeric"):
+    with pytest.raises(InvalidInput, match="contains non-numeric values"):
         GroupMoments.from_rows(rows, ["x", "y"])
 
 
@@ -378,7 +378,7 @@ def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
     assert coder.encode(CodedLabels.from_labels(["a", "x", "a"])).tolist() == [1, 0, 1]
     with pytest.raises(UnknownGroup, match=r"'c' \(first in row 13 \(index 12\)\).*'x', 'a'"):
         coder.encode(CodedLabels.from_labels(["a", "a", "c"]), first_row=10)
-    with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 1 \(index 0\)\)"):
+    with pytest.raises(UnknownGroup, match=r"the unknown group 1 \(first in row 1 \(index 0\)\)"):
         coder.encode(CodedLabels.from_labels([1]))
     assert coder.labels == ["x", "a"]
 
@@ -465,7 +465,7 @@ def test_partial_fits_of_readers_add_up():
     fair.partial_fit(reordered.to_reader(), sensitive_features="g")
     np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
     other = TABLE.select(["y", "x", "g"])
-    with pytest.raises(InvalidInput, match="Allowed: the features of the rows before, 'x'"):
+    with pytest.raises(InvalidInput, match="Allowed: the features of the (rows before|fit), 'x'"):
         fair.partial_fit(other.to_reader(), sensitive_features="g")
 
 
