@@ -98,7 +98,7 @@ NUMBERS = {
     "means of text": ("means", np.full((2, 3), "x"), "means contains <U1"),
     "triangles too short": ("triangles", np.zeros((2, 5)), "triangles has"),
     "triangles of fewer groups": ("triangles", np.zeros((1, 6)), "triangles has"),
-    "huge means": ("means", np.full((2, 3), 1e300), "numbers of about 1e+300"),
+    "huge means": ("means", np.full((2, 3), 1e300), "of about 1e+300"),
     "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles ranges from nan"),
     "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "'b' has a neg"),
     "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "'a' has a negative"),
@@ -336,7 +336,7 @@ MODELS = {
     "components whose squares overflow together": (
         {},
         {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
-        "components are not orthonormal. Allowed: rows of length one",
+        "components are not orthonormal. Allowed: orthonormal rows",
     ),
     "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components contains complex128"),
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components contains bool"),

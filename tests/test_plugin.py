@@ -324,7 +324,7 @@ def test_rows_of_a_new_source_are_audited_verified_and_reported(rows, table, tmp
     ours, theirs = fs.audit(fair, rows).frame(), fs.audit(fair, table, "group").frame()
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
     assert fs.verify(fair, rows).holds
-    asked = {"n_components": 2, "criteria": [], "folds": 5}
+    asked = {"n_components": 2, "compare": [], "folds": 5}
     facts = fs.write_report(tmp_path / "page.html", rows, None, **asked)
     assert facts["rows"]["n_rows"] == 80
     assert "input_sha256" in json.dumps(facts)
