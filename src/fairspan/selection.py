@@ -386,7 +386,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     @property
     def cv(self) -> list[tuple[IntegerArray, IntegerArray]] | None:
-        """A single split per pull, in the form that scikit-learn's searches expect."""
+        """Single split of a pull, in the form that scikit-learn's searches expect."""
         return None if self._make_split is None else [self._make_split(0)]
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> "UCB1SearchCV":

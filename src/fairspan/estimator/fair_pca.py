@@ -677,13 +677,14 @@ class FairPCA(
             sensitive_features = SingleGroup(_SINGLE_GROUP_LABEL)
         fitted = copy(self)
         y_used = y if needs_labels else None
+        restriction_columns = () if restriction is None else restriction.columns
         rows = open_rows(
             X,
             sensitive_features,
             {"y": y_used},
             sample_weight,
             self.on_missing,
-            attributes=() if restriction is None else restriction.columns,
+            attributes=restriction_columns,
         )
         warn_about_unused_categories(rows)
         reserved_columns = _reserved_columns(rows, y_used)

@@ -168,7 +168,7 @@ def _search_for(n_components: int | float, *, nested: bool) -> tuple[Any, int | 
     target = int(n_components) if is_integer else float(n_components)
     if nested:
         return solve_nested, target
-    return (solve_for_dimension if is_integer else solve_for_variance_kept), target
+    return solve_for_dimension if is_integer else solve_for_variance_kept, target
 
 
 def warm_start_from(warm_start: Certificate) -> WarmStart:
@@ -186,9 +186,12 @@ def build_subspace(
 ) -> FairSubspace:
     """Subspace of a certificate, with the mean of the rows."""
     is_oblique = projector.oblique_decoder is not None
+    is_centered = certificate.center != "none"
+    components = projector.encoder if is_oblique else certificate.components
+    mean = moments.mean if is_centered else np.zeros(moments.n_features)
     return FairSubspace(
-        projector.encoder if is_oblique else certificate.components,
-        np.zeros(moments.n_features) if certificate.center == "none" else moments.mean,
+        components,
+        mean,
         feature_scale,
         certificate.center,
         moments.feature_names,

@@ -191,6 +191,7 @@ def _match_groups(
 
 
 def _check_train_and_test_groups(groups: tuple[Label, ...], test_groups: tuple[Label, ...]) -> None:
+    """Check that the same groups, at least two, are in both parts."""
     check_multiple_groups(groups, "All rows of sensitive_features_train")
     unknown = [label for label in test_groups if label not in groups]
     if unknown:

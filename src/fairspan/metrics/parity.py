@@ -256,7 +256,8 @@ def prediction_bias(
         {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     )
     predictions = predict_rows(X)
-    _check_predictions(predictions, X.shape[0] if hasattr(X, "shape") else len(X))
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    _check_predictions(predictions, n_rows)
     outcomes_by_group = OutcomesByGroup.from_arrays(
         predictions, sensitive_features, sample_weight, "predict(X)"
     )
@@ -503,6 +504,8 @@ def statistical_parity(
     max_distance = float(distances[pairs][max_index])
     max_pair = (groups[pairs[0][max_index]], groups[pairs[1][max_index]])
     deviation = outcomes_by_group.bootstrap_max_deviation(n_bootstrap, confidence, random_state)
+    low = None if deviation is None else max(max_distance - deviation, 0.0)
+    high = None if deviation is None else min(max_distance + deviation, 1.0)
     return StatisticalParity(
         groups,
         outcomes_by_group.outcomes,
@@ -511,8 +514,8 @@ def statistical_parity(
         distances,
         max_distance,
         max_pair,
-        None if deviation is None else max(max_distance - deviation, 0.0),
-        None if deviation is None else min(max_distance + deviation, 1.0),
+        low,
+        high,
         float(epsilon),
         float(confidence),
     )

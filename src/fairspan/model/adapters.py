@@ -151,14 +151,17 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
         mean = mean + scale * step_mean
         scale = scale * step_scale
         projection_steps = projection_steps[1:]
+    has_standardization = projection_steps is not steps
+    has_scale = not (scale == 1).all()
+    feature_names = None if names is None else tuple(map(str, names))
     return ReconstructionModel(
-        steps,
-        projection_steps,
-        width,
-        None if projection_steps is steps else mean,
-        None if (scale == 1).all() else scale,
-        None if names is None else tuple(map(str, names)),
-        _n_fit_rows(steps),
+        steps=steps,
+        projection_steps=projection_steps,
+        n_features=width,
+        mean=mean if has_standardization else None,
+        scale=scale if has_scale else None,
+        feature_names=feature_names,
+        n_fit_rows=_n_fit_rows(steps),
     )
 
 
@@ -193,7 +196,8 @@ def _invertible_steps(model: Any) -> list[Any]:
         if not _is_invertible(step):
             break
         # A pipeline may contain another one.
-        invertible += _invertible_steps(step) if hasattr(step, "steps") else [step]
+        is_pipeline = hasattr(step, "steps")
+        invertible += _invertible_steps(step) if is_pipeline else [step]
         if hasattr(step, "subspace_"):
             break
     if not invertible:

@@ -157,11 +157,13 @@ def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> 
     """Write the fields of a subspace to exactly the given path, atomically."""
     certificate = members["certificate"]
     proof_members = None if certificate is None else proof_arrays(certificate.proof)
+    certificate_fields = None if certificate is None else _certificate_to_dict(certificate)
+    proof_kind = None if proof_members is None else certificate.proof.kind
     header = {
         "center": members["center"],
         "feature_names": members["feature_names"],
-        "certificate": None if certificate is None else _certificate_to_dict(certificate),
-        "proof": None if proof_members is None else certificate.proof.kind,
+        "certificate": certificate_fields,
+        "proof": proof_kind,
     }
     arrays = {name: value for name, value in members.items() if isinstance(value, np.ndarray)}
     if proof_members is not None:

@@ -333,7 +333,8 @@ class FairSubspace:
         return self.imputation_model.impute(rows, matrix)
 
     def _standardize(self, rows: FloatArray) -> FloatArray:
-        rows = rows - (0.0 if self.mean is None else self.mean)
+        mean = 0.0 if self.mean is None else self.mean
+        rows = rows - mean
         return rows if self.scale is None else rows / self.scale
 
     def _warn_if_far(self, rows: FloatArray) -> None:
@@ -421,11 +422,12 @@ class FairSubspace:
             )
         check_n_components(n_components, len(self.components), of="components")
         d = int(n_components)
+        whitening = None if self.whitening is None else self.whitening[:d]
         return replace(
             self,
             components=self.components[:d],
             certificate=certificate.truncate(d),
-            whitening=None if self.whitening is None else self.whitening[:d],
+            whitening=whitening,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -685,9 +687,7 @@ def _compose_standardization(
     inner_mean = 0.0 if subspace.mean is None else subspace.mean
     # If the features were centered before, the origin of the subspace is at their mean.
     has_moved_origin = subspace.center == "none" and mean.any()
-    return replace(
-        subspace,
-        mean=mean + divisor * inner_mean,
-        scale=scale if subspace.scale is None else subspace.scale * divisor,
-        center="global" if has_moved_origin else subspace.center,
-    )
+    center = "global" if has_moved_origin else subspace.center
+    if subspace.scale is not None:
+        scale = subspace.scale * divisor
+    return replace(subspace, mean=mean + divisor * inner_mean, scale=scale, center=center)
