@@ -35,7 +35,7 @@ from fairspan.report.report import (
     Report,
     ReportSettings,
     build_report,
-    making_a_report,
+    report_progress,
     read_user_models,
 )
 from fairspan.report.write_report import add_displays, check_page_path, write_page
@@ -58,7 +58,7 @@ data = load_adult_by_sex()
 moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
-@making_a_report()
+@report_progress()
 def build_file_report(
     path: Path | ExternalObject,
     page: Path | None,

@@ -1,1 +1,1 @@
-"""The audit page: one dictionary of facts, and the HTML file made of it."""
+"""The HTML audit report and its JSON data."""

@@ -1,10 +1,10 @@
-"""What is reached with each number of dimensions, and the walk that the slider of a page follows.
+"""Results by number of dimensions, and the steps of the report's slider.
 
-The walk goes along the frontier of two groups, or over the dimension. Of each step few components
-and few features are kept, and its figures.
+The slider moves along the frontier of two groups, or over the number of dimensions. Each step
+stores its figures and the loadings of a few components and features.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from fairspan.auditing.models import (
 )
 from fairspan.auditing.results import ModelResult, format_group
 from fairspan.certificates.certificate import Certificate
+from fairspan.displays.base import INFEASIBLE
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.text import display_name, format_count, format_share, to_ascii
 from fairspan.model.subspace import FairSubspace
@@ -36,31 +37,37 @@ from fairspan.solvers.solve import AutoSolver
 from fairspan.typing import FloatArray
 
 PCA = "PCA"
-INFEASIBLE = "no answer"
+# Number of dimensions that are fitted; as many points as a figure can show apart.
 MAX_DIMENSIONS = 40
-# Of many features, or of more than two groups, each dimension takes its time.
-_MAX_FEATURES_FAST, _MAX_DIMENSIONS_SLOW = 300, 16
+# With more features, or with more than two groups, each dimension is slow, so fewer are fitted.
+_MAX_FEATURES_FAST = 300
+_MAX_DIMENSIONS_SLOW = 16
+# Number of slider steps; all of them are stored in the page.
 MAX_STEPS = 40
-# Steps with errors this near, as a share of the total variance, are one.
+# Steps whose errors differ by less than this share of the total variance are merged.
 _MERGE_TOL = 1e-7
-MAX_COMPONENTS, MAX_FEATURES = 5, 20
-# Corners of the region in a picture.
+# Components and features whose loadings a page shows; a table of 5 x 20 cells fits on a screen.
+MAX_COMPONENTS = 5
+MAX_FEATURES = 20
+# Maximum number of vertices of the achievable region; more cannot be distinguished in a figure.
 _MAX_VERTICES = 120
-# Decimals of a loading, which is at most one; and digits that decide which are the largest.
-_LOADING_DECIMALS, _RANKING_DECIMALS = 4, 9
+# Decimals of the stored loadings, which are at most one.
+_LOADING_DECIMALS = 4
+# Decimals used to rank features, so that rounding errors do not decide between equal loadings.
+_RANKING_DECIMALS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class FittedCriterion:
-    """What minimises a criterion.
+    """The minimizer of a criterion.
 
     Attributes
     ----------
     name : str
-        As the audit has it; different for each fit of a report.
+        Name in the audit; unique within a report.
     subspace : FairSubspace
     problem : Problem
-        Without a restriction.
+        The unrestricted problem.
     """
 
     name: str
@@ -69,31 +76,31 @@ class FittedCriterion:
 
     @property
     def certificate(self) -> Certificate:
-        """What proves how good the subspace is."""
+        """Certificate of the subspace."""
         return self.subspace.require_certificate()
 
 
 @dataclass(frozen=True, eq=False)
 class DimensionResult:
-    """What is reached with d components.
+    """Results with d components.
 
     Attributes
     ----------
     n_components : int
-    best : (k,) array
-        The least error that any subspace has on each group alone.
-    plain : (k,) array
+    best_errors : (k,) array
+        Best error of each group.
+    pca_errors : (k,) array
         Errors of ordinary PCA.
-    fair : (k,) array
-        Errors at the main criterion's answer; NaN if it has none.
+    fair_errors : (k,) array
+        Errors of the main criterion's solution; NaN if infeasible.
     certificate : Certificate or None
-        Of this answer.
+        Certificate of this solution.
     roundings : (k,) array
-        Losses up to this size are none.
-    expected : sequence of k GroupEstimates
-        What new rows would show of each group under PCA; empty where that was not estimated.
+        Rounding error bounds: smaller losses are set to zero.
+    pca_estimates : sequence of k GroupEstimates
+        Estimates for new rows under PCA; empty if not estimated.
     fair_estimates : sequence of k GroupEstimates
-        The same under the main answer.
+        Estimates for new rows under the main criterion's solution.
     """
 
     n_components: int
@@ -107,17 +114,17 @@ class DimensionResult:
 
     @property
     def pca_losses(self) -> FloatArray:
-        """What each group loses under PCA."""
-        return nonnegative(self.pca_errors - self.best_errors, self.roundings)
+        """Losses under PCA."""
+        return clip_negligible(self.pca_errors - self.best_errors, self.roundings)
 
     @property
     def fair_losses(self) -> FloatArray:
-        """What each group loses at the main criterion's answer; NaN if it has none."""
-        return nonnegative(self.fair_errors - self.best_errors, self.roundings)
+        """Losses of the main criterion's solution; NaN if infeasible."""
+        return clip_negligible(self.fair_errors - self.best_errors, self.roundings)
 
 
 class SliderPoint(NamedTuple):
-    """An answer on the way of the slider: its name, components, and figures of each group."""
+    """A point on the slider's path: label, components, and errors and losses of the groups."""
 
     label: str
     components: FloatArray
@@ -128,20 +135,20 @@ class SliderPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SliderStep:
-    """One position of the slider.
+    """One step of the slider.
 
     Attributes
     ----------
     label : str
     n_components : int
     weights : (k,) array or None
-        Of the mixture whose leading eigenvectors the components span.
-    errors, losses, kept : (k,) arrays
+        Weights of the mixture whose leading eigenvectors span the subspace.
+    errors, losses, variance_kept : (k,) arrays
     total_error : float
     loadings : (c, f) array
-        Of the components and features that are shown.
+        Loadings of the components and features shown.
     variances : (c,) array
-        What these components have of the variance of all rows.
+        Variance of all rows along these components.
     """
 
     label: str
@@ -157,51 +164,58 @@ class SliderStep:
     @classmethod
     def from_point(
         cls,
-        reached: SliderPoint,
+        point: SliderPoint,
         components: FloatArray,
         problem: Problem,
         features: Sequence[int],
     ) -> "SliderStep":
-        """An answer with the first of its components in their order, and some of the features."""
-        shown, second = components[:MAX_COMPONENTS], problem.second_moments
-        total = float(problem.proportions @ reached.errors)
-        roundings = figure_roundings(second, reached.errors)
+        """Create a step from a point with aligned components.
+
+        Keeps the loadings of the first components and of the selected features.
+        """
+        shown = components[:MAX_COMPONENTS]
+        second_moments = problem.second_moments
+        traces = second_moments.traces
+        roundings = figure_roundings(second_moments, point.errors)
+        has_error = (point.errors > roundings).any()
         with np.errstate(invalid="ignore", divide="ignore"):
-            kept = np.where(second.traces > 0, 1.0 - reached.errors / second.traces, np.nan)
-        captured = np.einsum("ip,gpi->gi", shown, second.apply(np.ascontiguousarray(shown.T)))
+            variance_kept = np.where(traces > 0, 1.0 - point.errors / traces, np.nan)
+        images = second_moments.apply(np.ascontiguousarray(shown.T))
+        captured = np.einsum("ip,gpi->gi", shown, images)
         return cls(
-            reached.label,
-            len(components),
-            reached.weights,
-            nonnegative(reached.errors, roundings),
-            nonnegative(reached.losses, roundings),
-            kept,
-            total if (reached.errors > roundings).any() else 0.0,
-            # Adding zero leaves no minus zero.
-            shown[:, features].round(_LOADING_DECIMALS) + 0.0,
-            problem.proportions @ captured,
+            label=point.label,
+            n_components=len(components),
+            weights=point.weights,
+            errors=clip_negligible(point.errors, roundings),
+            losses=clip_negligible(point.losses, roundings),
+            variance_kept=variance_kept,
+            total_error=float(problem.proportions @ point.errors) if has_error else 0.0,
+            # Adding zero turns -0.0 into 0.0.
+            loadings=shown[:, features].round(_LOADING_DECIMALS) + 0.0,
+            variances=problem.proportions @ captured,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class ReportCurves:
-    """Figures over the dimension, and the steps of the slider in order.
+    """Results by dimension, and the ordered steps of the slider.
 
     Attributes
     ----------
     groups : sequence of k labels
     dimensions : tuple of DimensionResult
     frontier : Frontier or None
-        Of two groups, along which the steps go; of others they go over the dimension.
+        Frontier of two groups, which the slider follows; None otherwise, and the slider runs over
+        dimensions.
     region : (r, 2) array or None
-        Corners of what can be reached.
-    steps : tuple of Step
-    start : int
-        The step of the main criterion's answer.
-    plain : int or None
-        That of ordinary PCA, if it is among them.
+        Vertices of the achievable region.
+    steps : tuple of SliderStep
+    main_step : int
+        Index of the main criterion's step.
+    pca_step : int or None
+        Index of ordinary PCA's step, if there is one.
     features : tuple of int
-        Positions of those whose loadings are shown.
+        Indices of the features whose loadings are shown.
     """
 
     groups: Sequence[Label]
@@ -215,20 +229,29 @@ class ReportCurves:
 
     @property
     def has_estimates(self) -> bool:
-        """Whether it is known what new rows would show under PCA."""
+        """Whether any dimension has estimates for new rows under PCA."""
         return any(each.pca_estimates for each in self.dimensions)
 
     def to_dict(self, name: str, features: Sequence[str]) -> dict[str, Any]:
-        """Plain values, with the names of the main answer and of all features."""
-        frontier = self.frontier
+        """Return JSON-serializable values.
+
+        Parameters
+        ----------
+        name : str
+            Name of the main model.
+        features : sequence of p str
+            Names of all features.
+        """
+        frontier = None
+        if self.frontier is not None:
+            frontier = {
+                "observed_errors": self.frontier.errors.tolist(),
+                "region_here": None if self.region is None else self.region.tolist(),
+                "max_deviation": self.frontier.max_deviation,
+            }
         return {
             "by_dimension": self.records(name),
-            "frontier": frontier
-            and {
-                "observed_errors": frontier.errors.tolist(),
-                "region_here": None if self.region is None else self.region.tolist(),
-                "max_deviation": frontier.max_deviation,
-            },
+            "frontier": frontier,
             "steps": {
                 "start": self.main_step,
                 "plain": self.pca_step,
@@ -251,99 +274,100 @@ class ReportCurves:
         }
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """One record a model, dimension and group, with the names of the records of an audit."""
-        unknown = [GroupEstimates()] * len(self.groups)
+        """Return one record per model, dimension and group, with the keys of audit records."""
+        no_estimates = [GroupEstimates()] * len(self.groups)
         records = []
-        for each in self.dimensions:
-            status = INFEASIBLE if each.certificate is None else str(each.certificate.status)
-            for model, errors, losses, expected, ended in (
-                (PCA, each.pca_errors, each.pca_losses, each.pca_estimates, None),
-                (name, each.fair_errors, each.fair_losses, each.fair_estimates, status),
-            )[: 1 if name == PCA else 2]:
+        for result in self.dimensions:
+            status = INFEASIBLE if result.certificate is None else str(result.certificate.status)
+            models: list[tuple[str, FloatArray, FloatArray, Sequence[GroupEstimates], str | None]]
+            models = [(PCA, result.pca_errors, result.pca_losses, result.pca_estimates, None)]
+            if name != PCA:
+                models.append(
+                    (name, result.fair_errors, result.fair_losses, result.fair_estimates, status)
+                )
+            for model, errors, losses, estimates, fit_status in models:
                 records += [
                     {
                         "model": model,
-                        "n_components": each.n_components,
+                        "n_components": result.n_components,
                         "group": group,
                         "observed_error": none_if_nan(float(errors[g])),
-                        "observed_best_error": float(each.best_errors[g]),
+                        "observed_best_error": float(result.best_errors[g]),
                         "observed_loss": none_if_nan(float(losses[g])),
-                        **figures.expected_error.to_record("expected_error"),
-                        **figures.expected_loss.to_record("expected_loss"),
-                        "state": figures.state if expected else None,
-                        "status": ended,
+                        **group_estimates.expected_error.to_record("expected_error"),
+                        **group_estimates.expected_loss.to_record("expected_loss"),
+                        "state": group_estimates.state if estimates else None,
+                        "status": fit_status,
                     }
-                    for g, (group, figures) in enumerate(
-                        zip(self.groups, expected or unknown, strict=True)
+                    for g, (group, group_estimates) in enumerate(
+                        zip(self.groups, estimates or no_estimates, strict=True)
                     )
                 ]
         return records
 
 
+class _SliderPath(NamedTuple):
+    """Points of the slider, and the indices of the main model and of ordinary PCA among them."""
+
+    points: list[SliderPoint]
+    main_step: int
+    pca_step: int | None
+
+
 def build_curves(
     moments: GroupMoments,
     audit: Audit,
-    plain: FittedCriterion,
+    pca_fit: FittedCriterion,
     main: FittedCriterion,
     folds: FoldMoments | None,
     center: Center,
 ) -> ReportCurves:
-    """Solve for several dimensions and along the frontier, and align the steps of the slider."""
+    """Solve for several dimensions and along the frontier, and align the slider's components."""
     pca = audit.models[0]
-    expected = pca_estimates_by_dimension(pca, audit, folds)
+    estimates = pca_estimates_by_dimension(pca, audit, folds)
     main_result = next(model for model in audit.models if model.name == main.name)
-    dimensions = solve_by_dimension(plain.problem, main, expected)
-    if expected and main_result.no_estimates_reason is None:
+    dimensions = solve_by_dimension(pca_fit.problem, main, estimates)
+    if estimates and main_result.no_estimates_reason is None:
         dimensions = [
-            replace(each, fair_estimates=main_result.groups)
-            if each.n_components == pca.n_components
-            else each
-            for each in dimensions
+            replace(result, fair_estimates=main_result.groups)
+            if result.n_components == pca.n_components
+            else result
+            for result in dimensions
         ]
-    frontier = region = pca_step = None
+    frontier = None
+    region = None
     if moments.n_groups == 2:
         frontier = frontier_for_display(moments, pca.n_components, center, scale=pca.is_scaled)
         region = frontier.achievable_region()
         region = region[evenly_spaced(region, _MAX_VERTICES)]
-        points, start, pca_step = frontier_steps(frontier, pca, plain, main)
+        path = frontier_path(frontier, pca, pca_fit, main)
     else:
-        points = [
-            SliderPoint(
-                to_ascii(format_count(each.n_components, "dimension")),
-                each.certificate.components,
-                each.fair_errors,
-                each.fair_losses,
-            )
-            for each in dimensions
-            if each.certificate is not None
-        ]
-        sizes = [len(each.components) for each in points]
-        start = sizes.index(pca.n_components) if pca.n_components in sizes else 0
-    components = align_components([each.components for each in points], start)
-    feature_indices = most_loaded_features([each[:MAX_COMPONENTS] for each in components])
-    steps = (
-        SliderStep.from_point(each, aligned_components, main.problem, feature_indices)
-        for each, aligned_components in zip(points, components, strict=True)
+        path = _dimension_path(dimensions, pca.n_components)
+    components = align_components([point.components for point in path.points], path.main_step)
+    features = most_loaded_features([each[:MAX_COMPONENTS] for each in components])
+    steps = tuple(
+        SliderStep.from_point(point, aligned, main.problem, features)
+        for point, aligned in zip(path.points, components, strict=True)
     )
     return ReportCurves(
-        moments.labels,
-        tuple(dimensions),
-        frontier,
-        region,
-        tuple(steps),
-        start,
-        pca_step,
-        tuple(feature_indices),
+        groups=moments.labels,
+        dimensions=tuple(dimensions),
+        frontier=frontier,
+        region=region,
+        steps=steps,
+        main_step=path.main_step,
+        pca_step=path.pca_step,
+        features=tuple(features),
     )
 
 
 def pca_estimates_by_dimension(
     pca: ModelResult, audit: Audit, folds: FoldMoments | None
 ) -> dict[int, Sequence[GroupEstimates]]:
-    """What new rows would show under PCA, by number of dimensions; nothing if that is not known.
+    """Estimates for new rows under PCA by number of dimensions; empty if unavailable.
 
-    Estimates come from moments by fold, and intervals from how folds differ. At the dimension that
-    was requested the figures are those of the audit of the rows, whose intervals are narrower.
+    Estimates come from moments by fold, and intervals from the variation between folds. At the
+    requested dimension, the narrower intervals of the row audit are used.
     """
     if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
         return {}
@@ -353,112 +377,146 @@ def pca_estimates_by_dimension(
     dimensions = select_estimated(audited_dimensions, pca.n_components)
     models = pca_by_dimension(folds.total, dimensions, pca.center, scale=pca.is_scaled)
     options = replace(DEFAULT_OPTIONS, level=audit.level, materiality=audit.materiality)
-    expected = [each.groups for each in estimate_from_folds(models, folds, options)]
-    return {**dict(zip(dimensions, expected, strict=True)), pca.n_components: pca.groups}
+    estimates = [result.groups for result in estimate_from_folds(models, folds, options)]
+    return {**dict(zip(dimensions, estimates, strict=True)), pca.n_components: pca.groups}
 
 
-def _select_dimensions(n_features: int, n_groups: int, asked: int) -> list[int]:
-    """40 at most, 16 of three groups or more, the requested one among them."""
-    is_quick = n_groups <= 2 and n_features <= _MAX_FEATURES_FAST
-    return select_dimensions(
-        n_features, asked, MAX_DIMENSIONS if is_quick else _MAX_DIMENSIONS_SLOW
-    )
+def _select_dimensions(n_features: int, n_groups: int, requested: int) -> list[int]:
+    """Select at most 40 dimensions, or 16 if they are slow, including the requested one."""
+    is_fast = n_groups <= 2 and n_features <= _MAX_FEATURES_FAST
+    max_dimensions = MAX_DIMENSIONS if is_fast else _MAX_DIMENSIONS_SLOW
+    return select_dimensions(n_features, requested, max_dimensions)
 
 
 def solve_by_dimension(
-    plain: Problem,
+    pca_problem: Problem,
     main: FittedCriterion,
-    expected: dict[int, Sequence[GroupEstimates]],
+    estimates: dict[int, Sequence[GroupEstimates]],
 ) -> list[DimensionResult]:
     """Solve for each number of dimensions."""
-    aligned_components, asked = main.certificate, main.certificate.n_components
-    dimensions = _select_dimensions(plain.n_features, plain.n_groups, asked)
-    found, previous = list[DimensionResult](), None
+    requested = main.certificate.n_components
+    dimensions = _select_dimensions(pca_problem.n_features, pca_problem.n_groups, requested)
+    results = []
+    previous = None
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(main.problem, n_components=d)
         if previous is not None:
             problem = replace(problem, warm_start=WarmStart(previous.weights))
-        solution = aligned_components if d == asked else _solve_or_none(problem)
-        previous = solution or previous
-        pca_basis = replace(plain, n_components=d).pooled_optimum.vectors
-        errors = problem.errors(pca_basis)
-        roundings = figure_roundings(problem.second_moments, errors)
+        solution = main.certificate if d == requested else _solve_or_none(problem)
         fair_errors = np.full(len(problem.group_labels), np.nan)
         if solution is not None:
             fair_errors = problem.errors(solution.components.T)
-        found.append(
+            previous = solution
+        pca_basis = replace(pca_problem, n_components=d).pooled_optimum.vectors
+        pca_errors = problem.errors(pca_basis)
+        roundings = figure_roundings(problem.second_moments, pca_errors)
+        results.append(
             DimensionResult(
-                d,
-                nonnegative(problem.best_errors, roundings),
-                nonnegative(errors, roundings),
-                nonnegative(fair_errors, roundings),
-                solution,
-                roundings,
-                expected.get(d, ()),
+                n_components=d,
+                best_errors=clip_negligible(problem.best_errors, roundings),
+                pca_errors=clip_negligible(pca_errors, roundings),
+                fair_errors=clip_negligible(fair_errors, roundings),
+                certificate=solution,
+                roundings=roundings,
+                pca_estimates=estimates.get(d, ()),
             )
         )
-    return found
+    return results
 
 
 def _solve_or_none(problem: Problem) -> Certificate | None:
-    """The answer; None if there is none, such as equal errors that are out of reach."""
+    """Solve the problem; None if it is infeasible, as when equal errors cannot be achieved."""
     try:
         return AutoSolver().solve(problem, CURVE_TOL)
     except IncompatibleParameters:
         return None
 
 
-def nonnegative(values: FloatArray, roundings: FloatArray) -> FloatArray:
-    """Return figures that cannot be negative, with zero for what is only rounding."""
+def clip_negligible(values: FloatArray, roundings: FloatArray) -> FloatArray:
+    """Set values that are negative or within their rounding error bound to zero."""
     return np.where(values <= roundings, 0.0, values)
 
 
-def frontier_steps(
-    frontier: Frontier, pca: ModelResult, plain: FittedCriterion, main: FittedCriterion
-) -> tuple[list[SliderPoint], int, int]:
-    """From the optimum of the first group to that of the second, PCA and the answer on the way."""
+def _dimension_path(dimensions: Sequence[DimensionResult], requested: int) -> _SliderPath:
+    """Return the main criterion's solutions by number of dimensions."""
+    points = [
+        SliderPoint(
+            to_ascii(format_count(result.n_components, "dimension")),
+            result.certificate.components,
+            result.fair_errors,
+            result.fair_losses,
+        )
+        for result in dimensions
+        if result.certificate is not None
+    ]
+    sizes = [len(point.components) for point in points]
+    main_step = sizes.index(requested) if requested in sizes else 0
+    return _SliderPath(points, main_step, None)
+
+
+def frontier_path(
+    frontier: Frontier, pca: ModelResult, pca_fit: FittedCriterion, main: FittedCriterion
+) -> _SliderPath:
+    """Return points along the frontier, from the first group's optimum to the second group's.
+
+    Ordinary PCA and the main solution are among them.
+    """
     best = np.array([frontier.errors[0, 0], frontier.errors[-1, 1]])
     groups = [display_name(format_group(label)) for label in frontier.groups]
 
-    def step(
-        label: str, components: FloatArray, errors: FloatArray, weights: Any = None
+    def point_at(
+        label: str, components: FloatArray, errors: FloatArray, weights: FloatArray | None = None
     ) -> SliderPoint:
         return SliderPoint(label, components, errors, errors - best, weights)
 
-    errors = np.array([group.observed_error.value for group in pca.groups])
-    fixed_points = [step(plain.name, plain.certificate.components, errors)]
-    if main is not plain:
-        fixed_points.append(step(main.name, main.certificate.components, main.certificate.errors))
-    merge_distance = _MERGE_TOL * main.problem.total_variance
-    if (
-        len(fixed_points) == 2
-        and np.abs(fixed_points[0].errors - fixed_points[1].errors).max() <= merge_distance
-    ):
-        fixed_points = [fixed_points[1]._replace(label=f"{plain.name}, {main.name}")]
-    others = [
-        step(_weights_label(frontier.weights[i], groups), frontier.subspace(i).components, *both)
-        for i in evenly_spaced(frontier.errors, MAX_STEPS - len(fixed_points))
-        for both in [(frontier.errors[i], frontier.weights[i])]
-        if all(np.abs(both[0] - each.errors).max() > merge_distance for each in fixed_points)
+    pca_errors = np.array([group.observed_error.value for group in pca.groups])
+    pca_point = point_at(pca_fit.name, pca_fit.certificate.components, pca_errors)
+    main_point = pca_point
+    if main is not pca_fit:
+        main_point = point_at(main.name, main.certificate.components, main.certificate.errors)
+        merge_distance = _MERGE_TOL * main.problem.total_variance
+        if np.abs(pca_errors - main_point.errors).max() <= merge_distance:
+            main_point = main_point._replace(label=f"{pca_fit.name}, {main.name}")
+            pca_point = main_point
+    fixed_points = [pca_point] if pca_point is main_point else [pca_point, main_point]
+    points = [
+        *fixed_points,
+        *_points_between(frontier, groups, fixed_points, main.problem.total_variance, point_at),
     ]
-    # Along the curve, and past its ends, the first error rises beside the second one.
-    steps = sorted(
-        [*fixed_points, *others], key=lambda each: float(each.errors[0] - each.errors[1])
-    )
-    places = [
-        next(i for i, step in enumerate(steps) if step is each)
-        for each in (fixed_points[-1], fixed_points[0])
-    ]
-    return steps, places[0], places[1]
+    # Along the frontier, and beyond its ends, the difference of the errors increases.
+    points.sort(key=lambda point: float(point.errors[0] - point.errors[1]))
+    main_step = next(i for i, point in enumerate(points) if point is main_point)
+    pca_step = next(i for i, point in enumerate(points) if point is pca_point)
+    return _SliderPath(points, main_step, pca_step)
+
+
+def _points_between(
+    frontier: Frontier,
+    groups: Sequence[str],
+    fixed_points: Sequence[SliderPoint],
+    total_variance: float,
+    point_at: Callable[..., SliderPoint],
+) -> list[SliderPoint]:
+    """Return evenly spaced vertices of the frontier that do not coincide with fixed points."""
+    merge_distance = _MERGE_TOL * total_variance
+    points = []
+    for i in evenly_spaced(frontier.errors, MAX_STEPS - len(fixed_points)):
+        errors = frontier.errors[i]
+        weights = frontier.weights[i]
+        distances = [np.abs(errors - point.errors).max() for point in fixed_points]
+        if min(distances) > merge_distance:
+            label = _weights_label(weights, groups)
+            points.append(point_at(label, frontier.subspace(i).components, errors, weights))
+    return points
 
 
 def _weights_label(weights: FloatArray, groups: Sequence[str]) -> str:
-    pca_step, second = (to_ascii(format_share(each)) for each in weights.tolist())
-    return f"weight {pca_step} on {groups[0]}, {second} on {groups[1]}"
+    first, second = (to_ascii(format_share(weight)) for weight in weights.tolist())
+    return f"weight {first} on {groups[0]}, {second} on {groups[1]}"
 
 
 def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
-    """Positions of points that are spread evenly along a curve, both ends among them.
+    """Return indices of points evenly spaced along a curve, including both ends.
 
     Examples
     --------
@@ -467,20 +525,18 @@ def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
     """
     if len(points) <= max_count:
         return list(range(len(points)))
-    size = np.ptp(points, axis=0)
-    segment_lengths = np.linalg.norm(
-        np.diff(points, axis=0) / np.where(size > 0, size, 1.0), axis=1
-    )
+    extent = np.ptp(points, axis=0)
+    segments = np.diff(points, axis=0) / np.where(extent > 0, extent, 1.0)
+    segment_lengths = np.linalg.norm(segments, axis=1)
     arc_length = np.concatenate([[0.0], np.cumsum(segment_lengths)])
     targets = np.linspace(0.0, arc_length[-1], max_count)
     return sorted(set(np.abs(arc_length[:, None] - targets).argmin(axis=0).tolist()))
 
 
 def align_components(components: Sequence[FloatArray], start: int) -> list[FloatArray]:
-    """The components of each step, in the order and with the signs of its neighbour's.
+    """Order and sign the components of each step to match its neighbor, starting from `start`.
 
-    From the start outwards: eigenvectors have no signs of their own, and change places where their
-    variances cross.
+    Eigenvectors have arbitrary signs, and swap where eigenvalues cross.
     """
     aligned = list(components)
     for i in range(start + 1, len(aligned)):
@@ -491,24 +547,25 @@ def align_components(components: Sequence[FloatArray], start: int) -> list[Float
 
 
 def _match(neighbor: FloatArray, components: FloatArray) -> FloatArray:
-    """Each of the neighbour's in turn gets the one, of those that are left, that is most alike."""
-    agreement, order = neighbor @ components.T, list[int]()
-    for row in np.abs(agreement[: len(components)]):
-        order.append(max(set(range(len(components))) - set(order), key=lambda i: (row[i], -i)))
+    """Greedily match each component of the neighbor with the most similar remaining component."""
+    agreement = neighbor @ components.T
+    order: list[int] = []
+    for similarities in np.abs(agreement[: len(components)]):
+        remaining = set(range(len(components))) - set(order)
+        order.append(max(remaining, key=lambda i: (similarities[i], -i)))
     signs = np.where(agreement[range(len(order)), order] < 0, -1.0, 1.0)
-    left = [i for i in range(len(components)) if i not in order]
-    return np.vstack([components[order] * signs[:, None], components[left]])
+    unmatched = [i for i in range(len(components)) if i not in order]
+    return np.vstack([components[order] * signs[:, None], components[unmatched]])
 
 
 def most_loaded_features(components: Sequence[FloatArray]) -> list[int]:
-    """The features with the largest loadings anywhere on the walk, in their own order.
+    """Return the features with the largest loadings in any step, in feature order.
 
     Examples
     --------
     >>> most_loaded_features([np.array([[0.8, 0.0, 0.6]])])
     [0, 1, 2]
     """
-    largest = np.max([np.abs(each).max(axis=0) for each in components], axis=0).round(
-        _RANKING_DECIMALS
-    )
+    largest = np.max([np.abs(each).max(axis=0) for each in components], axis=0)
+    largest = largest.round(_RANKING_DECIMALS)
     return sorted(np.argsort(-largest, kind="stable")[:MAX_FEATURES].tolist())

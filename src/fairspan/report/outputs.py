@@ -1,4 +1,4 @@
-"""Where results may be written, checked before anything slow begins."""
+"""Early checks of output paths."""
 
 from pathlib import Path
 
@@ -6,44 +6,45 @@ from fairspan.errors import InvalidParameter
 
 
 def check_output_path(out: Path, *inputs: object, as_folder: bool = False) -> None:
-    """Raise InvalidParameter if the output would replace an input, or has no place to go to.
+    """Raise InvalidParameter if the output would overwrite an input or cannot be created.
 
     Parameters
     ----------
     out : Path
     *inputs : object
-        Of which paths are compared.
+        Inputs; those that are paths are compared with `out`.
     as_folder : bool
-        Whether the output is a folder, which may be there already.
+        Whether the output is a folder, which may exist.
     """
     if str(out) == "-":
         return
     if as_folder and out.exists() and not out.is_dir():
         raise InvalidParameter(
             f"The output {out} is not a folder",
-            "Allowed: a new name or a folder, for the moments of each file of a folder",
-            "Choose another name; with one that ends in .moments, all are added up in that file",
+            "Allowed: a new or existing folder, for the moments of each file",
+            "Choose another name; a name ending in .moments merges all into one file",
         )
     if not as_folder and out.exists() and not out.is_file():
         raise InvalidParameter(
-            f"The output {out} is not an ordinary file",
-            "Allowed: a new name, or a file to be replaced",
+            f"The output {out} is not a regular file",
+            "Allowed: a new name, or an existing regular file",
             "Choose another name",
         )
     if any(_is_or_contains(path, out) for path in inputs if isinstance(path, Path)):
         raise InvalidParameter(
-            f"The output {out} is also an input, or lies in the folder that is read",
-            "Allowed: another name",
-            "Choose another name",
+            f"The output {out} is also an input, or is inside an input folder",
+            "Allowed: another path",
+            "Choose another path",
         )
     if not out.parent.is_dir():
         raise InvalidParameter(
-            f"There is no folder {out.parent}", "Allowed: a folder that exists", "Make it first"
+            f"The folder {out.parent} does not exist",
+            "Allowed: an existing folder",
+            "Create it first",
         )
 
 
 def _is_or_contains(path: Path, out: Path) -> bool:
-    """Whether the output is this file (by any name), or lies in this folder."""
-    return (
-        path.exists() and out.exists() and out.samefile(path)
-    ) or path.resolve() in out.resolve().parents
+    """Whether the output is the same file as the path, or is inside it."""
+    is_same_file = path.exists() and out.exists() and out.samefile(path)
+    return is_same_file or path.resolve() in out.resolve().parents

@@ -1,4 +1,4 @@
-"""The page: its report as one self-contained HTML file, with the texts of its slider."""
+"""Rendering of a report as a self-contained HTML page."""
 
 import json
 import re
@@ -13,9 +13,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairspan.auditing.results import Finding, format_group
+from fairspan.auditing.expected_losses import State
+from fairspan.auditing.results import Finding, VerdictKind, format_group
 from fairspan.formatting.export import to_json_value
-from fairspan.formatting.table import name_to_html
+from fairspan.formatting.table import Table, name_to_html
 from fairspan.formatting.text import (
     describe_tied,
     display_name,
@@ -31,149 +32,182 @@ from fairspan.formatting.text import (
 )
 from fairspan.report import figures, tables
 from fairspan.report.curves import SliderStep
-from fairspan.report.figures import SvgPosition, draw_figure
-from fairspan.report.program import to_dict
+from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
-from fairspan.report.tables import TIE_TOL, most_affected_group, tied_maxima
-from fairspan.rows.groups import printable
+from fairspan.report.tables import INCONCLUSIVE, TIE_TOL, most_affected_group, tied_maxima
+from fairspan.rows.groups import Label, printable
 from fairspan.version import __version__
 
 _TEMPLATES = Path(__file__).parent / "template"
-# In JSON inside a script element these could end it, or begin a comment.
+# Characters that could close a script element or open a comment.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-# Pictures, what the slider has in its own data, and what the tables of the page have.
+# Parts omitted from the JSON download: displays, slider data, and data shown in tables.
 _EXCLUDED_FROM_DOWNLOAD = ("steps", "displays", "by_dimension", "feature_errors", "verification")
+# Significant digits of the JSON download: with nine it has half the size of the full precision.
+_DOWNLOAD_DIGITS = 9
+_HARMLESS_STATE: State = "no material harm"
+# The verdicts that sentences.html counts.
+_VERDICT_KINDS: dict[str, VerdictKind] = {
+    "helps": "harm, repair helps",
+    "at_a_cost": "harm, repair at a cost",
+    "shifts": "harm, repair shifts it",
+    "harms": "no material harm, repair harms",
+}
 
 
 def render_page(report: Report) -> str:
-    """Make the page of a report.
+    """Render a report as HTML.
 
     Returns
     -------
     str
-        HTML that loads nothing else and works without its script; the same report gives the same
-        text.
+        HTML without external resources that works without JavaScript; the output is deterministic.
     """
-    style, script = (
-        (_TEMPLATES / name).read_text(encoding="utf-8").strip() for name in ("page.css", "page.js")
-    )
-    by_dimension = figures.dimensions_figure(report)
-    along_frontier = report.curves.frontier is not None
-    slider_figure = figures.frontier_figure(report) if along_frontier else by_dimension
+    template = _jinja_environment().get_template("page.html")
+    return template.render(_page_context(report))
+
+
+def _page_context(report: Report) -> dict[str, Any]:
+    """Return the variables of page.html."""
+    style = _read_template("page.css")
+    script = _read_template("page.js")
+    dimensions_figure = figures.dimensions_figure(report)
+    slider_figure = dimensions_figure
+    other_dimensions_figure = None
+    if report.curves.frontier is not None:
+        slider_figure = figures.frontier_figure(report)
+        other_dimensions_figure = dimensions_figure
+    losses_figure = None if report.main.is_pca else figures.losses_figure(report)
+    expected_figure = figures.expected_losses_figure(report) if report.has_estimates else None
     main_findings, other_findings = split_findings(report)
-    # Figures of nine digits take half the room.
-    downloads = to_json_value(
-        {k: v for k, v in report.to_dict().items() if k not in _EXCLUDED_FROM_DOWNLOAD}, 9
-    )
-    given = report.user_models.audit if report.user_models else None
-    return (
-        _jinja_environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            title=report.shorten_names(printable(report.provenance.title)),
-            said=lambda name: render_sentence(name, report),
-            short=report.shorten_names,
-            estimated=report.has_estimates,
-            tables=tables.report_tables(report),
-            plain_figure=figures.pca_errors_figure(report),
-            losses_figure=None if report.main.is_pca else figures.losses_figure(report),
-            expected_figure=figures.expected_losses_figure(report)
-            if report.has_estimates
-            else None,
-            walk_figure=slider_figure,
-            dimension_figure=by_dimension if along_frontier else None,
-            displays=[
-                draw_figure(
-                    each, f"x{i}", f"{readable_name(name)}.", readable_name(name), keep_title=True
-                )
-                for i, (name, each) in enumerate(report.displays)
-            ],
-            given_models=[tables.user_model_table(each, given.findings) for each in given.models]
-            if given
-            else [],
-            walk=slider_data(report, slider_figure.mark_positions),
-            downloads=Markup(
-                report.shorten_names(
-                    str(json_for_script(downloads)), lambda name: json_for_script(name)[1:-1]
-                )
-            ),
-            findings=main_findings,
-            other_findings=other_findings,
-            main=report.main.name,
-            made=to_dict(report.provenance),
-            style=style,
-            script=script,
-            policy=content_security_policy(style, script, has_displays=bool(report.displays)),
-        )
-    )
+    return {
+        "report": report,
+        "title": report.shorten_names(printable(report.provenance.title)),
+        "main": report.main.name,
+        "has_estimates": report.has_estimates,
+        "sentence": lambda name: render_sentence(name, report),
+        "shorten_names": report.shorten_names,
+        "tables": tables.report_tables(report),
+        "user_model_tables": _user_model_tables(report),
+        "pca_figure": figures.pca_errors_figure(report),
+        "losses_figure": losses_figure,
+        "expected_figure": expected_figure,
+        "slider_figure": slider_figure,
+        "dimensions_figure": other_dimensions_figure,
+        "displays": _display_figures(report),
+        "slider": slider_data(report, slider_figure.mark_positions),
+        "downloads": _download_json(report),
+        "findings": main_findings,
+        "other_findings": other_findings,
+        "verification": report.verification,
+        "provenance": report.provenance.to_dict(),
+        "style": style,
+        "script": script,
+        "policy": content_security_policy(style, script, has_displays=bool(report.displays)),
+    }
+
+
+def _read_template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def _user_model_tables(report: Report) -> list[Table]:
+    if report.user_models is None:
+        return []
+    audit = report.user_models.audit
+    return [tables.user_model_table(model, audit.findings) for model in audit.models]
+
+
+def _display_figures(report: Report) -> list[PageFigure]:
+    drawn = []
+    for i, (name, display) in enumerate(report.displays):
+        title = readable_name(name)
+        drawn.append(draw_figure(display, f"x{i}", f"{title}.", title, keep_title=True))
+    return drawn
+
+
+def _download_json(report: Report) -> Markup:
+    included = {
+        key: value for key, value in report.to_dict().items() if key not in _EXCLUDED_FROM_DOWNLOAD
+    }
+    text = json_for_script(to_json_value(included, _DOWNLOAD_DIGITS))
+    return Markup(report.shorten_names(str(text), lambda name: json_for_script(name)[1:-1]))
 
 
 def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
-    """Findings about the rows, ordinary PCA and the main answer; and those about other criteria."""
-    wanted, findings = {None, report.pca.name, report.main.name}, report.audit.findings
-    return [each for each in findings if each.model in wanted], [
-        each for each in findings if each.model not in wanted
-    ]
+    """Split the findings into those about the rows, ordinary PCA and the main model, and others."""
+    main_models = {None, report.pca.name, report.main.name}
+    main_findings = []
+    other_findings = []
+    for finding in report.audit.findings:
+        if finding.model in main_models:
+            main_findings.append(finding)
+        else:
+            other_findings.append(finding)
+    return main_findings, other_findings
 
 
 def render_sentence(name: str, report: Report) -> Markup:
-    """A sentence of the page, by its name in sentences.html."""
-    plain_pca, main = report.pca, report.main
-    largest = [float(each.pca_losses.max()) for each in report.curves.dimensions]
-    rises = [
+    """Render a sentence of sentences.html by macro name."""
+    pca = report.pca
+    main = report.main
+    certificate = report.main_fit.certificate
+    pca_losses = [group.observed_loss for group in pca.groups]
+    main_losses = [group.observed_loss for group in main.groups]
+    largest_pca_losses = [float(each.pca_losses.max()) for each in report.curves.dimensions]
+    increased_losses = [
         (before, after)
-        for before, after in zip(plain_pca.groups, main.groups, strict=True)
+        for before, after in zip(pca.groups, main.groups, strict=True)
         if after.observed_loss > before.observed_loss * (1 + TIE_TOL)
     ]
-    losses = [group.observed_loss for group in plain_pca.groups]
-    sentences = (
-        _jinja_environment()
-        .get_template("sentences.html")
-        .make_module(
-            {
-                "report": report,
-                "plain": plain_pca,
-                "main": main,
-                "certificate": report.main_fit.certificate,
-                "has_bound": isfinite(report.main_fit.certificate.lower_bound),
-                "change": report.relative_error_change(main),
-                "version": __version__,
-                "worst": plain_pca.groups[tied_maxima(losses)[0]],
-                "whose": most_affected_group(plain_pca),
-                "dimensions": format_count(plain_pca.n_components, "dimension"),
-                "rises": rises,
-                "sharing": tied_maxima([group.observed_loss for group in main.groups]),
-                "largest": largest,
-                "hardest": largest.index(max(largest)),
-                "harmed_at": harm_by_dimension(report),
-                "about_answer": split_findings(report)[0],
-            }
-        )
-    )
+    context = {
+        "report": report,
+        "pca": pca,
+        "main": main,
+        "certificate": certificate,
+        "has_bound": isfinite(certificate.lower_bound),
+        "error_change": report.relative_error_change(main),
+        "version": __version__,
+        "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
+        "highlighted_group": most_affected_group(pca),
+        "dimensions": format_count(pca.n_components, "dimension"),
+        "increased_losses": increased_losses,
+        "tied_largest": tied_maxima(main_losses),
+        "largest_pca_losses": largest_pca_losses,
+        "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
+        "harm_by_dimension": harm_by_dimension(report),
+        "main_findings": split_findings(report)[0],
+        "inconclusive_state": INCONCLUSIVE,
+        "harmless_state": _HARMLESS_STATE,
+        "verdict_kinds": _VERDICT_KINDS,
+    }
+    sentences = _jinja_environment().get_template("sentences.html").make_module(context)
     return Markup(re.sub("[ \n]+", " ", getattr(sentences, name)()).strip())
 
 
-def harm_by_dimension(report: Report) -> list[tuple[int, Any, float]]:
-    """Where PCA harms a group on new rows: d, and whom it costs most, with the expected loss."""
-    found = []
-    for each in report.curves.dimensions:
-        harmed = [
-            (figures.expected_loss.value, g)
-            for g, figures in enumerate(each.pca_estimates)
-            if figures.state == "harmed"
+def harm_by_dimension(report: Report) -> list[tuple[int, Label, float]]:
+    """Return the dimensions at which PCA harms a group on new rows.
+
+    Each comes with the harmed group that has the largest expected loss, and that loss.
+    """
+    harmful = []
+    for dimension in report.curves.dimensions:
+        losses = [
+            (estimates.expected_loss.value, g)
+            for g, estimates in enumerate(dimension.pca_estimates)
+            if estimates.state == "harmed"
         ]
-        if harmed:
-            loss, g = max(harmed)
-            found.append((each.n_components, report.curves.groups[g], loss))
-    return found
+        if losses:
+            loss, g = max(losses)
+            harmful.append((dimension.n_components, report.curves.groups[g], loss))
+    return harmful
 
 
 def content_security_policy(style: str, script: str, *, has_displays: bool = False) -> str:
-    """A content-security policy that allows this style sheet and this script, and nothing else.
+    """Return a content security policy that allows only this style sheet and script.
 
-    Attributes of style are allowed: the figures have them, and the names of groups cannot make one.
-    Displays that were requested may hold images, such as a map of colours, inside the page itself.
+    Style attributes are allowed because figures use them; group names cannot inject any. Requested
+    displays may embed images, such as color maps, as data URLs.
 
     Examples
     --------
@@ -194,7 +228,7 @@ def content_security_policy(style: str, script: str, *, has_displays: bool = Fal
 
 
 def json_for_script(value: Any) -> Markup:
-    r"""JSON that can stand inside a script element.
+    r"""Serialize to JSON that is safe inside a script element.
 
     Examples
     --------
@@ -209,7 +243,7 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-# Kept, as every sentence of a page is a macro of one file that takes long to compile.
+# Cached: compiling sentences.html is slow.
 @cache
 def _jinja_environment() -> Environment:
     environment = Environment(
@@ -222,44 +256,51 @@ def _jinja_environment() -> Environment:
     format_filters = (
         display_name,
         format_change,
-        format_number,
-        format_level,
-        format_relative,
-        format_parameters,
-        format_share,
+        format_count,
         format_integer,
+        format_level,
+        format_number,
+        format_parameters,
+        format_relative,
+        format_share,
     )
-    environment.filters |= {each.__name__: each for each in format_filters}
-    environment.filters |= {"counted": format_count, "json": json_for_script}
-    environment.filters["shown"] = lambda label: display_name(format_group(label))
-    environment.filters["breakable"] = lambda name: Markup(name_to_html(name))
+    environment.filters |= {function.__name__: function for function in format_filters}
+    environment.filters["json"] = json_for_script
+    environment.filters["group_name"] = lambda label: display_name(format_group(label))
+    environment.filters["with_breaks"] = lambda name: Markup(name_to_html(name))
     return environment
 
 
 def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]]) -> dict[str, Any]:
-    """Make the texts of every step.
+    """Build the data of the slider.
 
     Parameters
     ----------
     report : Report
-    places : sequence of sequences of places
-        Of the marks at each step.
+    mark_positions : sequence of sequences of positions
+        Positions of the marks at each step.
 
     Returns
     -------
     dict
-        `data` holds all steps, for the page's script, `first` the step that is shown first, and
-        `ends` says what lies at each end of the slider.
+        `data` contains all steps for the script, `first` the initial step, and `ends` the labels
+        of the slider's ends.
     """
-    curves, names = report.curves, report.group_names
-    shortcuts = {} if curves.pca_step is None else {"plain": curves.pca_step}
-    shown = [
+    curves = report.curves
+    names = report.group_names
+    shortcuts = {"main": curves.main_step}
+    if curves.pca_step is not None:
+        shortcuts["pca"] = curves.pca_step
+    ends = ["fewer dimensions", "more dimensions"]
+    if curves.frontier is not None:
+        ends = [f"smaller error for {name}" for name in names]
+    steps = [
         {
             "label": step.label,
-            "said": _announcement(step, names),
-            "texts": texts,
+            "announcement": _announcement(step, names),
+            "texts": texts.in_order(),
             "marks": marks,
-            # Adding zero leaves no minus zero.
+            # Adding zero turns -0.0 into 0.0.
             "loadings": (step.loadings.round(tables.LOADING_DECIMALS) + 0.0).tolist(),
         }
         for step, texts, marks in zip(
@@ -267,27 +308,22 @@ def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]])
         )
     ]
     return {
-        "data": {
-            "start": curves.main_step,
-            "jumps": {**shortcuts, "main": curves.main_step},
-            "steps": shown,
-        },
-        "first": shown[curves.main_step],
-        "ends": [f"better for {name}" for name in names]
-        if curves.frontier
-        else ["fewer dimensions", "more dimensions"],
+        "data": {"start": curves.main_step, "shortcuts": shortcuts, "steps": steps},
+        "first": steps[curves.main_step],
+        "ends": ends,
     }
 
 
 def _announcement(step: SliderStep, names: Sequence[str]) -> str:
-    """What is read out: two groups' errors, of more the largest loss."""
-    total, losses = f"error over all rows {format_number(step.total_error)}", step.losses.tolist()
+    """Text announced to screen readers: the errors of two groups, or the largest loss of more."""
+    total = f"total error {format_number(step.total_error)}"
+    losses = step.losses.tolist()
     if len(names) == 2:
-        told = (
+        errors = [
             f"{name} {format_number(error)}" for name, error in zip(names, step.errors, strict=True)
-        )
-        return f"{step.label}: error of {', of '.join(told)}; {total}."
+        ]
+        return f"{step.label}: error of {', of '.join(errors)}; {total}."
     if max(losses) == 0:
-        return f"{step.label}: no group loses anything; {total}."
-    whose = describe_tied(names, tied_maxima(losses))
-    return f"{step.label}: largest loss {format_number(max(losses))}, of {whose}; {total}."
+        return f"{step.label}: no group has a loss; {total}."
+    tied = describe_tied(names, tied_maxima(losses))
+    return f"{step.label}: largest loss {format_number(max(losses))}, of {tied}; {total}."

@@ -1,7 +1,8 @@
-"""Where the rows of a report come from, and how a reader verifies its certificate.
+"""Provenance of a report, and instructions for verifying its certificate.
 
-A command, words, and a program of a few lines, which needs numpy and GroupMoments alone: no solver
-of ours is trusted. No date, no user and no host: the same rows and settings give the same bytes.
+These are a command, an explanation, and a short program that needs only numpy and GroupMoments and
+uses none of the library's solvers. No date, user or host name is included, so output is
+reproducible.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.extending import Display
-from fairspan.problem.problem import CriterionFormula
+from fairspan.problem.problem import Criterion, CriterionFormula
 from fairspan.problem.reduction import get_criterion
 from fairspan.registry import builtin_names
 from fairspan.report.curves import FittedCriterion
@@ -25,7 +26,7 @@ from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
 _REPORTED_PACKAGES = ("numpy", "scipy", "scikit-learn")
-# What write_report takes where nothing is said.
+# Code of the default arguments of write_report, which is omitted.
 _DEFAULT_TEXTS = {
     "criterion": ("'minimax_loss'",),
     "center": ("None", "'global'"),
@@ -36,26 +37,26 @@ _DEFAULT_TEXTS = {
     "materiality": ("0.01",),
 }
 _OMITTED = ("None",)
-# What a call names and does not show.
+# Arguments shown by name rather than by value.
 _NAMED_ONLY = ("models", "test", "clusters")
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the rows of a report come from, and how it was requested.
+    """Provenance of a report: its data and how it was requested.
 
     Attributes
     ----------
     name : str
-        What the rows are called.
+        Name of the data.
     title : str
-        Of the report.
+        Title of the report.
     input_sha256 : str or None
-        Of the file, the folder or the numbers that were read; None where they lie elsewhere.
+        SHA-256 of the input file, folder or arrays; None for remote data.
     command : str
-        What makes the report again.
-    moments : str
-        The line of Python that makes the moments of the same rows.
+        Command or call that reproduces the report.
+    moments_code : str
+        Python code that computes the moments of the same rows.
     """
 
     name: str
@@ -64,32 +65,35 @@ class Provenance:
     command: str
     moments_code: str
 
-
-def to_dict(origin: Provenance) -> dict[str, Any]:
-    """What is needed to make the report again."""
-    return {
-        "fairspan": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in _REPORTED_PACKAGES},
-        "input_sha256": origin.input_sha256,
-        "command": origin.command,
-    }
+    def to_dict(self) -> dict[str, Any]:
+        """Return versions, input hash and command needed to reproduce the report."""
+        return {
+            "fairspan": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _REPORTED_PACKAGES},
+            "input_sha256": self.input_sha256,
+            "command": self.command,
+        }
 
 
 def without_directories(argument: str) -> str:
-    """An absolute path by its last part: a page says nothing of the machine that made it.
+    """Reduce an absolute path to its last component.
+
+    Pages must not reveal the directories of the machine.
 
     Examples
     --------
-    >>> [without_directories(word) for word in ("/home/me/rows.csv", "--test=/tmp/b.csv", "data/c.csv")]
+    >>> arguments = ("/home/me/rows.csv", "--test=/tmp/b.csv", "data/c.csv")
+    >>> [without_directories(argument) for argument in arguments]
     ['rows.csv', '--test=b.csv', 'data/c.csv']
     """
-    option, mark, value = argument.rpartition("=")
-    return f"{option}{mark}{Path(value).name if Path(value).is_absolute() else value}"
+    option, equals_sign, value = argument.rpartition("=")
+    path = Path(value)
+    return f"{option}{equals_sign}{path.name if path.is_absolute() else value}"
 
 
 def default_title(name: str) -> str:
-    """The title of a report that was given none."""
+    """Return the default title of a report."""
     return f"What PCA does to each group of {name}"
 
 
@@ -103,106 +107,130 @@ def provenance_of_call(
     on_missing: str,
     **settings: Any,
 ) -> Provenance:
-    """The origin of a report that `write_report` makes; rows in memory are named, not shown.
+    """Return the provenance of a `write_report` call; in-memory data are represented by name.
 
     Parameters
     ----------
     X, sensitive_features, sample_weight, max_groups, on_missing
-        As they were passed; X is None where moments were.
+        Arguments as passed; X is None if moments were passed.
     fingerprint : str or None
         SHA-256 of the rows.
     **settings
-        The others as they were passed, `name` and `title` among them.
+        All other arguments as passed, including `name` and `title`.
     """
     if X is None:
         data_arguments = "moments=moments"
-        moments = 'moments = GroupMoments.load("moments.npz")  # after moments.save("moments.npz")'
-    else:
-        arguments = [repr(without_directories(os.fspath(X))) if _is_path(X) else "X"]
-        # Rows that were opened bring their own groups.
-        is_opened = sensitive_features is None
-        arguments.append(
-            "None"
-            if is_opened
-            else _column_or_parameter_name("sensitive_features", sensitive_features, X)
+        moments_code = (
+            'moments = GroupMoments.load("moments.npz")  # after moments.save("moments.npz")'
         )
-        if sample_weight is not None:
-            arguments.append(
-                f"sample_weight={_column_or_parameter_name('sample_weight', sample_weight, X)}"
-            )
-        if max_groups is not None:
-            arguments.append(f"max_groups={max_groups}")
-        if on_missing != "error":
-            arguments.append(f'on_missing="{on_missing}"')
-        data_arguments = ", ".join(arguments)
-        moments = f"moments = GroupMoments.from_rows({data_arguments})"
-    texts = {key: _as_code(value) for key, value in settings.items()}
-    texts |= {key: key for key in _NAMED_ONLY if not isinstance(settings[key], str | None)}
+    else:
+        data_arguments = _data_arguments(
+            X, sensitive_features, sample_weight, max_groups, on_missing
+        )
+        moments_code = f"moments = GroupMoments.from_rows({data_arguments})"
+    texts = {name: _argument_code(name, value) for name, value in settings.items()}
     nondefault = [
-        f"{key}={text}"
-        for key, text in texts.items()
-        if text not in _DEFAULT_TEXTS.get(key, _OMITTED)
+        f"{name}={text}"
+        for name, text in texts.items()
+        if text not in _DEFAULT_TEXTS.get(name, _OMITTED)
     ]
-    default_name = Path(X).name if _is_path(X) else "these rows"
-    name, title = default_name if settings["name"] is None else settings["name"], settings["title"]
+    data_name = settings["name"]
+    if data_name is None:
+        data_name = Path(X).name if _is_path(X) else "these rows"
+    title = settings["title"]
+    if title is None:
+        title = default_title(data_name)
     return Provenance(
-        name=name,
-        title=default_title(name) if title is None else title,
+        name=data_name,
+        title=title,
         input_sha256=fingerprint,
         command=f"fairspan.write_report({', '.join(['path', data_arguments, *nondefault])})",
-        moments_code=moments,
+        moments_code=moments_code,
     )
 
 
+def _data_arguments(
+    X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None, on_missing: str
+) -> str:
+    """Return the code of the arguments that select the rows."""
+    arguments = [repr(without_directories(os.fspath(X))) if _is_path(X) else "X"]
+    # Opened rows contain their groups.
+    groups = "None"
+    if sensitive_features is not None:
+        groups = _column_or_parameter_name("sensitive_features", sensitive_features, X)
+    arguments.append(groups)
+    if sample_weight is not None:
+        weights = _column_or_parameter_name("sample_weight", sample_weight, X)
+        arguments.append(f"sample_weight={weights}")
+    if max_groups is not None:
+        arguments.append(f"max_groups={max_groups}")
+    if on_missing != "error":
+        arguments.append(f'on_missing="{on_missing}"')
+    return ", ".join(arguments)
+
+
+def _argument_code(name: str, value: Any) -> str:
+    """Format an argument as Python code; some are represented by their name."""
+    if name in _NAMED_ONLY and not isinstance(value, str | None):
+        return name
+    return _as_code(value)
+
+
 def _as_code(value: Any) -> str:
-    """A setting as Python: a criterion by its name where its own settings are the default ones."""
+    """Format a setting as Python code; a criterion with default parameters by its name."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_as_code, value))}]"
-    if hasattr(value, "pieces"):  # a criterion
-        is_usual = value.name in builtin_names("criterion") and value == get_criterion(value.name)
-        return repr(value.name if is_usual else value)
+    if isinstance(value, Criterion):
+        has_defaults = value.name in builtin_names("criterion") and value == get_criterion(
+            value.name
+        )
+        return repr(value.name if has_defaults else value)
     return type(value).__name__ if isinstance(value, Display) else repr(value)
 
 
 def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:
-    """Names of columns as they are; anything else by the name of the parameter."""
-    several = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    return repr(value) if isinstance(value, str) or (several and _is_path(X)) else name
+    """Format column names as code; represent anything else by the parameter's name."""
+    are_names = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if isinstance(value, str) or (are_names and _is_path(X)):
+        return repr(value)
+    return name
 
 
 def _is_path(X: Any) -> bool:
     return isinstance(X, str | os.PathLike)
 
 
-# Numbers that a program may hold: the components of moderate tables.
+# Maximum number of component entries written into the program: more would fill many screens.
 _MAX_COMPONENT_ENTRIES = 2500
-# What computes everything again from a saved model, or from a fitted one.
+# Commands that verify a saved or fitted model.
 _COMMANDS = ("fairspan verify MODEL DATA", "fairspan.verify(model, moments)")
 _COMMANDS_NOTE = (
-    "For a saved model, the command computes objective and bound again from the rows. Its exit "
-    "status is 0 if the certificate holds; DATA are rows, read with the options of the fit, or a "
-    "file of moments. The call does the same in Python, and takes rows as well: "
+    "For a saved model, the command recomputes objective and bound from the rows and exits with "
+    "status 0 if the certificate holds. DATA are rows, read with the options of the fit, or a file "
+    "of moments. The function does the same in Python and also accepts rows: "
     "fairspan.verify(model, X, sensitive_features). Neither uses a solver. The program below "
     "requires only numpy and the formulas."
 )
-# Plain formulas resolve less than what the certificate leaves room for.
-_ROUNDING_TOL, _RELATIVE_TOL = 4 * float(np.finfo(np.float64).eps), 1e-9
-# Digits of a component that a reader may compare; its last ones are left to rounding.
+# The plain formulas are less accurate than the certificate: rounding error per feature, relative to
+# the variance of a group, and the agreement that is expected relative to the objective.
+_ROUNDING_TOL = 4 * float(np.finfo(np.float64).eps)
+_RELATIVE_TOL = 1e-9
+# Decimals of components; further digits are rounding error.
 _COMPONENT_DECIMALS = 13
+# Characters in a line of component entries.
 _LINE_WIDTH = 78
 
 
 _LINES_PROOF_TEXT = (
-    "S_g is the second moment matrix of group g. Every row w of `lines` is the weights of a "
-    "supporting line: no subspace of as many dimensions has errors with w_1 e_1 + w_2 e_2 below "
-    "L(M), {rest} of M = w_1 S_1 + w_2 S_2 (Ky Fan 1949). So the errors of every subspace lie in a "
-    "polygon. The criterion grows with both errors together, so it is least on the sides, and as a "
-    "function of the errors it is the larger of two concave ones, each of which is at least its "
-    "chord."
+    "S_g is the second moment matrix of group g. Each row w of `lines` gives a supporting line: no "
+    "subspace of this dimension has errors with w_1 e_1 + w_2 e_2 below L(M), {rest} of "
+    "M = w_1 S_1 + w_2 S_2 (Ky Fan 1949). The errors of all subspaces therefore lie in a polygon. "
+    "The criterion increases in both errors, so its minimum over the polygon is on the edges, "
+    "where it is the maximum of two concave functions, each bounded below by its chord."
 )
 _LIMIT_PROOF_TEXT = (
-    "The bound rests on the restriction's limit as well; no mixture of the groups' second moments "
-    "alone proves it."
+    "The bound also uses the limit of the restriction; it cannot be proven from a mixture of the "
+    "groups' second moments alone."
 )
 
 _HEADER_CODE = ("import numpy as np", "from fairspan import GroupMoments", "")
@@ -211,50 +239,56 @@ def smallest_eigenvalue_sum(matrix):  # the sum of all eigenvalues but the {dime
     return float(np.linalg.eigvalsh(matrix)[: len(matrix) - {dimensions}].sum())
 """
 _LINES_BOUND_CODE = """\
-ends = [smallest_eigenvalue_sum(np.tensordot(each, S, axes=1)) for each in lines]
-lines, ends = np.vstack([lines, np.eye(2), -np.eye(2)]), np.array([*ends, 0, 0, *-traces])
-corners = []  # where two lines cross, and no other line leaves the crossing out
+offsets = [smallest_eigenvalue_sum(np.tensordot(each, S, axes=1)) for each in lines]
+lines = np.vstack([lines, np.eye(2), -np.eye(2)])
+offsets = np.array([*offsets, 0, 0, *-traces])
+vertices = []  # intersections of two lines that satisfy all other constraints
 for i in range(len(lines)):
     for j in range(i):
         if abs(np.linalg.det(lines[[i, j]])) > 1e-12:
-            corner = np.linalg.solve(lines[[i, j]], ends[[i, j]])
-            if (lines @ corner >= ends - 1e-10 * traces.sum()).all():
-                corners.append(np.maximum(corner, 0))
-middle = np.mean(corners, axis=0)
-corners.sort(key=lambda corner: np.arctan2(*(corner - middle)))
+            vertex = np.linalg.solve(lines[[i, j]], offsets[[i, j]])
+            if (lines @ vertex >= offsets - 1e-10 * traces.sum()).all():
+                vertices.append(np.maximum(vertex, 0))
+middle = np.mean(vertices, axis=0)
+vertices.sort(key=lambda vertex: np.arctan2(*(vertex - middle)))
 lower_bound = np.inf
-for corner, following in zip(corners, [*corners[1:], corners[0]]):
-    points = corner + np.linspace(0, 1, 5001)[:, None] * (following - corner)
+for vertex, following in zip(vertices, [*vertices[1:], vertices[0]]):
+    points = vertex + np.linspace(0, 1, 5001)[:, None] * (following - vertex)
     J = np.array([worst(points, 0, 1), worst(points, 1, 0)])
-    first, last, apart = J[:, :-1], J[:, 1:], J[0] - J[1]  # at the ends of each part of the side
-    cross = apart[:-1] * apart[1:] < 0
-    share = apart[:-1] / np.where(cross, apart[:-1] - apart[1:], 1)
-    crossing = np.where(cross, first[0] + share * (last[0] - first[0]), np.inf)
-    least = np.minimum(np.minimum(first.max(axis=0), last.max(axis=0)), crossing)
-    lower_bound = min(lower_bound, float(least.min()))
+    first, last = J[:, :-1], J[:, 1:]  # at the ends of each segment of the edge
+    difference = J[0] - J[1]
+    crosses = difference[:-1] * difference[1:] < 0
+    fraction = difference[:-1] / np.where(crosses, difference[:-1] - difference[1:], 1)
+    crossing = np.where(crosses, first[0] + fraction * (last[0] - first[0]), np.inf)
+    smallest = np.minimum(np.minimum(first.max(axis=0), last.max(axis=0)), crossing)
+    lower_bound = min(lower_bound, float(smallest.min()))
 """
 
 
 def verification_program(fit: FittedCriterion, moments_code: str) -> dict[str, Any]:
-    """The formula in words, and a program that sets `objective` and `lower_bound`.
+    """Explain how the certificate is verified, and generate a program.
+
+    The program computes `objective` and `lower_bound`.
 
     Parameters
     ----------
-    fit : Fit
-        Whose certificate is verified.
-    moments : str
-        The line of Python that sets `moments`.
+    fit : FittedCriterion
+        Fit whose certificate is verified.
+    moments_code : str
+        Python code that sets `moments`.
 
     Returns
     -------
     dict
-        `snippet` does not set what is told to be out of its reach, such as the objective where the
-        components are too many numbers to be written down. `tolerance` is how close both are to the
-        certificate's.
+        The program omits what it cannot compute, such as the objective if there are too many
+        component entries to write down; the explanation says so. `tolerance` is the expected
+        agreement with the certificate.
     """
-    certificate, problem, proof = fit.certificate, fit.problem, fit.certificate.proof
+    certificate = fit.certificate
+    problem = fit.problem
+    proof = certificate.proof
     formula = problem.criterion.formula
-    # From one mixture, or from supporting lines.
+    # The program supports proofs by one mixture or by supporting lines.
     has_bound = isinstance(proof, SupportingLinesProof) or type(proof) is Proof
     if proof is not None and type(proof) is not Proof:
         formula = replace(formula, bound_text=_LINES_PROOF_TEXT if has_bound else _LIMIT_PROOF_TEXT)
@@ -266,85 +300,95 @@ def verification_program(fit: FittedCriterion, moments_code: str) -> dict[str, A
     if has_objective:
         lines += [
             *_components_code(fit, is_leading=is_leading),
-            "left = np.eye(len(V)) - V @ V.T",
-            "errors = np.array([np.trace(left @ each @ left) for each in S])",
+            "complement = np.eye(len(V)) - V @ V.T",
+            "errors = np.array([np.trace(complement @ each @ complement) for each in S])",
         ]
     lines += _parameters_code(fit)
     if has_objective:
         lines.append(f"objective = {formula.objective_code}")
     if isinstance(proof, SupportingLinesProof):
-        rows = [f"    {each}," for each in proof.lines.tolist()]
+        rows = [f"    {line}," for line in proof.lines.tolist()]
         lines += ["lines = np.array([", *rows, "])", *_LINES_BOUND_CODE.splitlines()]
     elif has_bound:
         lines.append(f"lower_bound = {formula.bound_code}")
-    texts = ["objective"] * has_objective + ["lower_bound"] * has_bound
+    results = ["objective"] * has_objective + ["lower_bound"] * has_bound
     return {
         "calls": list(_COMMANDS),
         "of_calls": _COMMANDS_NOTE,
         "words": _explanation(fit, formula, has_objective=has_objective, has_bound=has_bound),
-        "snippet": "\n".join([*lines, f"print({', '.join(texts)})", ""]),
+        "snippet": "\n".join([*lines, f"print({', '.join(results)})", ""]),
         "objective": certificate.objective,
         "lower_bound": certificate.lower_bound,
-        # What rounding does to the certificate and to plain formulas, and a share of the objective.
+        # Rounding errors of certificate and plain formulas, plus a relative tolerance.
         "tolerance": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
     }
 
 
 def _mixture_attains_objective(fit: FittedCriterion) -> bool:
-    """Whether the leading eigenvectors of the mixture have the objective: then they are enough."""
-    certificate, problem = fit.certificate, fit.problem
+    """Whether the leading eigenvectors of the mixture attain the objective.
+
+    If so, the components need not be written down.
+    """
+    certificate = fit.certificate
+    problem = fit.problem
     leading = problem.second_moments.leading(dual_weights(fit), problem.n_components).vectors
     value = problem.criterion.value(problem.errors(leading), problem)
-    close = abs(value - certificate.objective) <= max(
-        certificate.absolute_tol, certificate.resolution, 1e-9 * abs(certificate.scale)
+    tolerance = max(
+        certificate.absolute_tol, certificate.resolution, _RELATIVE_TOL * abs(certificate.scale)
     )
-    return bool(close) and certificate.constraint_violation <= certificate.absolute_tol
+    is_close = bool(abs(value - certificate.objective) <= tolerance)
+    return is_close and certificate.constraint_violation <= certificate.absolute_tol
 
 
 def _explanation(
     fit: FittedCriterion, formula: CriterionFormula, *, has_objective: bool, has_bound: bool
 ) -> list[str]:
-    d, certificate = fit.problem.n_components, fit.certificate
+    """Explain the formulas of objective and bound, and what the program omits."""
+    d = fit.problem.n_components
+    certificate = fit.certificate
     largest = "largest" if d == 1 else f"{d} largest"
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(certificate.lower_bound):
         condition = fit.problem.criterion.constraint_text
         bound = (
-            f"no subspace of as many dimensions{condition} is below {certificate.lower_bound:.6g}"
+            f"no subspace of this dimension{condition} has a value below "
+            f"{certificate.lower_bound:.6g}"
         )
-    arguments = [
+    paragraphs = [
         f"The objective is {formula.objective_text} Here it is {certificate.objective:.6g}, "
         f"and {bound}.",
         formula.bound_text.format(rest=rest),
     ]
     if not has_bound:
-        arguments.append(
-            "The program below recomputes the objective; the command checks the bound."
+        paragraphs.append(
+            "The program below recomputes only the objective; the command checks the bound."
         )
     if not has_objective:
-        arguments.append(
-            "The components are too many numbers to be written down here, so the program below "
-            "recomputes the bound; a saved model has the components."
+        paragraphs.append(
+            "The components have too many entries to be listed here, so the program below "
+            "recomputes only the bound; a saved model contains the components."
         )
-    return arguments
+    return paragraphs
 
 
 def dual_weights(fit: FittedCriterion) -> FloatArray:
-    """The weights of the mixture that proves the bound."""
+    """Weights of the mixture that proves the bound."""
     return fit.problem.criterion.dual_feasible_weights(fit.certificate.weights, fit.problem)
 
 
-def _moments_code(fit: FittedCriterion, moments: str) -> list[str]:
-    """Lines that set the second moments, their mixture, and the best errors."""
-    in_units = [
-        "deviations = moments.standard_deviations",
-        "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
-    ]
+def _moments_code(fit: FittedCriterion, moments_code: str) -> list[str]:
+    """Code that sets the second moments, their mixture and the best errors."""
+    scaling_code = []
+    if fit.subspace.scale is not None:
+        scaling_code = [
+            "deviations = moments.standard_deviations",
+            "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
+        ]
     return [
         *_HEADER_CODE,
-        moments,
-        *(in_units if fit.subspace.scale is not None else ()),
+        moments_code,
+        *scaling_code,
         f'S = moments.second_moments("{fit.subspace.center}")  # one matrix for each group',
         "q = moments.proportions",
         f"weights = {_array_code(dual_weights(fit))}",
@@ -352,31 +396,33 @@ def _moments_code(fit: FittedCriterion, moments: str) -> list[str]:
         *_RESIDUAL_CODE.format(dimensions=fit.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
-        "best = np.array([smallest_eigenvalue_sum(each) for each in S])  # best errors",
+        "best = np.array([smallest_eigenvalue_sum(each) for each in S])  # best error of each group",
         "mixture = np.tensordot(weights, S, axes=1)",
     ]
 
 
 def _components_code(fit: FittedCriterion, *, is_leading: bool) -> list[str]:
-    """Lines that set them: the leading eigenvectors of the mixture, or the numbers themselves."""
+    """Code that sets the components: leading eigenvectors of the mixture, or the entries."""
     if is_leading:
         return [f"V = np.linalg.eigh(mixture)[1][:, -{fit.problem.n_components}:]"]
     components = fit.subspace.components
     text = ", ".join(map(str, components.round(_COMPONENT_DECIMALS).ravel().tolist()))
-    numbers = wrap(text, _LINE_WIDTH, break_on_hyphens=False)
-    return ["V = np.array([", *numbers, f"]).reshape({components.shape}).T"]
+    entries = wrap(text, _LINE_WIDTH, break_on_hyphens=False)
+    return ["V = np.array([", *entries, f"]).reshape({components.shape}).T"]
 
 
 def _parameters_code(fit: FittedCriterion) -> list[str]:
-    """Lines that set the criterion's parameters, and what its formula needs beside them."""
+    """Code that sets the criterion's parameters and helper function."""
     criterion = fit.problem.criterion
     values = criterion.formula_parameters(fit.problem, fit.certificate.weights)
     lines = [
         f"{name} = {_array_code(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()
     ]
-    function = criterion.formula.helper_code
-    return [*lines, "", *function.splitlines(), ""] if function else lines
+    helper_code = criterion.formula.helper_code
+    if helper_code:
+        lines += ["", *helper_code.splitlines(), ""]
+    return lines
 
 
 def _array_code(values: Any) -> str:

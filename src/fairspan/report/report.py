@@ -1,4 +1,4 @@
-"""What a report is asked, and all that it says: an audit, the fits, curves, and their origin."""
+"""Settings and contents of a report, and the functions that build it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +23,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType, d
 from fairspan.estimator.fit import fit_moments, resolve_n_components
 from fairspan.extending import Display
 from fairspan.formatting.export import to_json_value
-from fairspan.formatting.text import display_name, format_level, readable_name
-from fairspan.formatting.text import format_parameters as spelled_settings
+from fairspan.formatting.text import display_name, format_level, format_parameters, readable_name
 from fairspan.linalg.resources import explain_memory_errors, limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center, check_center
@@ -37,51 +36,53 @@ from fairspan.problem.reduction import get_criterion
 from fairspan.progress import overall_progress, track
 from fairspan.registry import check_bool, check_integer, init_parameters
 from fairspan.report.curves import PCA, FittedCriterion, ReportCurves, build_curves
-from fairspan.report.program import Provenance, to_dict, verification_program
+from fairspan.report.program import Provenance, verification_program
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 
 PCA_CRITERION = "total_error"
-# Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
+# Numbers of groups above which a criterion may take minutes and is fitted only on request.
 _MAX_GROUPS_BY_CRITERION = {"error_gap": 16, "robust_error_gap": 2}
 _NOT_COMPARED_REASON = (
-    "Of more than {} groups its answer may take minutes, so it was not compared. Ask for it as the "
-    "criterion, or among the criteria of write_report."
+    "With more than {} groups it may take minutes, so it was not compared. Request it as the "
+    "criterion, or among those that write_report compares."
 )
-# Of more groups, the error gaps are not fitted again without each part of the rows.
+# Number of groups above which the error gap criteria are not refitted for cross-fitting.
 _MAX_GROUPS_FOR_REFITS = 2
 _NO_REFIT_REASON = (
-    "not fitted again without each part of the rows, which takes its time with more than {} "
-    "groups. Request it as the criterion"
+    "not refitted for cross-fitting, which is slow with more than {} groups. Request it as the "
+    "criterion"
 )
-_MOMENTS_ONLY_REASON = "moments alone give no estimates for new rows"
+_MOMENTS_ONLY_REASON = "a single set of moments gives no estimates for new rows"
+# Share of every group's variance that the main criterion keeps if no dimension is requested.
 DEFAULT_VARIANCE_KEPT = 0.9
-# Matrices of more features, one for each group, are too large to compare so many answers.
+# With more features, second moment matrices are too large for the many fits of a report.
 _MAX_FEATURES = 1000
-# Of float64's sixteen digits the last four are left to rounding.
+# Significant digits in JSON; the last four of float64's sixteen are rounding error.
 _JSON_DIGITS = 12
 
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """Which criteria are compared, at which dimension, about which centre.
+    """Settings of a report.
 
     Attributes
     ----------
     criterion : Criterion
-        The one that the report is mainly about.
+        Main criterion.
     criteria : tuple of Criterion
-        All but ordinary PCA, the main one first.
+        Criteria to compare, the main one first; without ordinary PCA.
     criteria_requested : bool
-        Whether the compared criteria were chosen by the user.
+        Whether the user chose the criteria to compare.
     n_components : int, float or None
-        d; or the share of every group's variance that the main criterion is to keep, 0.9 for None.
+        Number of dimensions, or share of every group's variance that the main criterion must keep
+        (None: 0.9).
     center : {"global", "group", "none"}
     scale : bool
     displays : tuple of str or Display
-        Pictures beside those of every page.
-    estimates : Expectations
-        How what new rows would show is estimated.
+        Additional displays.
+    estimation : EstimationOptions
+        Options for the estimates on new rows.
     """
 
     criterion: Criterion
@@ -97,14 +98,14 @@ class ReportSettings:
     def validated(
         cls,
         criterion: object,
-        criteria: Sequence[object] | None,
+        compare: Sequence[object] | None,
         n_components: int | float | None,
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
-        estimates: EstimationOptions = DEFAULT_OPTIONS,
+        estimation: EstimationOptions = DEFAULT_OPTIONS,
     ) -> "ReportSettings":
-        """Read and check settings.
+        """Validate the settings.
 
         Raises
         ------
@@ -113,44 +114,53 @@ class ReportSettings:
 
         Examples
         --------
-        >>> asked = ReportSettings.of("error_gap", ["minimax_loss"], None, "global", False)
-        >>> [each.name for each in asked.criteria]
+        >>> compare = ["minimax_loss"]
+        >>> settings = ReportSettings.validated("error_gap", compare, None, "global", False)
+        >>> [criterion.name for criterion in settings.criteria]
         ['error_gap', 'minimax_loss']
         """
         main = get_criterion(criterion)
-        wanted = _check_sequence("displays", displays or ())
-        for each in wanted:
-            if isinstance(each, str | registry.ExternalObject):
-                registry.get_factory("display", each)
+        requested_displays = _check_sequence("displays", () if displays is None else displays)
+        for display in requested_displays:
+            if isinstance(display, str | registry.ExternalObject):
+                registry.get_factory("display", display)
             else:
-                registry.resolve_object("display", each, Display)
+                registry.resolve_object("display", display, Display)
         check_center(center)
         check_bool("scale", scale)
         is_share = isinstance(n_components, float) and 0 < n_components < 1
         if n_components is not None and not is_share:
             check_integer("n_components", n_components)
-        other_criteria: Sequence[Any] = (
-            [name for name in registry.builtin_names("criterion") if name != main.name]
-            if criteria is None
-            else _check_sequence("compare", criteria)
+        if compare is None:
+            builtin_names = registry.builtin_names("criterion")
+            other_criteria: Sequence[Any] = [name for name in builtin_names if name != main.name]
+        else:
+            other_criteria = _check_sequence("compare", compare)
+        # Remove duplicates by equality: some criteria contain a mapping and are not hashable.
+        criteria: list[Criterion] = []
+        for candidate in (main, *map(get_criterion, other_criteria)):
+            # With group centers, total error is not ordinary PCA but a further criterion.
+            is_ordinary_pca = candidate.name == PCA_CRITERION and center != "group"
+            if candidate not in criteria and not is_ordinary_pca:
+                criteria.append(candidate)
+        return cls(
+            criterion=main,
+            criteria=tuple(criteria),
+            criteria_requested=compare is not None,
+            n_components=n_components,
+            center=center,
+            scale=scale,
+            displays=tuple(requested_displays),
+            estimation=estimation,
         )
-        # Each once; compared, as some hold a mapping and so have no hash.
-        selected_criteria = [main, *map(get_criterion, other_criteria)]
-        selected_criteria = [
-            each for i, each in enumerate(selected_criteria) if each not in selected_criteria[:i]
-        ]
-        if center != "group":  # there it is not what everybody calls PCA, but one more criterion
-            selected_criteria = [each for each in selected_criteria if each.name != PCA_CRITERION]
-        remaining = (n_components, center, scale, tuple(wanted), estimates)
-        return cls(main, tuple(selected_criteria), criteria is not None, *remaining)
 
     @property
     def is_pca(self) -> bool:
-        """Whether the main criterion is what ordinary PCA minimises."""
+        """Whether the main criterion is that of ordinary PCA."""
         return self.criterion.name == PCA_CRITERION and self.center != "group"
 
     def check_size(self, n_features: int) -> None:
-        """Make sure that these are not too many features, nor too few for d.
+        """Check that the number of features is supported and not below d.
 
         Raises
         ------
@@ -159,61 +169,69 @@ class ReportSettings:
         if n_features > _MAX_FEATURES:
             raise InvalidInput(
                 f"A report received {n_features} features",
-                f"Allowed: {_MAX_FEATURES} at most, as dozens of answers are compared",
-                "Choose features, or use FairPCA and audit, which take any number",
+                f"Allowed: at most {_MAX_FEATURES}, since dozens of models are fitted",
+                "Select features, or use FairPCA and audit, which support any number",
             )
         if self.n_components is not None:
             check_n_components(self.n_components, n_features, allow_fraction=True)
 
 
-def _check_sequence(what: str, given: Any) -> Sequence[Any]:
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return given
+def _check_sequence(name: str, value: Any) -> Sequence[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
     raise InvalidType(
-        f"{what} is {describe_type(given)}",
-        f"Allowed: a sequence of names or objects: several {what}",
-        "Pass a list, even of a single one",
+        f"{name} is {describe_type(value)}",
+        "Allowed: a sequence of names or objects",
+        "Pass a list, even for a single item",
     )
 
 
 @dataclass(frozen=True, eq=False)
 class UserModels:
-    """Models of the user, audited.
+    """Audit of the user's models.
 
     Attributes
     ----------
     audit : Audit
-    kinds : tuple of str
-        What each of them is, in words.
+    descriptions : tuple of str
+        Description of each model.
     held_out : bool
-        Whether other rows than those of the page judge them.
+        Whether they were evaluated on held-out rows instead of the report's rows.
     """
 
     audit: Audit
     descriptions: tuple[str, ...]
     held_out: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the audit's values with the description of each model."""
+        return {
+            "held_out": self.held_out,
+            "kinds": self.descriptions,
+            **self.audit.to_dict(),
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a report says.
+    """Contents of a report.
 
     Attributes
     ----------
     audit : Audit
-        Of ordinary PCA and then of the others; what is only rounding is zero.
-    fits : tuple of Fit
-        One for each model of the audit.
-    curves : Curves
-        Over the dimension, and what the slider walks along.
-    origin : Origin
+        Audit of ordinary PCA and the other models; negligible values are zero.
+    fits : tuple of FittedCriterion
+        Fits, in the order of the audit's models.
+    curves : ReportCurves
+        Results by dimension, and the slider's steps.
+    provenance : Provenance
     moments : GroupMoments
-    asked : ReportSettings
-    unavailable : tuple of (str, str)
-        The criteria without an answer here, each with why.
-    given : Given or None
+    settings : ReportSettings
+    skipped_criteria : tuple of (str, str)
+        Criteria that were not fitted, with reasons.
+    user_models : UserModels or None
     displays : tuple of (str, Display)
-        Pictures beside those of every page, by their names.
+        Additional displays with their names.
     """
 
     audit: Audit
@@ -228,48 +246,51 @@ class Report:
 
     @property
     def main_index(self) -> int:
-        """Position of the main answer: that of ordinary PCA, or the one after it."""
+        """Index of the main model: 0 if it is ordinary PCA, else 1."""
         return 0 if self.settings.is_pca else 1
 
     @property
     def pca(self) -> ModelResult:
-        """Ordinary PCA."""
+        """Results of ordinary PCA."""
         return self.audit.models[0]
 
     @property
     def main(self) -> ModelResult:
-        """The main answer."""
+        """Results of the main model."""
         return self.audit.models[self.main_index]
 
     @property
     def main_fit(self) -> FittedCriterion:
-        """That of the main answer."""
+        """Fit of the main model."""
         return self.fits[self.main_index]
 
     @property
     def verdict(self) -> Verdict | None:
-        """That on the main answer; None without estimates for new rows."""
-        return next((each for each in self.audit.verdicts if each.model == self.main.name), None)
+        """Verdict on the main model; None without estimates for new rows."""
+        main_verdicts = (
+            verdict for verdict in self.audit.verdicts if verdict.model == self.main.name
+        )
+        return next(main_verdicts, None)
 
     @property
     def is_em_estimated(self) -> bool:
-        """Whether moments were estimated from rows with missing cells."""
+        """Whether the moments were estimated from incomplete rows (EM)."""
         return self.moments.em_summary is not None
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
-        """The groups, as they are shown."""
+        """Display names of the groups."""
         return tuple(display_name(format_group(group.group)) for group in self.pca.groups)
 
     @property
     def feature_names(self) -> list[str]:
-        """Their names, whole."""
+        """Full names of the features."""
         names = self.moments.feature_names or [f"feature {i}" for i in range(self.n_features)]
         return [printable(name) for name in names]
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features."""
         return self.moments.n_features
 
     @property
@@ -279,38 +300,42 @@ class Report:
 
     @property
     def has_estimates(self) -> bool:
-        """Whether it is known what new rows would show of any group."""
+        """Whether any group has estimates for new rows."""
         return self.pca.has_estimates
 
     @cached_property
     def settings_record(self) -> dict[str, Any]:
-        """What was requested, and what was made of it."""
-        wanted, made = self.settings.n_components, self.main_fit.certificate
-        kept = format_level(DEFAULT_VARIANCE_KEPT if wanted is None else wanted)
+        """Requested and resolved settings."""
+        requested = self.settings.n_components
+        certificate = self.main_fit.certificate
+        dimension_choice = "requested"
+        if not isinstance(requested, int):
+            share = format_level(DEFAULT_VARIANCE_KEPT if requested is None else requested)
+            dimension_choice = f"smallest number that keeps {share} of every group's variance"
         return {
             "n_components": self.pca.n_components,
-            "chosen_by": "asked"
-            if isinstance(wanted, int)
-            else f"the fewest that keep {kept} of every group's variance",
+            "chosen_by": dimension_choice,
             "center": self.settings.center,
             "standardize": bool(self.settings.scale),
             "criterion": self.settings.criterion.name,
-            "parameters": reported_parameters(made.criterion, made.groups),
+            "parameters": reported_parameters(certificate.criterion, certificate.groups),
         }
 
     def relative_error_change(self, model: ModelResult) -> float | None:
-        """How much more error than ordinary PCA a model has over all rows, as a share."""
-        before = self.pca.observed_total_error
-        return model.observed_total_error / before - 1 if before > self.pca.rounding_bound else None
+        """Relative change in total error from PCA to a model; None if PCA has no error."""
+        pca_error = self.pca.observed_total_error
+        if pca_error <= self.pca.rounding_bound:
+            return None
+        return model.observed_total_error / pca_error - 1
 
     def shorten_names(self, text: str, format_name: Callable[[str], str] = str) -> str:
-        """A text with very long names of groups and features without their middles.
+        """Shorten very long names of groups, features and data in a text.
 
         Parameters
         ----------
         text : str
-        spelled : callable
-            How the text spells a name.
+        format_name : callable
+            Converts a name to its form in the text.
         """
         groups = [format_group(group.group) for group in self.pca.groups]
         for name in {*groups, *self.feature_names, self.provenance.name}:
@@ -320,15 +345,16 @@ class Report:
 
     @cached_property
     def verification(self) -> dict[str, Any]:
-        """How the certificate of the main answer is verified."""
+        """Instructions for verifying the certificate of the main model."""
         return {
             "model": self.main.name,
             **verification_program(self.main_fit, self.provenance.moments_code),
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON: the audit, and what a page has beside it."""
-        facts: dict[str, Any] = to_json_value(
+        """Return JSON-serializable values: those of the audit, plus the report's own contents."""
+        user_models = None if self.user_models is None else self.user_models.to_dict()
+        contents: dict[str, Any] = to_json_value(
             {
                 "title": printable(self.provenance.title),
                 "data": {
@@ -340,29 +366,27 @@ class Report:
                 "main": self.main.name,
                 **self.audit.to_dict(),
                 "certificates": [
-                    {"model": each.name, **each.certificate.to_dict()} for each in self.fits
+                    {"model": fit.name, **fit.certificate.to_dict()} for fit in self.fits
                 ],
-                "unavailable": [{"name": name, "why": why} for name, why in self.skipped_criteria],
+                "unavailable": [
+                    {"name": name, "why": reason} for name, reason in self.skipped_criteria
+                ],
                 **self.curves.to_dict(self.main.name, self.feature_names),
-                "given": self.user_models
-                and {
-                    "held_out": self.user_models.held_out,
-                    "kinds": self.user_models.descriptions,
-                    **self.user_models.audit.to_dict(),
-                },
+                "given": user_models,
                 "verification": self.verification,
-                "made": {**to_dict(self.provenance), "parameters": self.settings_record},
+                "made": {**self.provenance.to_dict(), "parameters": self.settings_record},
             },
             _JSON_DIGITS,
         )
-        shown = [
-            {"name": name, "data": each.frame().to_dict("list")} for name, each in self.displays
+        displays = [
+            {"name": name, "data": display.frame().to_dict("list")}
+            for name, display in self.displays
         ]
-        return {**facts, "displays": to_json_value(shown)}
+        return {**contents, "displays": to_json_value(displays)}
 
 
-# From the first look at the rows to the page; drawing is not counted, and takes about what is left.
-making_a_report = partial(
+# Progress shares of the stages; drawing is not tracked and takes the remainder.
+report_progress = partial(
     overall_progress,
     "making the report",
     reading=10,
@@ -378,183 +402,199 @@ making_a_report = partial(
 def build_report(
     moments: GroupMoments,
     rows: Rows | None,
-    asked: ReportSettings,
-    origin: Provenance,
+    settings: ReportSettings,
+    provenance: Provenance,
     *,
     models: Sequence[AuditedModel] = (),
     test: Rows | None = None,
     max_memory: int | None = None,
 ) -> Report:
-    """Fit, audit and draw curves: everything there is to say about some rows.
+    """Build a report: fit the criteria, audit them, and compute the curves.
 
     Parameters
     ----------
     moments : GroupMoments
-        Of the rows.
-    rows : RowSource, PartitionedRows or None
-        The rows again, read twice for estimates and intervals; None for none.
-    asked : ReportSettings
-    origin : Origin
-    models : sequence of Audited
-        Models of the user.
-    test : RowSource, PartitionedRows or None
-        Held-out rows that judge these models; None for the rows of the report.
+        Moments of the rows.
+    rows : Rows or None
+        The same rows, read twice for estimates and intervals; None to use moments only.
+    settings : ReportSettings
+    provenance : Provenance
+    models : sequence of AuditedModel
+        Models of the user to audit.
+    test : Rows or None
+        Held-out rows for these models; None to use the report's rows.
     max_memory : int, optional
-        Bytes that moments by fold may take, where that was set.
+        Memory budget in bytes for moments by fold.
 
     Raises
     ------
     Incompatible, InvalidInput, InvalidParameter, UnknownGroup
-        One group only, too many features, or no answer of the main criterion.
+        There is only one group, there are too many features, or the main criterion is infeasible.
     """
-    asked.check_size(moments.n_features)
+    settings.check_size(moments.n_features)
     if moments.n_groups < 2:
         raise InvalidInput(
-            f"All rows are of one group ({moments.labels[0]!r})",
-            "Allowed: two groups or more",
+            f"All rows belong to one group ({moments.labels[0]!r})",
+            "Allowed: two or more groups",
             "Check the group column, or use ordinary PCA",
         )
-    wanted = DEFAULT_VARIANCE_KEPT if asked.n_components is None else asked.n_components
-    estimates = replace(asked.estimation, max_memory=max_memory)
-    # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
+    requested = DEFAULT_VARIANCE_KEPT if settings.n_components is None else settings.n_components
+    estimation = replace(settings.estimation, max_memory=max_memory)
+    # Limit threads: there are hundreds of small eigenproblems, and threads would contend for
+    # shared cores.
     with limit_blas_threads(None):
         d = resolve_n_components(
-            moments, wanted, asked.criterion, center=asked.center, scale=asked.scale
+            moments, requested, settings.criterion, center=settings.center, scale=settings.scale
         )
-        fits, unavailable = fit_criteria(moments, asked, d)
-    audit, folds = audit_fits(fits, rows, moments, asked, estimates)
+        fits, skipped = fit_criteria(moments, settings, d)
+    audit, folds = audit_fits(fits, rows, moments, settings, estimation)
     with limit_blas_threads(None):
-        main = fits[0 if asked.is_pca else 1]
-        curves = build_curves(moments, audit, fits[0], main, folds, asked.center)
+        main_fit = fits[0 if settings.is_pca else 1]
+        curves = build_curves(moments, audit, fits[0], main_fit, folds, settings.center)
+    user_models = None
+    if models:
+        user_models = _audit_user_models(models, rows, test, moments, estimation)
     return Report(
-        audit,
-        fits,
-        curves,
-        origin,
-        moments,
-        asked,
-        unavailable,
-        _audit_user_models(models, rows, test, moments, estimates) if models else None,
+        audit=audit,
+        fits=fits,
+        curves=curves,
+        provenance=provenance,
+        moments=moments,
+        settings=settings,
+        skipped_criteria=skipped,
+        user_models=user_models,
     )
 
 
 def fit_criteria(
-    moments: GroupMoments, asked: ReportSettings, n_components: int
+    moments: GroupMoments, settings: ReportSettings, n_components: int
 ) -> tuple[tuple[FittedCriterion, ...], tuple[tuple[str, str], ...]]:
-    """Ordinary PCA and every criterion that was requested; and those without an answer, with why.
+    """Fit ordinary PCA and the criteria; also return those that were not fitted, with reasons.
 
     Raises
     ------
     Incompatible, InvalidInput, UnknownGroup
-        The main criterion has no answer for these groups at this dimension.
+        The main criterion is infeasible for these groups at this dimension.
     """
-    about: Center = "none" if asked.center == "none" else "global"
-    pca, problem, _ = fit_moments(
-        moments, n_components, criterion=PCA_CRITERION, center=about, scale=asked.scale
+    pca_center: Center = "none" if settings.center == "none" else "global"
+    pca, pca_problem, _ = fit_moments(
+        moments, n_components, criterion=PCA_CRITERION, center=pca_center, scale=settings.scale
     )
-    fits, skipped = [FittedCriterion(PCA, pca, problem)], []
-    shared_second_moments = problem.second_moments if about == asked.center else None
-    named = list(zip(asked.criteria, model_names(asked.criteria), strict=True))
-    for criterion, name in track("comparing criteria", named, "criteria"):
-        is_main = criterion is asked.criterion
-        most = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
-        if moments.n_groups > most and not (is_main or asked.criteria_requested):
-            skipped.append((name, _NOT_COMPARED_REASON.format(most)))
+    shared_second_moments = None
+    if pca_center == settings.center and isinstance(pca_problem.second_moments, DenseSecondMoments):
+        shared_second_moments = pca_problem.second_moments
+    fits = [FittedCriterion(PCA, pca, pca_problem)]
+    skipped = []
+    named_criteria = list(zip(settings.criteria, model_names(settings.criteria), strict=True))
+    for criterion, name in track("comparing criteria", named_criteria, "criteria"):
+        is_main = criterion is settings.criterion
+        max_groups = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
+        is_requested = is_main or settings.criteria_requested
+        if moments.n_groups > max_groups and not is_requested:
+            skipped.append((name, _NOT_COMPARED_REASON.format(max_groups)))
             continue
         try:
-            fair, fair_problem, _ = fit_moments(
+            subspace, problem, _ = fit_moments(
                 moments,
                 n_components,
                 criterion=criterion,
-                center=asked.center,
-                scale=asked.scale,
-                second_moments=shared_second_moments
-                if isinstance(shared_second_moments, DenseSecondMoments)
-                else None,
+                center=settings.center,
+                scale=settings.scale,
+                second_moments=shared_second_moments,
             )
         except (IncompatibleParameters, InvalidInput) as error:
             if is_main:
                 raise
             skipped.append((name, printable("{}. {}.".format(*error.args))))
             continue
-        fits.append(FittedCriterion(name, fair, fair_problem))
+        fits.append(FittedCriterion(name, subspace, problem))
     return tuple(fits), tuple(skipped)
 
 
 def model_names(criteria: Sequence[Criterion]) -> list[str]:
-    """What the answers are called: by their criterion, with its settings where two share it.
+    """Return the criteria's names, with their parameters if two models share a name.
 
     Examples
     --------
     >>> from fairspan.problem.criteria import ErrorGap, MinimaxLoss
-    >>> names_of([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
+    >>> model_names([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
     ['minimax loss', 'error gap (penalty=0.5)', 'error gap (penalty=2.0)']
-    >>> names_of([MinimaxLoss(relative=True)])
+    >>> model_names([MinimaxLoss(relative=True)])
     ['relative minimax loss']
     """
-    names = [
-        readable_name(f"relative_{each.name}" if each.relative else each.name) for each in criteria
+    short_names = [
+        readable_name(f"relative_{criterion.name}" if criterion.relative else criterion.name)
+        for criterion in criteria
     ]
-    return [
-        name
-        if names.count(name) == 1
-        else f"{name} ({printable(spelled_settings(init_parameters(each)))})"
-        for name, each in zip(names, criteria, strict=True)
-    ]
+    names = []
+    for name, criterion in zip(short_names, criteria, strict=True):
+        if short_names.count(name) > 1:
+            name = f"{name} ({printable(format_parameters(init_parameters(criterion)))})"
+        names.append(name)
+    return names
 
 
 def audit_fits(
     fits: Sequence[FittedCriterion],
     rows: Rows | None,
     moments: GroupMoments,
-    asked: ReportSettings,
-    estimates: EstimationOptions,
+    settings: ReportSettings,
+    estimation: EstimationOptions,
 ) -> tuple[Audit, FoldMoments | None]:
-    """The audit of all fits, and moments by fold; of many groups, not all have estimates."""
-    # Ordinary PCA knows no groups: only its errors are measured about each group's own mean.
-    pca = read_model(PCA, replace(fits[0].subspace, center=asked.center))
-    audited = [replace(pca, is_pca=True)]
-    for each in fits[1:]:
-        model = replace(read_model(each.name, each.subspace), baseline=PCA, refit_tol=CURVE_TOL)
-        is_slow_to_refit = (
-            each.problem.criterion.name in _MAX_GROUPS_BY_CRITERION
-            and moments.n_groups > _MAX_GROUPS_FOR_REFITS
-        )
-        if is_slow_to_refit and each.problem.criterion != asked.criterion:
-            model = replace(model, no_refit_reason=_NO_REFIT_REASON.format(_MAX_GROUPS_FOR_REFITS))
-        audited.append(model)
+    """Audit all fits; also return the moments by fold.
+
+    With many groups, not all models get estimates.
+    """
+    models = _models_to_audit(fits, moments, settings)
     folds = None
     if rows is None:
-        audit = audit_moments(audited, [moments])
+        audit = audit_moments(models, [moments])
     else:
-        options = replace(estimates, has_y=moments.by_class is not None)
-        audit, folds = audit_rows_with_folds(audited, rows, moments, options=options)
-    not_refitted = {each.name for each in audited if each.no_refit_reason}
-    models = [_zero_negligible(model) for model in audit.models]
+        options = replace(estimation, has_y=moments.by_class is not None)
+        audit, folds = audit_rows_with_folds(models, rows, moments, options=options)
+    results = [_zero_negligible(result) for result in audit.models]
     if rows is None:
-        models = [replace(model, no_estimates_reason=_MOMENTS_ONLY_REASON) for model in models]
+        results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]
     verdicts = audit.verdicts
-    if verdicts and asked.is_pca and len(models) > 1:
-        # The others are about what it is compared with.
-        fair_problem = make_verdicts(models[:1], audit.findings, audit.level, audit.materiality)
-        verdicts = (*fair_problem, *verdicts)
-    return (
-        replace(
-            audit,
-            models=tuple(models),
-            verdicts=tuple(each for each in verdicts if each.model not in not_refitted),
-            findings=tuple(
-                each
-                for each in audit.findings
-                if each.code != "FS110" or each.model not in not_refitted
-            ),
-        ),
-        folds,
+    if verdicts and settings.is_pca and len(results) > 1:
+        # The existing verdicts are on the models compared with it.
+        pca_verdicts = make_verdicts(results[:1], audit.findings, audit.level, audit.materiality)
+        verdicts = (*pca_verdicts, *verdicts)
+    not_refitted = {model.name for model in models if model.no_refit_reason}
+    findings = [
+        finding
+        for finding in audit.findings
+        if finding.code != "FS110" or finding.model not in not_refitted
+    ]
+    audit = replace(
+        audit,
+        models=tuple(results),
+        verdicts=tuple(verdict for verdict in verdicts if verdict.model not in not_refitted),
+        findings=tuple(findings),
     )
+    return audit, folds
+
+
+def _models_to_audit(
+    fits: Sequence[FittedCriterion], moments: GroupMoments, settings: ReportSettings
+) -> list[AuditedModel]:
+    # Ordinary PCA ignores groups; only its errors are measured about the requested center.
+    pca = read_model(PCA, replace(fits[0].subspace, center=settings.center))
+    models = [replace(pca, is_pca=True)]
+    for fit in fits[1:]:
+        model = replace(read_model(fit.name, fit.subspace), baseline=PCA, refit_tol=CURVE_TOL)
+        criterion = fit.problem.criterion
+        is_slow_to_refit = (
+            criterion.name in _MAX_GROUPS_BY_CRITERION and moments.n_groups > _MAX_GROUPS_FOR_REFITS
+        )
+        if is_slow_to_refit and criterion != settings.criterion:
+            model = replace(model, no_refit_reason=_NO_REFIT_REASON.format(_MAX_GROUPS_FOR_REFITS))
+        models.append(model)
+    return models
 
 
 def _zero_negligible(model: ModelResult) -> ModelResult:
-    """The same, with zero for figures that are only rounding."""
+    """Return the results with negligible values set to zero."""
     groups = tuple(
         replace(
             group,
@@ -571,59 +611,62 @@ def _zero_negligible(model: ModelResult) -> ModelResult:
 
 
 def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
-    """Models by their names, and ordinary PCA of the rows of the page beside each fair one."""
-    audited = audited_models(models, moments.n_features)
-    names = {each.name for each in audited}
-    added: dict[tuple[int, str, bool], AuditedModel] = {}
-    compared = []
-    for each in audited:
-        made = each.subspace.certificate
-        if each.baseline is None and not each.is_pca and made is not None:
-            d, center = each.subspace.dimension, each.subspace.center
-            kind = (d, center, each.subspace.scale is not None)
-            if kind not in added:
+    """Read the user's models, adding a baseline for each fair model that has none.
+
+    The baseline is ordinary PCA of the report's rows, with the model's dimension, center and scale.
+    """
+    read_models = audited_models(models, moments.n_features)
+    names = {model.name for model in read_models}
+    baselines: dict[tuple[int, str, bool], AuditedModel] = {}
+    user_models = []
+    for model in read_models:
+        subspace = model.subspace
+        if model.baseline is None and not model.is_pca and subspace.certificate is not None:
+            d = subspace.dimension
+            center = subspace.center
+            is_scaled = subspace.scale is not None
+            key = (d, center, is_scaled)
+            if key not in baselines:
                 check_n_components(d, moments.n_features)
-                name = f"PCA of {each.name}" if "PCA" in names else "PCA"
+                name = f"PCA of {model.name}" if "PCA" in names else "PCA"
                 names.add(name)
-                added[kind] = audited_pca(moments, d, center, scale=kind[2], name=name)
-            each = replace(each, baseline=added[kind].name)
-        compared.append(each)
-    return [*compared, *added.values()]
+                baselines[key] = audited_pca(moments, d, center, scale=is_scaled, name=name)
+            model = replace(model, baseline=baselines[key].name)
+        user_models.append(model)
+    return [*user_models, *baselines.values()]
 
 
 def _audit_user_models(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     rows: Rows | None,
     test: Rows | None,
     moments: GroupMoments,
-    estimates: EstimationOptions,
+    estimation: EstimationOptions,
 ) -> UserModels:
-    """What the models of the user do to each group of the rows of the page, or of others."""
-    evaluation_rows, page_moments = (rows, moments) if test is None else (test, None)
-    has_y = page_moments is not None and page_moments.by_class is not None
-    audit = (
-        audit_moments(audited, [moments])
-        if evaluation_rows is None
-        else audit_rows(
-            audited, evaluation_rows, page_moments, options=replace(estimates, has_y=has_y)
-        )
-    )
-    by_name = {each.name: each for each in audited}
-    kinds = tuple(_describe_model(by_name[model.name]) for model in audit.models)
-    models = tuple(map(_zero_negligible, audit.models))
-    return UserModels(replace(audit, models=models), kinds, test is not None)
+    """Audit the user's models on the report's rows or on held-out rows."""
+    if test is not None:
+        audit = audit_rows(models, test, None, options=replace(estimation, has_y=False))
+    elif rows is not None:
+        options = replace(estimation, has_y=moments.by_class is not None)
+        audit = audit_rows(models, rows, moments, options=options)
+    else:
+        audit = audit_moments(models, [moments])
+    by_name = {model.name: model for model in models}
+    descriptions = tuple(_describe_model(by_name[result.name]) for result in audit.models)
+    results = tuple(map(_zero_negligible, audit.models))
+    return UserModels(replace(audit, models=results), descriptions, test is not None)
 
 
-def _describe_model(each: AuditedModel) -> str:
-    """What a model is, in words."""
-    if each.row_model is not None:
-        return "no projection: errors of the rows"
-    subspace: FairSubspace = each.subspace
+def _describe_model(model: AuditedModel) -> str:
+    """Describe a model."""
+    if model.row_model is not None:
+        return "not a projection: evaluated row by row"
+    subspace: FairSubspace = model.subspace
     kinds = {"oblique": subspace.is_oblique, "soft": subspace.is_soft, "nested": subspace.is_nested}
-    told = [kind for kind, is_so in kinds.items() if is_so]
-    made = subspace.certificate
-    if made is not None and not each.is_pca:
-        told.append(readable_name(made.criterion.name))
-    if made is not None and made.restriction is not None:
-        told.append(f"with {made.restriction!r}")
-    return ", ".join(told) or "projection"
+    parts = [kind for kind, applies in kinds.items() if applies]
+    certificate = subspace.certificate
+    if certificate is not None and not model.is_pca:
+        parts.append(readable_name(certificate.criterion.name))
+    if certificate is not None and certificate.restriction is not None:
+        parts.append(f"with {certificate.restriction!r}")
+    return ", ".join(parts) or "projection"

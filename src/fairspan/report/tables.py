@@ -1,11 +1,13 @@
-"""The tables of a page, all of one report."""
+"""Tables of a report."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.expected_losses import State
 from fairspan.auditing.results import Finding, GroupResult, ModelResult, format_group, relative_loss
 from fairspan.auditing.row_findings import missing_values_table
 from fairspan.formatting.table import (
@@ -35,28 +37,31 @@ from fairspan.formatting.text import (
 )
 from fairspan.problem.problem import reported_parameters
 from fairspan.report.report import Report, UserModels
+from fairspan.typing import FloatArray
 
-# What a fit brings together to its tolerance shares a figure; no table shows so many digits.
+# Relative tolerance for ties: values equalized by a fit agree to its tolerance, and no table shows
+# so many digits.
 TIE_TOL = 1e-6
-# As a share of the total variance: less than fits resolve.
+# Disparities below this share of the total variance are shown as zero: fits do not resolve them.
 _ZERO_TOL = 1e-9
-# Decimals of loadings.
+# Decimals of displayed loadings.
 LOADING_DECIMALS = 2
-_INCONCLUSIVE = "inconclusive"
+INCONCLUSIVE: State = "inconclusive"
 
 
 def most_affected_group(model: ModelResult) -> int | None:
-    """Position of the group that loses most of its variance of those harmed, as in the verdict.
+    """Index of the harmed group with the largest relative loss, as in the verdict.
 
-    Where none is harmed, of all that have an estimate; None where none has.
+    If none is harmed, among all groups with estimates; None if there are none.
     """
-    known = [i for i, group in enumerate(model.groups) if group.is_estimated]
-    candidates = [i for i in known if model.groups[i].state == "harmed"] or known
+    estimated = [i for i, group in enumerate(model.groups) if group.is_estimated]
+    harmed = [i for i in estimated if model.groups[i].state == "harmed"]
+    candidates = harmed or estimated
     return max(candidates, key=lambda i: relative_loss(model.groups[i]), default=None)
 
 
 def tied_maxima(values: Sequence[float]) -> list[int]:
-    """Positions of the largest value: of several where they differ by no more than a fit does.
+    """Indices of the largest values, including ties up to the tolerance of a fit.
 
     Examples
     --------
@@ -68,28 +73,26 @@ def tied_maxima(values: Sequence[float]) -> list[int]:
 
 
 def report_tables(report: Report) -> dict[str, Table]:
-    """Every table of the page, by the name that the template uses."""
+    """Return all tables by the names used in the template."""
     tables = {
         "groups": groups_table(report),
-        "plain": pca_table(report),
+        "pca": pca_table(report),
         "criteria": criteria_table(report),
         "losses": _by_group_and_model(report, "observed_loss", "Excess loss of each group"),
         "errors": _by_group_and_model(report, "observed_error", "Error of each group"),
         "certificates": certificates_table(report),
         "steps": steps_table(report),
-        "here": step_groups_table(report),
+        "step_groups": step_groups_table(report),
         "loadings": loadings_table(report),
     }
     if report.audit.rows.missing is not None:
         tables["missing"] = missing_values_table(report.audit.rows.missing)
     if report.user_models is not None:
-        tables["given"] = user_models_table(report.user_models)
+        tables["user_models"] = user_models_table(report.user_models)
     if report.has_estimates:
-        tables |= {
-            "expected_plain": expected_pca_table(report),
-            "expected_criteria": expected_criteria_table(report),
-            "expected_losses": expected_losses_table(report),
-        }
+        tables["expected_pca"] = expected_pca_table(report)
+        tables["expected_criteria"] = expected_criteria_table(report)
+        tables["expected_losses"] = expected_losses_table(report)
         if not report.main.is_pca:
             tables["changes"] = changes_table(report)
     return tables
@@ -112,24 +115,25 @@ def _counts_column(heading: str, values: Sequence[int]) -> Column:
 
 
 def groups_table(report: Report) -> Table:
-    """How many rows and how much variance each group has."""
-    groups = report.pca.records
-    shares = "share of the weight" if report.is_weighted else "share"
+    """Number of rows and variance of each group."""
+    records = report.pca.records
+    share_heading = "share of the weight" if report.is_weighted else "share"
     return Table(
-        "The groups",
+        "Groups",
         (
             _groups_column(report),
-            row_count_column(groups),
-            share_column(shares, _values(groups, "proportion")),
-            number_column("total variance", _values(groups, "observed_total_variance")),
+            row_count_column(records),
+            share_column(share_heading, _values(records, "proportion")),
+            number_column("total variance", _values(records, "observed_total_variance")),
         ),
     )
 
 
 def pca_table(report: Report) -> Table:
-    """What PCA does to each group."""
-    model, records = report.pca, report.pca.records
-    above = [
+    """Observed results of PCA by group."""
+    model = report.pca
+    records = model.records
+    relative_losses = [
         group.observed_loss / group.observed_best_error if group.observed_best_error > 0 else None
         for group in model.groups
     ]
@@ -140,57 +144,50 @@ def pca_table(report: Report) -> Table:
             estimate_column("error", records, "observed_error", total=model.observed_total_error),
             number_column("best possible", _values(records, "observed_best_error")),
             number_column("excess loss", _values(records, "observed_loss")),
-            Column("loss / best", [Cell(format_relative(each), each) for each in above]),
+            Column("loss / best error", [Cell(format_relative(x), x) for x in relative_losses]),
             share_column("variance kept", _values(records, "observed_variance_kept")),
         ),
     )
 
 
 def criteria_table(report: Report) -> Table:
-    """What each criterion changes and costs: two groups in full, of more the worst."""
+    """Observed results of each criterion: both groups if there are two, else the worst group."""
     models = report.audit.models
-    variances = [fit.certificate.total_variance for fit in report.fits]
-    gaps = [
-        0.0
-        if abs(model.observed_disparity.value) <= _ZERO_TOL * variance
-        else model.observed_disparity.value
-        for model, variance in zip(models, variances, strict=True)
+    disparities = [model.observed_disparity for model in models]
+    thresholds = [_ZERO_TOL * fit.certificate.total_variance for fit in report.fits]
+    disparity_values = [
+        0.0 if abs(disparity.value) <= threshold else disparity.value
+        for disparity, threshold in zip(disparities, thresholds, strict=True)
     ]
-    ends = [(model.observed_disparity.low, model.observed_disparity.high) for model in models]
-    errors, losses = (
-        [_values(model.records, name) for model in models]
-        for name in ("observed_error", "observed_loss")
-    )
-    return _models_table(
-        report,
-        *(
-            _group_or_largest_columns(report, "error", errors)
-            if len(report.group_names) == 2
-            else ()
-        ),
-        *_group_or_largest_columns(report, "loss", losses),
-        # Beside estimates, the table of these shows what is kept.
-        *([] if report.has_estimates else _kept_columns(report)),
-        number_column("disparity", gaps, intervals=ends),
-    )
+    intervals = [(disparity.low, disparity.high) for disparity in disparities]
+    columns: list[Column] = []
+    if len(report.group_names) == 2:
+        errors = [_values(model.records, "observed_error") for model in models]
+        columns += _group_or_largest_columns(report, "error", errors)
+    losses = [_values(model.records, "observed_loss") for model in models]
+    columns += _group_or_largest_columns(report, "loss", losses)
+    # With estimates, the table of estimates shows the variance kept.
+    if not report.has_estimates:
+        columns += _kept_columns(report)
+    columns.append(number_column("disparity", disparity_values, intervals=intervals))
+    return _models_table(report, *columns)
 
 
 def _models_table(report: Report, *columns: Column) -> Table:
-    """What each criterion asks, some columns, and how each fit ended at which cost."""
+    """Table of all models: criterion, the given columns, cost in total error, and status."""
     models = report.audit.models
     decimals = common_decimals(model.observed_total_error for model in models)
-    changes = [
-        (report.relative_error_change(model), model.observed_total_error) for model in models
-    ]
-    costs = [
-        Cell(format_change(more), more, format_number(total, decimals)) for more, total in changes
-    ]
+    costs = []
+    for model in models:
+        change = report.relative_error_change(model)
+        total_error = format_number(model.observed_total_error, decimals)
+        costs.append(Cell(format_change(change), change, total_error))
     return Table(
-        "Ordinary PCA and each fair criterion",
+        "Ordinary PCA and fair criteria",
         (
             _criteria_column(report, with_description=True),
             *columns,
-            Column("error over these rows", costs),
+            Column("change in total error", costs),
             _statuses_column(report),
         ),
         highlighted_row=report.main_index,
@@ -198,42 +195,49 @@ def _models_table(report: Report, *columns: Column) -> Table:
 
 
 def _criteria_column(report: Report, *, with_description: bool = False) -> Column:
-    """The models' names, with the parameters that their names do not contain."""
+    """Column of model names with parameters that the names do not already contain."""
     cells = []
     for fit in report.fits:
-        made = fit.certificate
-        told = format_parameters(reported_parameters(made.criterion, made.groups))
-        shown = fit.name if not told or "(" in fit.name else f"{fit.name} ({told})"
+        certificate = fit.certificate
+        parameters = format_parameters(
+            reported_parameters(certificate.criterion, certificate.groups)
+        )
+        name = fit.name
+        if parameters and "(" not in name:
+            name = f"{name} ({parameters})"
         description = fit.problem.criterion.formula.summary if with_description else ""
-        cells.append(Cell(shown, fit.name, description))
+        cells.append(Cell(name, fit.name, description))
     return Column("criterion", cells, is_text=True)
 
 
 def _statuses_column(report: Report) -> Column:
-    """How each fit ended."""
-    made = [fit.certificate for fit in report.fits]
-    cells = [Cell(each.status_text.replace("optimal", "proven"), str(each.status)) for each in made]
+    """Column of statuses."""
+    certificates = [fit.certificate for fit in report.fits]
+    cells = [
+        Cell(certificate.status_text.replace("optimal", "proven"), str(certificate.status))
+        for certificate in certificates
+    ]
     return Column("status", cells, is_text=True)
 
 
 def _kept_columns(report: Report) -> list[Column]:
-    """The variance kept of both groups; of more, the least, and of which group it is."""
+    """Columns of the variance kept: both groups if there are two, else the smallest value."""
     kept = np.array(
         [[group.observed_variance_kept for group in model.groups] for model in report.audit.models]
     )
     if len(report.group_names) == 2:
         return [
-            replace(share_column("variance kept,", _none_if_nan(each)), group=name)
-            for name, each in zip(report.group_names, kept.T, strict=True)
+            replace(share_column("variance kept,", _none_if_nan(values)), group=name)
+            for name, values in zip(report.group_names, kept.T, strict=True)
         ]
-    is_known = ~np.isnan(kept)
-    least = np.where(is_known, kept, np.inf).argmin(axis=1).tolist()
+    is_finite = ~np.isnan(kept)
+    smallest = np.where(is_finite, kept, np.inf).argmin(axis=1).tolist()
     names = [
-        report.group_names[g] if is_known[i, g] else format_number(None)
-        for i, g in enumerate(least)
+        report.group_names[g] if is_finite[i, g] else format_number(None)
+        for i, g in enumerate(smallest)
     ]
-    values = _none_if_nan(kept[range(len(kept)), least])
-    return [share_column("least variance kept", values), name_column("of", names)]
+    values = _none_if_nan(kept[range(len(kept)), smallest])
+    return [share_column("smallest variance kept", values), name_column("of", names)]
 
 
 def _none_if_nan(values: Iterable[float]) -> list[float | None]:
@@ -241,7 +245,7 @@ def _none_if_nan(values: Iterable[float]) -> list[float | None]:
 
 
 def _by_group_and_model(report: Report, name: str, caption: str) -> Table:
-    """One figure of every group under every model."""
+    """Table of one quantity by group and model."""
     columns = [
         number_column(model.name, _values(model.records, name)) for model in report.audit.models
     ]
@@ -249,29 +253,28 @@ def _by_group_and_model(report: Report, name: str, caption: str) -> Table:
 
 
 def certificates_table(report: Report) -> Table:
-    """Objective and bound of every model."""
-    proofs = [fit.certificate for fit in report.fits]
-    solvers = [Cell(readable_name(each.solver), each.solver) for each in proofs]
+    """Objective, bound and gap of every model."""
+    certificates = [fit.certificate for fit in report.fits]
+    number_columns = []
+    for name in ("objective", "lower_bound", "gap", "absolute_tol"):
+        values = [getattr(certificate, name) for certificate in certificates]
+        number_columns.append(number_column(name.replace("_", " "), _none_if_nan(values)))
+    solvers = [Cell(readable_name(each.solver), each.solver) for each in certificates]
     return Table(
         "Certificates",
         (
             _criteria_column(report),
-            *(
-                number_column(
-                    name.replace("_", " "), _none_if_nan([getattr(e, name) for e in proofs])
-                )
-                for name in ("objective", "lower_bound", "gap", "absolute_tol")
-            ),
+            *number_columns,
             _statuses_column(report),
             Column("solver", solvers, is_text=True),
-            _counts_column("eigenproblems", [each.n_eigenproblems for each in proofs]),
+            _counts_column("eigenproblems", [each.n_eigenproblems for each in certificates]),
         ),
         highlighted_row=report.main_index,
     )
 
 
 def steps_table(report: Report) -> Table:
-    """Every step of the slider: two groups in full, of more the worst."""
+    """Table of all slider steps."""
     steps = report.curves.steps
     return Table(
         "All steps",
@@ -279,165 +282,204 @@ def steps_table(report: Report) -> Table:
             name_column("step", [step.label for step in steps]),
             *_group_or_largest_columns(report, "error", [step.errors for step in steps]),
             *_group_or_largest_columns(report, "loss", [step.losses for step in steps]),
-            number_column("error over all rows", [step.total_error for step in steps]),
+            number_column("total error", [step.total_error for step in steps]),
         ),
     )
 
 
-def _group_or_largest_columns(report: Report, what: str, rows: Sequence[Any]) -> list[Column]:
-    """A figure of both groups, which are compared with each other; of more, the largest."""
+def _group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any]) -> list[Column]:
+    """Columns of a quantity: both groups if there are two, else the largest value and its groups.
+
+    The two groups are compared with each other, so their columns have the same decimals.
+    """
     values = np.array(rows, dtype=np.float64)
     if len(report.group_names) == 2:
         decimals = common_decimals(values.ravel().tolist())
-        return [
-            Column(f"{what},", [Cell(format_number(x, decimals), x) for x in of_group], name)
-            for name, of_group in zip(report.group_names, values.T.tolist(), strict=True)
-        ]
+        columns = []
+        for name, group_values in zip(report.group_names, values.T.tolist(), strict=True):
+            cells = [Cell(format_number(x, decimals), x) for x in group_values]
+            columns.append(Column(f"{quantity},", cells, name))
+        return columns
     groups_with_largest = [
         describe_tied(report.group_names, tied_maxima(row)) if max(row) > 0 else format_number(None)
         for row in values.tolist()
     ]
-    largest = number_column(f"largest {what}", values.max(axis=1).tolist())
+    largest = number_column(f"largest {quantity}", values.max(axis=1).tolist())
     return [largest, name_column("of", groups_with_largest)]
 
 
-def step_groups_table(report: Report) -> Table:
-    """The groups at the step of the slider that is shown first."""
-    texts, total_index = step_texts(report)[report.curves.main_step], 3 * len(report.group_names)
-    cells = [
-        Cell(total_text, attributes={"data-shows": str(i)}) for i, total_text in enumerate(texts)
-    ]
-    return Table(
-        "The groups at this step",
-        (
-            _groups_column(report, "all rows"),
-            Column("error", cells[0:total_index:3], total=cells[total_index]),
-            Column("excess loss", cells[1:total_index:3]),
-            Column("variance kept", cells[2:total_index:3]),
-        ),
-        css_class="here",
-    )
+class StepTexts(NamedTuple):
+    """Formatted values of one slider step.
 
-
-def loadings_table(report: Report) -> Table:
-    """The components at the step of the slider that is shown first."""
-    curves, total_index = report.curves, 3 * len(report.group_names) + 1
-    features = [report.feature_names[i] for i in curves.features]
-    first, texts = curves.steps[curves.main_step].loadings, step_texts(report)[curves.main_step]
-    n_shown = max(len(step.loadings) for step in curves.steps)
-    columns = [replace(name_column("feature", features), total=Cell("variance"))]
-    for j in range(n_shown):
-        cells = []
-        for i in range(len(features)):
-            place = {"data-loading": f"{j} {i}"}
-            if j < len(first):
-                value = round(float(first[j, i]), LOADING_DECIMALS) + 0.0
-                place["class"] = "up" if value > 0 else "down" if value < 0 else ""
-                place["style"] = f"--strength:{abs(value)}"
-                cells.append(Cell(format_loading(value), attributes=place))
-            else:
-                cells.append(Cell("", attributes=place))
-        total_text = texts[total_index + j] if total_index + j < len(texts) else ""
-        total = Cell(total_text, attributes={"data-shows": str(total_index + j)})
-        columns.append(Column(f"component {j + 1}", cells, total=total))
-    dimensions = max(step.n_components for step in curves.steps)
-    shows_subset = n_shown < max(dimensions, report.pca.n_components)
-    told = f"The first {n_shown} components" if shows_subset else "Components"
-    omits_features = len(features) < report.n_features
-    feature_note = (
-        f", in the {len(features)} of {format_integer(report.n_features)} features that weigh most"
-    )
-    return Table(
-        f"{told} at this step{feature_note if omits_features else ''}",
-        tuple(columns),
-        css_class="loadings",
-    )
-
-
-def step_texts(report: Report) -> list[list[str]]:
-    """Of each step its figures, each kind with the same decimals at all steps.
-
-    Error, excess loss and share kept of each group, the error over all rows, and the variances of
-    the components that are shown.
+    Attributes
+    ----------
+    errors, losses, variance_kept : lists of k str
+    total_error : str
+    variances : list of str
+        Variances of the components shown.
     """
+
+    errors: list[str]
+    losses: list[str]
+    variance_kept: list[str]
+    total_error: str
+    variances: list[str]
+
+    def in_order(self) -> list[str]:
+        """Return all texts, in the order of the `data-text` attributes of the cells.
+
+        Error, loss and variance kept of each group; total error; variances.
+        """
+        by_group = zip(self.errors, self.losses, self.variance_kept, strict=True)
+        return [*chain(*by_group), self.total_error, *self.variances]
+
+
+def step_texts(report: Report) -> list[StepTexts]:
+    """Formatted values of each step, with the same decimals across steps."""
     steps = report.curves.steps
     errors, losses, variances, totals = (
         common_decimals(float(x) for step in steps for x in np.atleast_1d(getattr(step, name)))
         for name in ("errors", "losses", "variances", "total_error")
     )
     return [
-        [
-            *(
-                text
-                for error, loss, kept in zip(
-                    step.errors, step.losses, step.variance_kept, strict=True
-                )
-                for text in (
-                    format_number(error, errors),
-                    format_number(loss, losses),
-                    format_share(None if np.isnan(kept) else kept),
-                )
-            ),
-            format_number(step.total_error, totals),
-            *(format_number(variance, variances) for variance in step.variances),
-        ]
+        StepTexts(
+            errors=[format_number(error, errors) for error in step.errors],
+            losses=[format_number(loss, losses) for loss in step.losses],
+            variance_kept=[format_share(share) for share in _none_if_nan(step.variance_kept)],
+            total_error=format_number(step.total_error, totals),
+            variances=[format_number(variance, variances) for variance in step.variances],
+        )
         for step in steps
     ]
 
 
-def user_models_table(given: UserModels) -> Table:
-    """What each model of the user is, and what its certificate says."""
-    models = given.audit.models
-    units = ["standardized" if model.is_scaled else "as they came" for model in models]
+def _step_cell(text: str, index: int) -> Cell:
+    """Return a cell whose text the slider replaces by the text with this index."""
+    return Cell(text, attributes={"data-text": str(index)})
+
+
+def step_groups_table(report: Report) -> Table:
+    """Groups at the initial slider step."""
+    texts = step_texts(report)[report.curves.main_step]
+    total_index = 3 * len(report.group_names)
     return Table(
-        "The models",
+        "Groups at this step",
+        (
+            _groups_column(report, "all rows"),
+            Column(
+                "error",
+                [_step_cell(text, 3 * g) for g, text in enumerate(texts.errors)],
+                total=_step_cell(texts.total_error, total_index),
+            ),
+            Column(
+                "excess loss",
+                [_step_cell(text, 3 * g + 1) for g, text in enumerate(texts.losses)],
+            ),
+            Column(
+                "variance kept",
+                [_step_cell(text, 3 * g + 2) for g, text in enumerate(texts.variance_kept)],
+            ),
+        ),
+        css_class="step-groups",
+    )
+
+
+def loadings_table(report: Report) -> Table:
+    """Component loadings at the initial slider step."""
+    curves = report.curves
+    features = [report.feature_names[i] for i in curves.features]
+    loadings = curves.steps[curves.main_step].loadings
+    variances = step_texts(report)[curves.main_step].variances
+    first_variance_index = 3 * len(report.group_names) + 1
+    n_shown = max(len(step.loadings) for step in curves.steps)
+    columns = [replace(name_column("feature", features), total=Cell("variance"))]
+    for j in range(n_shown):
+        cells = [_loading_cell(loadings, j, i) for i in range(len(features))]
+        variance = variances[j] if j < len(variances) else ""
+        total = _step_cell(variance, first_variance_index + j)
+        columns.append(Column(f"component {j + 1}", cells, total=total))
+    return Table(_loadings_caption(report, n_shown), tuple(columns), css_class="loadings")
+
+
+def _loading_cell(loadings: FloatArray, component: int, feature: int) -> Cell:
+    """Return the cell of a loading; empty if the step has fewer components."""
+    attributes = {"data-loading": f"{component} {feature}"}
+    if component >= len(loadings):
+        return Cell("", attributes=attributes)
+    # Adding zero turns -0.0 into 0.0.
+    value = round(float(loadings[component, feature]), LOADING_DECIMALS) + 0.0
+    sign_classes = {1.0: "up", 0.0: "", -1.0: "down"}
+    attributes["class"] = sign_classes[float(np.sign(value))]
+    attributes["style"] = f"--strength:{abs(value)}"
+    return Cell(format_loading(value), attributes=attributes)
+
+
+def _loadings_caption(report: Report, n_shown: int) -> str:
+    curves = report.curves
+    max_components = max(step.n_components for step in curves.steps)
+    components = "Components"
+    if n_shown < max(max_components, report.pca.n_components):
+        components = f"The first {n_shown} components"
+    feature_note = ""
+    if len(curves.features) < report.n_features:
+        feature_note = (
+            f", for the {len(curves.features)} of {format_integer(report.n_features)} features "
+            "with the largest loadings"
+        )
+    return f"{components} at this step{feature_note}"
+
+
+def user_models_table(user_models: UserModels) -> Table:
+    """Table of the user's models: description, dimension, units, certificate and total error."""
+    models = user_models.audit.models
+    units = ["standardized" if model.is_scaled else "unscaled" for model in models]
+    return Table(
+        "Your models",
         (
             name_column("model", [model.name for model in models]),
-            name_column("kind", given.descriptions),
+            name_column("kind", user_models.descriptions),
             _counts_column("dimensions", [model.n_components for model in models]),
             name_column("features", units),
-            name_column("certificate", [model.status_text or "carries none" for model in models]),
-            number_column("error over all rows", [model.observed_total_error for model in models]),
+            name_column("certificate", [model.status_text or "none" for model in models]),
+            number_column("total error", [model.observed_total_error for model in models]),
         ),
     )
 
 
 def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
-    """What a model of the user does to each group, and what is left of its fit on other rows."""
+    """Results of a user's model by group, with drift if it was fitted to other rows."""
     records = model.records
-    # FS209 and FS210 compare these rows with those of the fit.
+    # FS209 and FS210 compare the audited rows with the training rows.
     notes = tuple(
-        str(each)
-        for each in findings
-        if each.model == model.name and each.code in ("FS209", "FS210")
+        str(finding)
+        for finding in findings
+        if finding.model == model.name and finding.code in ("FS209", "FS210")
     )
-    expected = [
-        _states_column(model.groups),
-        estimate_column("expected loss", records, "expected_loss"),
-        estimate_column("expected error", records, "expected_error"),
+    columns = [
+        name_column("group", [format_group(group.group) for group in model.groups]),
+        row_count_column(records),
     ]
-    return Table(
-        f"{display_name(model.name)} with {format_count(model.n_components, 'dimension')}",
-        (
-            name_column("group", [format_group(group.group) for group in model.groups]),
-            row_count_column(records),
-            *(expected if model.no_estimates_reason is None else ()),
-            estimate_column("error on these rows", records, "observed_error"),
-            *(
-                [estimate_column("change since the fit", records, "drift")]
-                if model.refit_bound is not None
-                else ()
-            ),
-            number_column("best possible", _values(records, "observed_best_error")),
-            share_column("variance kept", _values(records, "observed_variance_kept")),
-        ),
-        notes=notes,
-    )
+    if model.no_estimates_reason is None:
+        columns += [
+            _states_column(model.groups),
+            estimate_column("expected loss", records, "expected_loss"),
+            estimate_column("expected error", records, "expected_error"),
+        ]
+    columns.append(estimate_column("observed error", records, "observed_error"))
+    if model.refit_bound is not None:
+        columns.append(estimate_column("drift since the fit", records, "drift"))
+    columns += [
+        number_column("best possible", _values(records, "observed_best_error")),
+        share_column("variance kept", _values(records, "observed_variance_kept")),
+    ]
+    caption = f"{display_name(model.name)} with {format_count(model.n_components, 'dimension')}"
+    return Table(caption, tuple(columns), notes=notes)
 
 
 def expected_pca_table(report: Report) -> Table:
-    """What PCA does to each group on new rows, and beside it the figures on these."""
-    model, records = report.pca, report.pca.records
+    """Estimates for PCA by group, with observed values."""
+    model = report.pca
+    records = model.records
     return Table(
         f"PCA with {format_count(model.n_components, 'dimension')} on new rows",
         (
@@ -446,8 +488,8 @@ def expected_pca_table(report: Report) -> Table:
             estimate_column("expected loss", records, "expected_loss"),
             _states_column(model.groups),
             estimate_column("expected error", records, "expected_error"),
-            _secondary(number_column("loss on these rows", _values(records, "observed_loss"))),
-            _secondary(number_column("error on these rows", _values(records, "observed_error"))),
+            _secondary(number_column("observed loss", _values(records, "observed_loss"))),
+            _secondary(number_column("observed error", _values(records, "observed_error"))),
             _secondary(share_column("variance kept", _values(records, "observed_variance_kept"))),
         ),
         muted_rows=tuple(i for i, group in enumerate(model.groups) if not group.is_estimated),
@@ -455,21 +497,23 @@ def expected_pca_table(report: Report) -> Table:
 
 
 def changes_table(report: Report) -> Table:
-    """Whose error rises and whose falls from PCA to the main answer, on new rows."""
-    groups, cells, outcomes = report.main.groups, [], []
+    """Change in expected error from PCA to the main model by group."""
+    groups = report.main.groups
+    cells = []
+    outcomes: list[str] = []
     for group in groups:
-        found, variance = group.expected_change, group.observed_total_variance
-        if found.low is None or found.high is None or variance <= 0:
+        change = group.expected_change
+        variance = group.observed_total_variance
+        if change.low is None or change.high is None or variance <= 0:
             cells.append(Cell(format_number(None), None, "too few rows"))
-            outcomes.append(_INCONCLUSIVE)
+            outcomes.append(INCONCLUSIVE)
             continue
-        low, value, high = (end / variance for end in (found.low, found.value, found.high))
-        cells.append(
-            Cell(format_change(value), value, f"{format_change(low)} to {format_change(high)}")
-        )
-        outcomes.append("gains" if high < 0 else "pays" if low > 0 else "no clear change")
+        low, value, high = (end / variance for end in (change.low, change.value, change.high))
+        interval = f"{format_change(low)} to {format_change(high)}"
+        cells.append(Cell(format_change(value), value, interval))
+        outcomes.append(_outcome(low, high))
     return Table(
-        f"Who gains and who pays: from PCA to {report.main.name}, on new rows",
+        f"Change in expected error from PCA to {report.main.name}, on new rows",
         (
             _groups_column(report),
             name_column("outcome", outcomes),
@@ -481,19 +525,22 @@ def changes_table(report: Report) -> Table:
     )
 
 
+def _outcome(low: float, high: float) -> str:
+    """Describe a change in error by its confidence interval."""
+    if high < 0:
+        return "improves"
+    if low > 0:
+        return "worsens"
+    return "no significant change"
+
+
 def expected_criteria_table(report: Report) -> Table:
-    """Under each criterion: the largest loss on new rows, and what is kept of each group."""
-    worst_groups: list[GroupResult | None] = [
-        max(
-            (group for group in model.groups if group.is_estimated),
-            key=lambda group: group.expected_loss.value,
-            default=None,
-        )
-        for model in report.audit.models
-    ]
+    """Estimates for each criterion: largest expected loss and its state, and variance kept."""
+    worst_groups = [_largest_expected_loss(model) for model in report.audit.models]
     empty_record = {f"expected_loss{end}": None for end in ("", "_low", "_high")}
-    losses = [empty_record if each is None else each.record for each in worst_groups]
-    names = dict(zip((each.group for each in report.pca.groups), report.group_names, strict=True))
+    losses = [empty_record if group is None else group.record for group in worst_groups]
+    labels = [group.group for group in report.pca.groups]
+    names = dict(zip(labels, report.group_names, strict=True))
     return _models_table(
         report,
         estimate_column("largest expected loss", losses, "expected_loss"),
@@ -503,34 +550,40 @@ def expected_criteria_table(report: Report) -> Table:
     )
 
 
+def _largest_expected_loss(model: ModelResult) -> GroupResult | None:
+    """Return the group with the largest expected loss; None without estimates."""
+    estimated = [group for group in model.groups if group.is_estimated]
+    return max(estimated, key=lambda group: group.expected_loss.value, default=None)
+
+
 def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int | None) -> Cell:
-    """Return the loss of a group on new rows, with interval and state below it."""
+    """Return the expected loss of a group, with interval and state as details."""
     if not group.is_estimated:
         return Cell(format_number(None), None, _no_estimate_reason(model))
     loss = group.expected_loss
-    shown, ends = number_with_interval(loss.value, loss.low, loss.high, decimals)
-    return Cell(shown, loss.value, f"{ends}; {group.state}")
+    value, interval = number_with_interval(loss.value, loss.low, loss.high, decimals)
+    return Cell(value, loss.value, f"{interval}; {group.state}")
 
 
 def expected_losses_table(report: Report) -> Table:
-    """The loss of every group on new rows under every model, with interval and state."""
+    """Expected loss with interval and state, by group and model."""
     models = report.audit.models
     decimals = common_decimals(
-        _none_if_nan([g.expected_loss.value for m in models for g in m.groups])
+        _none_if_nan([group.expected_loss.value for model in models for group in model.groups])
     )
     columns = [
         Column(model.name, [_expected_loss_cell(model, group, decimals) for group in model.groups])
         for model in models
     ]
-    unknown = [
-        i
-        for i in range(len(report.group_names))
-        if not any(model.groups[i].is_estimated for model in models)
+    not_estimated = [
+        g
+        for g in range(len(report.group_names))
+        if not any(model.groups[g].is_estimated for model in models)
     ]
     return Table(
         "Expected loss of each group on new rows",
         (_groups_column(report), *columns),
-        muted_rows=tuple(unknown),
+        muted_rows=tuple(not_estimated),
     )
 
 
@@ -539,9 +592,11 @@ def _no_estimate_reason(model: ModelResult) -> str:
 
 
 def _states_column(groups: Sequence[GroupResult | None]) -> Column:
-    """What may be said of each group's loss, and why nothing can be said."""
+    """Column of states with the reason if inconclusive."""
     cells = [
-        Cell("not estimated") if each is None else Cell(each.state, each.state, each.state_reason)
-        for each in groups
+        Cell("not estimated")
+        if group is None
+        else Cell(group.state, group.state, group.state_reason)
+        for group in groups
     ]
     return Column("state", cells, is_text=True)

@@ -1,4 +1,4 @@
-"""write_report: what PCA does to each group of some rows, as a page in one file."""
+"""The `write_report` function: an audit report as a self-contained HTML page."""
 
 import os
 import warnings
@@ -29,8 +29,8 @@ from fairspan.report.report import (
     Report,
     ReportSettings,
     build_report,
-    making_a_report,
     read_user_models,
+    report_progress,
 )
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.label_matching import KnownLabels
@@ -44,10 +44,11 @@ from fairspan.rows.opening import (
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 from fairspan.storage import check_suffix, write_atomic
 
-_EXTRA, _REQUIRED_PACKAGES = "report", ("jinja2", "matplotlib")
+_EXTRA = "report"
+_REQUIRED_PACKAGES = ("jinja2", "matplotlib")
 
 
-@making_a_report()
+@report_progress()
 def write_report(
     path: str | os.PathLike[str],
     X: Any = None,
@@ -74,80 +75,81 @@ def write_report(
     materiality: float = 0.01,
     on_missing: OnMissing = "error",
 ) -> dict[str, Any]:
-    """Write a web page about the effect of PCA and of fair criteria on each group.
+    """Write an HTML report on the effect of PCA and fair criteria on each group.
 
-    The page is one HTML file that loads nothing else. The same rows and settings give an identical
-    file. Needs the extra `report`.
+    The page is a single self-contained file, identical for the same rows and settings. Requires the
+    `report` extra.
 
     Parameters
     ----------
     path : path
-        Where to write the page, which appears only when it is complete.
+        Path of the page; it is written atomically.
     X : (n, p) table of finite numbers
-        As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read four times,
-        and four times more where the best subspaces of groups change with the rows left out.
+        Rows, in any form that `GroupMoments.from_rows` accepts, with at most 1000 features. They
+        are read four times, and four more times if the groups' best subspaces depend on the folds.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     models : model, or mapping of name to model, optional
-        Fitted models, as :func:`fairspan.audit` takes them, which get a section of the page: also
-        restricted, oblique and nested ones, pipelines, and models that are not projections.
+        Fitted models, as for :func:`fairspan.audit`, reported in their own section; restricted,
+        oblique and nested models, pipelines and models that are not projections are supported.
     test : tuple of X and sensitive_features, optional
-        Held-out rows on which the models are audited, instead of the rows of the page; with
-        clusters, those of these rows come third.
-    labels : (n,) array-like, or column name of X, optional
-        y, the class of each row. It is needed to fit models again without each fold if their
-        restriction holds in each class (`MeanParity(within_classes=...)`); it is not a feature.
+        Held-out rows for auditing the models, instead of the rows of the page; with clusters, a
+        third element gives theirs.
+    y : (n,) array-like, or column name of X, optional
+        Class of each row; a column is not used as a feature. Required for refitting models whose
+        restriction is conditional on the class (`MeanParity(within_classes=...)`).
     clusters : (n,) array-like, or column name of X, optional
-        Rows that belong together, as in :func:`fairspan.audit`; a column is not a feature.
+        Cluster of each row, as in :func:`fairspan.audit`; a column is not used as a feature.
     n_components : int or float, optional
-        d; or a share: the smallest d at which the criterion keeps that share of every group's
-        variance. By default d of the first model, and 0.9 without models.
+        Number of dimensions, or the share of every group's variance that the criterion must keep
+        (the smallest such d is used). By default, the dimension of the first model, or 0.9 without
+        models.
     criterion : str or criterion object, default="minimax_loss"
-        The criterion that the page is mainly about.
-    criteria : sequence of str or criterion objects, optional
-        Those beside it; by default all, with their default settings.
+        Main criterion.
+    compare : sequence of str or criterion objects, optional
+        Criteria to compare; by default all, with default parameters.
     center : {"global", "group", "none"}, optional
-        About which point errors are measured; by default as in the first model, or "global".
+        Center about which errors are measured; by default that of the first model, or "global".
     scale : bool, optional
-        Divide each feature by its pooled standard deviation first; by default if the first model
-        does.
+        Whether to divide features by their pooled standard deviation; by default as in the first
+        model.
     sample_weight : (n,) array-like, or column name of X, optional
     moments : GroupMoments, optional
-        Instead of rows; then there are no intervals.
+        Moments in place of rows; there are then no intervals.
     max_groups : int, optional
-        Most groups that rows may have, by default 100.
+        Maximum number of groups; by default 100.
     name : str, optional
-        Name of the data; by default the name of their file.
+        Name of the data; by default the file name.
     title : str, optional
     displays : sequence of str or Display, optional
-        Pictures beside those of every page, such as "loadings", of the main answer; or display
-        objects. `frame()` of each is in the result.
+        Additional displays of the main model by name, such as "loadings", or display objects; the
+        data of each are in the result.
     folds : int or None
-        Number of folds for cross-fitting, as in :func:`fairspan.audit`; None for
-        figures on the rows alone.
+        Number of cross-fitting folds, as in :func:`fairspan.audit`; None for observed figures only.
     repeats : int
-        How many assignments of rows to folds are tried, as in :func:`fairspan.audit`.
+        Number of assignments of rows to folds, as in :func:`fairspan.audit`.
     level : float
-        Level of the intervals, above 0.5 and below 1.
-    material : float
-        The least loss that matters, as a share of a group's variance, from 0 to below 1.
+        Confidence level of the intervals, in (0.5, 1).
+    materiality : float
+        Materiality threshold: the smallest loss that counts, as a share of the group's variance, in
+        [0, 1).
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-        What to do with rows, also those of `test`, in which a feature or the group is missing, as
-        in :func:`fairspan.audit`.
+        Treatment of rows, also those of `test`, in which a feature or the group is missing, as in
+        :func:`fairspan.audit`.
 
     Returns
     -------
     dict
-        What the page shows as plain values that JSON can hold: `Audit.to_dict()`, and what a page
-        has beside it. Errors are in squared (scaled) units of the features.
+        Contents of the page as JSON-serializable values: `Audit.to_dict()` plus the additional
+        contents. Errors are in squared (scaled) units of the features.
 
     Raises
     ------
     InvalidInput
-        Rows that cannot be used, one group only, or too many features.
+        Invalid rows, a single group, or too many features.
     InvalidParameter, InvalidType
-        A setting out of range, or a path that cannot be written.
+        An invalid setting, or a path that cannot be written.
     Incompatible
-        The main criterion has no answer for these groups at this dimension.
+        The main criterion is infeasible for these groups at this dimension.
     MissingDependency
         jinja2 or matplotlib is not installed.
 
@@ -169,31 +171,37 @@ def write_report(
     """
     dimension_settings = (n_components, "global" if center is None else center, bool(scale))
     by_cluster = clusters is not None
-    estimates = estimation_options(
+    has_y = y is not None
+    estimation = estimation_options(
         folds, level, materiality, 0, by_cluster=by_cluster, runs=repeats
     )
     settings = ReportSettings.validated(
-        criterion, compare, *dimension_settings, displays, estimates
+        criterion, compare, *dimension_settings, displays, estimation
     )
     _check_arguments(models, test, name, title, by_cluster=by_cluster)
     limit = GroupLimit(max_groups)
     check_page_path(path, X)
-    rows, attributes = None, restriction_columns(models)
+    rows = None
+    attributes = restriction_columns(models)
     if moments is None:
         if X is None:
             raise InvalidInput(
                 "write_report received neither X nor moments",
-                "Allowed: rows (X and sensitive_features), or moments in their place",
+                "Allowed: either rows (X and sensitive_features) or moments",
                 "Pass X and sensitive_features to get intervals",
             )
-        beside = {"y": y, "clusters": clusters}
+        extra_labels = {"y": y, "clusters": clusters}
         with caller_remedies(row_remedies(X)):
             rows = open_rows(
-                X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
+                X,
+                sensitive_features,
+                extra_labels,
+                sample_weight,
+                on_missing,
+                attributes=attributes,
             )
-            rows = match_groups(rows, known_labels_of(models, has_classes=y is not None))
+            rows = match_groups(rows, known_labels_of(models, has_classes=has_y))
             settings.check_size(rows.n_features)
-            has_y = y is not None
             moments = compute_dense_moments(rows, limit, has_y=has_y, by_cluster=by_cluster)
             fingerprint = compute_fingerprint(rows)
     else:
@@ -202,7 +210,7 @@ def write_report(
         has_classes = moments.by_class is not None
         moments = moments.matched_to(known_labels_of(models, has_classes=has_classes))
         fingerprint = sha256_of_bytes(moments.to_bytes())
-    origin = provenance_of_call(
+    provenance = provenance_of_call(
         X,
         sensitive_features,
         fingerprint,
@@ -223,70 +231,74 @@ def write_report(
         folds=folds,
         repeats=repeats,
         level=level,
-        material=materiality,
+        materiality=materiality,
     )
-    given = () if models is None else read_user_models(models, moments)
-    if given:
-        first = given[0].subspace
+    user_models = () if models is None else read_user_models(models, moments)
+    if user_models:
+        first = user_models[0].subspace
         dimension_settings = (
             first.dimension if n_components is None else n_components,
             first.center if center is None else center,
             first.scale is not None if scale is None else scale,
         )
         settings = ReportSettings.validated(
-            criterion, compare, *dimension_settings, displays, estimates
+            criterion, compare, *dimension_settings, displays, estimation
         )
     with caller_remedies({} if test is None else row_remedies(test[0])):
-        held_out = _opened_test(test, on_missing, attributes)
+        held_out = _open_test_rows(test, on_missing, attributes)
         if held_out is not None:
             held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
-        report = build_report(moments, rows, settings, origin, models=given, test=held_out)
+        report = build_report(
+            moments, rows, settings, provenance, models=user_models, test=held_out
+        )
     report = add_displays(report)
     write_page(path, report)
     return report.to_dict()
 
 
-def _opened_test(
+def _open_test_rows(
     test: tuple[Any, ...] | None, on_missing: OnMissing, attributes: Sequence[ColumnKey]
 ) -> Rows | None:
-    """Return held-out rows, with their clusters where these come third."""
+    """Open held-out rows, with their clusters if there is a third element."""
     if test is None:
         return None
     X, sensitive_features, *clusters = test
-    beside = {"clusters": clusters[0] if clusters else None}
-    return open_rows(X, sensitive_features, beside, None, on_missing, attributes=attributes)
+    extra_labels = {"clusters": clusters[0] if clusters else None}
+    return open_rows(X, sensitive_features, extra_labels, None, on_missing, attributes=attributes)
 
 
 def add_displays(report: Report) -> Report:
-    """The same with the pictures that were requested beside those of every page."""
-    displays, estimator = [], None
-    for each in report.settings.displays:
-        if isinstance(each, str | ExternalObject) and estimator is None:
+    """Return the report with the additional displays that were requested."""
+    displays = []
+    estimator = None
+    for requested in report.settings.displays:
+        if isinstance(requested, str | ExternalObject) and estimator is None:
             estimator = _main_estimator(report)
-        display = resolve_object("display", each, Display, None, estimator)
-        displays.append((each if isinstance(each, str) else type(display).__name__, display))
+        display = resolve_object("display", requested, Display, None, estimator)
+        name = requested if isinstance(requested, str) else type(display).__name__
+        displays.append((name, display))
     return replace(report, displays=tuple(displays))
 
 
 def _main_estimator(report: Report) -> Any:
-    """The main answer once more, as the estimator that displays take."""
-    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+    """Refit the main model as an estimator, for displays."""
+    from fairspan.estimator.fair_pca import FairPCA  # slow import
 
-    dimension_settings = report.settings
+    settings = report.settings
     estimator = FairPCA(
         report.main.n_components,
-        criterion=dimension_settings.criterion,
-        center=dimension_settings.center,
-        scale=dimension_settings.scale,
+        criterion=settings.criterion,
+        center=settings.center,
+        scale=settings.scale,
     )
     with warnings.catch_warnings():
-        # Whatever there is to warn of was said before.
+        # Suppress warnings that were already issued.
         warnings.simplefilter("ignore", FairspanWarning)
         return estimator.fit_moments(report.moments)
 
 
 def write_page(path: str | os.PathLike[str], report: Report) -> None:
-    """Write the page of a report; the file appears only when it is complete.
+    """Write the page of a report atomically.
 
     Raises
     ------
@@ -300,7 +312,7 @@ def write_page(path: str | os.PathLike[str], report: Report) -> None:
 
 
 def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
-    """Make sure, before anything is read, that a page can be made and has a place to go to.
+    """Check that required packages are installed and the path is writable, before reading rows.
 
     Raises
     ------
@@ -316,18 +328,19 @@ def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
             "Allowed: the path of a file",
             'Pass the name of the page first, such as write_report("report.html", X, ...)',
         )
-    check_output_path(
-        Path(path), *([Path(X)] if isinstance(X, str | os.PathLike) and Path(X).exists() else [])
-    )
+    inputs = []
+    if isinstance(X, str | os.PathLike) and Path(X).exists():
+        inputs.append(Path(X))
+    check_output_path(Path(path), *inputs)
     check_suffix(path, "a page is", ".html", ".htm")
 
 
 def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
-    if any(each is not None for each in row_arguments):
+    if any(argument is not None for argument in row_arguments):
         raise InvalidInput(
-            "write_report received moments, and rows, groups or weights beside them",
+            "write_report received both moments and rows, groups or weights",
             "Allowed: rows (X and sensitive_features), or moments in their place",
-            "Pass one of these; rows give intervals",
+            "Pass only one of these; rows give intervals",
         )
     if not isinstance(moments, GroupMoments):
         raise not_moments_error(moments)
@@ -339,18 +352,17 @@ def _check_arguments(
     if test is not None and models is None:
         raise InvalidInput(
             "test was given without models",
-            "Allowed: held-out rows beside fitted models, which they judge",
-            "Pass models=..., or leave out test",
+            "Allowed: held-out rows together with fitted models",
+            "Pass models=..., or omit test",
         )
     if test is not None and not (isinstance(test, tuple) and len(test) == 2 + by_cluster):
-        clusters_text, clusters_example = (
-            (", and clusters", ", clusters_test") if by_cluster else ("", "")
-        )
+        clusters_text = ", and clusters" if by_cluster else ""
+        clusters_example = ", clusters_test" if by_cluster else ""
         raise InvalidType(
             f"test is {describe_type(test)}",
             f"Allowed: a tuple of X and sensitive_features{clusters_text}",
             f"Pass test=(X_test, groups_test{clusters_example})",
         )
-    for what, text in (("name", name), ("title", title)):
+    for parameter, text in (("name", name), ("title", title)):
         if text is not None and not isinstance(text, str):
-            raise InvalidType(f"{what} is {describe_type(text)}", "Allowed: text", "Pass text")
+            raise InvalidType(f"{parameter} is {describe_type(text)}", "Allowed: text", "Pass text")

@@ -1,11 +1,11 @@
 "use strict";
-// Sorting, walking and downloads. Every value comes from the page's own tables and its JSON, and is put there
-// as text.
+// Table sorting, slider and downloads. All values come from the page's own tables and JSON and are
+// inserted as text.
 (() => {
-  const said = document.getElementById("said");
-  const sorting = [];
+  const statusRegion = document.getElementById("status");
+  const sortButtons = [];
 
-  // ---- Tables whose headings sort: by data-value, empty ones last, equal ones as they were. ----
+  // ---- Sortable tables: stable sort by data-value, empty values last. ----
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
     const rows = [...body.rows];
@@ -15,118 +15,120 @@
       button.type = "button";
       button.append(...heading.childNodes);
       heading.append(button);
-      sorting.push([heading, button]);
+      sortButtons.push([heading, button]);
       heading.setAttribute("aria-sort", "none");
       button.addEventListener("click", () => {
-        const down = heading.getAttribute("aria-sort") === "ascending";
+        const descending = heading.getAttribute("aria-sort") === "ascending";
+        const direction = descending ? "descending" : "ascending";
         for (const other of headings) other.setAttribute("aria-sort", "none");
-        heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-        body.append(...sorted(rows, column, down));
-        said.textContent =
-          `Sorted by ${button.textContent.trim()}, ${down ? "descending" : "ascending"}.`;
+        heading.setAttribute("aria-sort", direction);
+        body.append(...sorted(rows, column, descending));
+        statusRegion.textContent = `Sorted by ${button.textContent.trim()}, ${direction}.`;
       });
     });
   }
 
-  function sorted(rows, column, down) {
+  function sorted(rows, column, descending) {
     const value = (row) => row.cells[column].dataset.value;
     const filled = rows.filter((row) => value(row) !== "");
     const empty = rows.filter((row) => value(row) === "");
-    // By one rule for the whole column: groups may be called 9, 10 and 1a.
-    const isFigures = filled.every((row) => isFinite(value(row)));
+    // Use one comparison per column: group names may be 9, 10 and 1a.
+    const isNumeric = filled.every((row) => isFinite(value(row)));
     const compare = (a, b) => {
       const [x, y] = [value(a), value(b)];
-      const order = isFigures ? x - y : x.localeCompare(y, "en", { numeric: true });
-      return down ? -order : order;
+      const order = isNumeric ? x - y : x.localeCompare(y, "en", { numeric: true });
+      return descending ? -order : order;
     };
     return [...filled.sort(compare), ...empty];
   }
 
-  // ---- The walk: the slider chooses a step, whose texts, marks and loadings are shown. ----
-  const source = document.getElementById("walk-steps");
-  if (source) walk(JSON.parse(source.textContent));
+  // ---- Slider: shows the texts, marks and loadings of the selected step. ----
+  const source = document.getElementById("slider-data");
+  if (source) initSlider(JSON.parse(source.textContent));
 
-  function walk({ steps, jumps }) {
-    const slider = document.getElementById("walk-slider");
-    const output = document.getElementById("walk-said");
-    const cells = document.querySelectorAll("[data-shows]");
+  function initSlider({ steps, shortcuts }) {
+    const slider = document.getElementById("slider");
+    const output = document.getElementById("slider-announcement");
+    const cells = document.querySelectorAll("[data-text]");
     const marks = document.querySelectorAll("[data-mark]");
     const loadings = document.querySelectorAll("[data-loading]");
-    const buttons = document.querySelectorAll("[data-jump]");
+    const buttons = document.querySelectorAll("[data-shortcut]");
 
-    function show(index) {
+    function showStep(index) {
       const step = steps[index];
-      for (const cell of cells) cell.textContent = step.texts[cell.dataset.shows] ?? "";
+      for (const cell of cells) cell.textContent = step.texts[cell.dataset.text] ?? "";
       for (const mark of marks) {
-        const place = step.marks[mark.dataset.mark];
-        mark.setAttribute("visibility", place ? "visible" : "hidden");
-        if (place) mark.setAttribute("cx", place[0]);
-        if (place) mark.setAttribute("cy", place[1]);
+        const position = step.marks[mark.dataset.mark];
+        mark.setAttribute("visibility", position ? "visible" : "hidden");
+        if (position) mark.setAttribute("cx", position[0]);
+        if (position) mark.setAttribute("cy", position[1]);
       }
       for (const cell of loadings) {
         const [component, feature] = cell.dataset.loading.split(" ");
-        paint(cell, step.loadings[component]?.[feature]);
+        setLoading(cell, step.loadings[component]?.[feature]);
       }
       for (const button of buttons) {
-        button.setAttribute("aria-pressed", String(jumps[button.dataset.jump] === index));
+        const isPressed = shortcuts[button.dataset.shortcut] === index;
+        button.setAttribute("aria-pressed", String(isPressed));
       }
       slider.setAttribute("aria-valuetext", step.label);
-      output.textContent = step.said;
+      output.textContent = step.announcement;
     }
 
-    slider.addEventListener("input", () => show(Number(slider.value)));
+    slider.addEventListener("input", () => showStep(Number(slider.value)));
     for (const button of buttons) {
       button.addEventListener("click", () => {
-        slider.value = jumps[button.dataset.jump];
-        show(Number(slider.value));
+        slider.value = shortcuts[button.dataset.shortcut];
+        showStep(Number(slider.value));
       });
     }
-    // A page that is opened again may keep the slider where it was.
-    show(Number(slider.value));
-    document.getElementById("walk-controls").hidden = false;
+    // Browsers may restore the slider's position.
+    showStep(Number(slider.value));
+    document.getElementById("slider-controls").hidden = false;
   }
 
-  // As in the table that the page comes with.
-  function paint(cell, value) {
-    const known = value !== undefined;
-    cell.textContent = known ? value.toFixed(2).replace("-", "\u2212") : "";
-    cell.className = !known || value === 0 ? "" : value > 0 ? "up" : "down";
-    cell.style.setProperty("--strength", known ? Math.abs(value) : 0);
+  // Same format as in the static table.
+  function setLoading(cell, value) {
+    const isKnown = value !== undefined;
+    cell.textContent = isKnown ? value.toFixed(2).replace("-", "\u2212") : "";
+    cell.className = !isKnown || value === 0 ? "" : value > 0 ? "up" : "down";
+    cell.style.setProperty("--strength", isKnown ? Math.abs(value) : 0);
   }
 
-  // ---- Only what scrolls is a stop for the keyboard. ----
-  function mark() {
-    for (const box of document.querySelectorAll(".scroll, .drawn, pre")) {
+  // ---- Make only scrollable boxes keyboard-focusable. ----
+  function updateTabStops() {
+    for (const box of document.querySelectorAll(".scroll, .figure-scroll, pre")) {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     }
   }
-  window.addEventListener("resize", mark);
-  document.addEventListener("toggle", mark, true);
-  mark();
+  window.addEventListener("resize", updateTabStops);
+  document.addEventListener("toggle", updateTabStops, true);
+  updateTabStops();
 
-  // ---- Tables as CSV and all figures as JSON, made here: nothing is asked for. ----
+  // ---- CSV and JSON downloads, generated locally without requests. ----
   for (const table of document.querySelectorAll("table")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "download";
     button.textContent = "CSV";
-    const named = table.caption.textContent.trim();
-    button.setAttribute("aria-label", `Download as CSV: ${named}`);
+    const caption = table.caption.textContent.trim();
+    const fileName = `${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`;
+    button.setAttribute("aria-label", `Download as CSV: ${caption}`);
     button.addEventListener("click", () => {
-      const rows = [...table.rows].map((row) => [...row.cells].map(plain).join(","));
-      save(`${named.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`, "text/csv", rows.join("\r\n"));
+      const lines = [...table.rows].map((row) => [...row.cells].map(csvValue).join(","));
+      save(fileName, "text/csv", lines.join("\r\n"));
     });
     table.caption.append(" ", button);
   }
-  const facts = document.getElementById("download-facts");
-  facts.hidden = false;
-  facts.addEventListener("click", () => {
-    save("facts.json", "application/json", document.getElementById("facts").textContent);
+  const downloadButton = document.getElementById("download-data");
+  downloadButton.hidden = false;
+  downloadButton.addEventListener("click", () => {
+    save("facts.json", "application/json", document.getElementById("report-data").textContent);
   });
 
-  // A cell's whole figure where it has one; otherwise its text, quoted as CSV asks for.
-  function plain(cell) {
+  // Full-precision value of a cell, or its text, with CSV quoting.
+  function csvValue(cell) {
     const text = (cell.dataset.value || cell.innerText).trim().replace(/\s+/g, " ");
     const safe = /^[=+@-]/.test(text) && !isFinite(text.replace("\u2212", "-")) ? `'${text}` : text;
     return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -140,19 +142,20 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   }
 
-  // ---- Print has headings as text: buttons are not repeated on each page. Notes are printed. ----
-  const closed = [];
+  // ---- For printing, replace header buttons by text (browsers do not repeat buttons on every
+  // page) and open the notes. ----
+  const openedForPrint = [];
   window.addEventListener("beforeprint", () => {
-    closed.push(...document.querySelectorAll("details.printed:not([open])"));
-    for (const each of closed) each.open = true;
-    for (const [heading, button] of sorting) {
+    openedForPrint.push(...document.querySelectorAll("details.open-in-print:not([open])"));
+    for (const details of openedForPrint) details.open = true;
+    for (const [heading, button] of sortButtons) {
       heading.append(...button.childNodes);
       button.remove();
     }
   });
   window.addEventListener("afterprint", () => {
-    for (const each of closed.splice(0)) each.open = false;
-    for (const [heading, button] of sorting) {
+    for (const details of openedForPrint.splice(0)) details.open = false;
+    for (const [heading, button] of sortButtons) {
       button.append(...heading.childNodes);
       heading.append(button);
     }
