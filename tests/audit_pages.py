@@ -54,7 +54,7 @@ def twelve_groups():
         n = 20 + 5 * i
         X.append(rng.normal(size=(n, 8)) @ (shared + 0.4 * rng.normal(size=(8, 8))))
         labels += [name] * n
-    settings = {"n_components": 3, "names": HOSTILE[:8], "criteria": CRITERIA}
+    settings = {"n_components": 3, "names": HOSTILE[:8], "compare": CRITERIA}
     return made_once("twelve groups", lambda: _made(np.vstack(X), labels, **settings))
 
 
@@ -71,7 +71,7 @@ def _made(X, labels, *, n_components, names=None, compare=None):
 
     frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
     origin = replace(ORIGIN, name="<i>rows</i>", title="What PCA does to <i>rows</i>")
-    report = report_by(frame, labels, n_components, compare=criteria, origin=origin)
+    report = report_by(frame, labels, n_components, compare=compare, origin=origin)
     return report, render_page(report)
 
 

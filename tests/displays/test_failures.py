@@ -25,7 +25,7 @@ FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 def test_only_a_fitted_estimator_is_shown(name, estimator):
     display = getattr(displays, name)
     rows = (ROWS.X, ROWS.labels) if name == "ReducedRowsDisplay" else ()
-    remedy = "Call its fit first" if isinstance(estimator, FairPCA) else "Fit one first"
+    remedy = "Call its fit method" if isinstance(estimator, FairPCA) else "Fit a FairPCA first"
     with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*{remedy}"):
         display.from_estimator(estimator, *rows)
 
@@ -82,10 +82,10 @@ def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(c
 
 def test_few_rows_give_no_estimates_for_new_rows():
     few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
-    with pytest.raises(InvalidInput, match="every group has too few of them"):
+    with pytest.raises(InvalidInput, match="every group has too few rows"):
         displays.GroupLossDisplay.from_estimator(FAIR, *few)
     shown = displays.ErrorCurveDisplay.from_estimator(FAIR, *few)
-    assert "every group has too few of them" in " ".join(texts_in(shown))
+    assert "every group has too few rows" in " ".join(texts_in(shown))
 
 
 @pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])

@@ -79,7 +79,7 @@ def test_the_display_is_the_frontier_with_its_landmarks():
             np.testing.assert_allclose(display.solutions[placed.name], placed.errors, atol=1e-6)
     pca = FairPCA(2, scale=True, criterion="total_error").fit_moments(fair.moments_)
     np.testing.assert_allclose(display.pca_errors, pca.group_errors_)
-    what = display.frame()["what"]
+    what = display.frame()["kind"]
     assert (what == "frontier").sum() == len(display.errors)
     lines = {line.get_gid(): line for line in display.ax_.lines}
     np.testing.assert_array_equal(lines["frontier"].get_xdata(), display.errors[:, 0])

@@ -167,7 +167,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
     assert [frame[name, d].all() for d in range(1, 6)] == [False] * 4 + [True]
     assert not frame["PCA"].any()
     statuses = [of["status"] for of in display.records if of["model"] == name]
-    assert statuses[::2] == ["optimal"] * 4 + ["no answer"]
+    assert statuses[::2] == ["optimal"] * 4 + ["infeasible"]
 
 
 @each_once(center=["global", "group", "none"], scale=[False, True])
@@ -216,7 +216,7 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
     assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
-    assert "chosen: 0.3" in texts_in(display)
+    assert "selected: 0.3" in texts_in(display)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, 
 from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
 from fairspan.errors import InvalidInput, MissingDependency
-from fairspan.report.figures import alternative
+from fairspan.report.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))
@@ -120,7 +120,7 @@ def test_a_notebook_shows_a_drawn_picture_once():
     assert picture._repr_html_() is None
     picture.plot()
     html = picture._repr_html_()
-    assert html.startswith('<img alt="The share of each group&#x27;s variance that ')
+    assert html.startswith('<img alt="Share of variance kept in each group with ')
     assert "base64,iVBOR" in html
     assert picture.figure_.number not in pyplot.get_fignums()
 
@@ -133,7 +133,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
         with reproducible_svg("fairspan"):
             picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
-        return written, alternative(picture.figure_, "k", 'what "it" shows')
+        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
 
     assert once() == once()
 
@@ -141,7 +141,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
     names = ("#0072B2", 'id="x', 'url(#y href="#z')
     picture, _ = drawn(pictures_of(names)["kept"])
-    svg = alternative(picture.figure_, "k", "kept")
+    svg = inline_svg(picture.figure_, "k", "kept")
     texts = "".join(re.findall(r">([^<>]*)<", svg))
     assert all(name in texts for name in names)
     assert 'id="k-' in svg
@@ -259,14 +259,14 @@ def test_losses_say_what_they_are_and_what_is_proven(changes, said):
 def test_paths_say_how_many_answers_are_not_proven(kind):
     picture = pictures_of(PAIR)[kind]
     n = 8 if kind == "losses" else 5
-    statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "no answer"]
+    statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "infeasible"]
     if kind == "path":
         picture.statuses = statuses
     else:
         for i, record in enumerate(picture.records[2 * n :]):
             record["status"] = statuses[i // 2]
     drawn(picture)
-    assert any(f"Of {n - 1} answers, 2 are not" in text for text in texts_in(picture))
+    assert any(f"Of {n - 1} solutions, 2 are not" in text for text in texts_in(picture))
     frame = picture.frame()
     assert "open gap" in set(frame["status"])
     if kind == "losses":
@@ -356,8 +356,9 @@ def test_titles_of_images_stay_within_their_images():
 def test_any_units_can_be_read(kind, unit):
     picture = pictures_of(PAIR)[kind]
     if kind == "frontier":
-        picture.errors, picture.region = unit * picture.errors, unit * picture.region
-        picture.plain = unit * picture.plain
+        picture.errors = unit * picture.errors
+        picture.achievable_region = unit * picture.achievable_region
+        picture.pca_errors = unit * picture.pca_errors
         picture.solutions = {name: unit * each for name, each in picture.solutions.items()}
     else:
         records = [
@@ -372,8 +373,8 @@ def test_any_units_can_be_read(kind, unit):
 def test_a_frontier_of_one_point_is_drawn(point):
     picture = pictures_of(PAIR)["frontier"]
     picture.errors = np.array([point])
-    picture.region = np.array([point] * 5)
-    picture.plain = np.array(point)
+    picture.achievable_region = np.array([point] * 5)
+    picture.pca_errors = np.array(point)
     picture.solutions = {name: np.array(point) for name in "abc"}
     _, written = drawn(picture)
     assert overlaps(written) == []
@@ -410,7 +411,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     near = picture._limits()
     picture.solutions = {**picture.solutions, "disparity": np.array([1.5, 9.0])}
     np.testing.assert_array_equal(near, picture._limits())
-    assert list(picture.outside()) == ["disparity"]
+    assert list(picture.distant_solutions()) == ["disparity"]
     _, written = drawn(picture)
     assert overlaps(written) == []
     assert "disparity (1.5, 9), outside" in [text for text, *_ in written]
@@ -437,7 +438,7 @@ def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
         assert axes.get_xscale() == "symlog"
         assert axes.get_xlim() == pytest.approx((-0.1 * 0.01, 1.1 * 10))
     # Nothing but zero has no place on such a scale.
-    nothing = replace(picture, values=np.zeros(5), current=None).plot()
+    nothing = replace(picture, values=np.zeros(5), selected_value=None).plot()
     assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
 
 

@@ -139,6 +139,6 @@ def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axi
     fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
     rows = np.vstack([near, [far]])
     display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b"))
-    assert "1 row lies outside the picture" in " ".join(texts_in(display))
+    assert "1 row lies outside the plot" in " ".join(texts_in(display))
     limits = np.abs((display.axes_[0].get_xlim(), display.axes_[0].get_ylim()))
     assert limits[axis] == pytest.approx(2 * [1.12 * reach], rel=1e-2)

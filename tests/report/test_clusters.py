@@ -24,7 +24,7 @@ def frame():
     return persons()
 
 
-ASKED = {"n_components": 2, "criteria": ["error_gap"]}
+ASKED = {"n_components": 2, "compare": ["error_gap"]}
 
 
 def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path):
@@ -34,7 +34,7 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
     assert facts["models"] == beside["models"]
     assert facts["rows"]["has_clusters"]
     assert facts["rows"]["n_features"] == 4
-    assert "count as one observation" in page.read_text()
+    assert "counted as one observation" in page.read_text()
     pca = fs.FairPCA(2, criterion="total_error").fit(frame[NAMES], sensitive_features=frame.g)
     (audited,) = fs.audit(pca, frame, "g", clusters="who").to_dict()["models"]
     plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **ASKED)
@@ -44,8 +44,8 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
         audited["groups"],
         strict=True,
     ):
-        ends = [with_them[f"error_here_{end}"] for end in ("low", "high")]
-        assert ends == pytest.approx([by_hand[f"error_here_{end}"] for end in ("low", "high")])
+        ends = [with_them[f"observed_error_{end}"] for end in ("low", "high")]
+        assert ends == pytest.approx([by_hand[f"observed_error_{end}"] for end in ("low", "high")])
         # Eight rows of a person are hardly more than one.
         assert ends[1] - ends[0] > 1.5 * (
             without["observed_error_high"] - without["observed_error_low"]

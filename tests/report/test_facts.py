@@ -185,9 +185,9 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
     assert (
         kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_variance_kept"))
     )
-    assert facts["settings"]["chosen_by"] == "the fewest that keep 90 % of every group's variance"
+    assert facts["settings"]["chosen_by"] == "smallest number that keeps 90 % of every group's variance"
     assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
-    assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "asked"
+    assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "requested"
 
 
 @pytest.mark.long
@@ -245,7 +245,7 @@ def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
     ("settings", "error", "said"),
     [
         ({"criterion": "fairest"}, InvalidParameter, "fairest"),
-        ({"criteria": "error_gap"}, InvalidType, "compare is of type str"),
+        ({"compare": "error_gap"}, InvalidType, "compare is of type str"),
         ({"n_components": 0}, InvalidParameter, "n_components is 0"),
         ({"n_components": 2.5}, InvalidType, "n_components is 2.5"),
         ({"n_components": 5}, InvalidParameter, "n_components is 5"),

@@ -1,5 +1,7 @@
 """The report leads with the verdict and with what new rows would show."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -67,12 +69,12 @@ def test_the_verdict_is_the_headline(made):
 
 @pytest.mark.long
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
-    few = made.plain.groups[2]
+    few = made.pca.groups[2]
     assert (few.group, few.state, few.is_estimated) == ("few", "inconclusive", False)
     table = tables.expected_pca_table(made)
     assert table.muted_rows == (2,)
     assert table.rows[2][3].detail == "too few rows"
-    assert "few" not in str(render_sentence("answers_on_new_rows", made)).split("<dt>Change")[0]
+    assert "few" not in str(render_sentence("expected_key_figures", made)).split("<dt>Change")[0]
     assert "Too few rows for any estimate" in render_sentence("not_estimated", made)
     section = tree_of(render_page(made)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
@@ -101,10 +103,10 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
     report = changed(made, 0, [{"state": "inconclusive"}] * 3)
-    assert '<span class="figure">Cannot tell</span>' in render_sentence(
-        "answers_on_new_rows", report
+    assert '<span class="figure">Inconclusive</span>' in render_sentence(
+        "expected_key_figures", report
     )
-    assert "not shown to harm any" in render_sentence("pca_on_new_rows", report)
+    assert "not shown to harm any" in render_sentence("expected_pca_lead", report)
 
 
 def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
@@ -129,7 +131,7 @@ def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
 
 
 def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
-    section = text_in(render_page(made), "walk")
+    section = text_in(render_page(made), "dimensions")
     harmed = [
         (figures.expected_loss.value, each.n_components)
         for each in made.curves.dimensions
@@ -139,12 +141,11 @@ def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
     assert harmed
     loss, d = max(harmed)
     n_harmed = len({d for _, d in harmed})
-    assert f"harms a group with {n_harmed} of the 5 numbers of dimensions" in section
-    assert f"most with {d}, where" in section
-    assert f"loses {format_number(loss)}." in section
+    assert f"harms a group at {n_harmed} of the 5 evaluated numbers of dimensions" in section
+    assert re.search(rf"the largest loss is {format_number(loss)} of '.*?', at d = {d}\.", section)
     drawn = dimensions_figure(made)
     assert "too few rows" in drawn.svg
-    assert "Dotted: excess loss on these rows" in drawn.caption
+    assert "Dotted: observed excess loss" in drawn.caption
 
 
 def test_moments_alone_have_no_verdict_and_the_page_says_so():
@@ -156,10 +157,10 @@ def test_moments_alone_have_no_verdict_and_the_page_says_so():
     assert facts["verdicts"] == facts["changes"] == []
     summary = text_in(page, "summary")
     assert "There are no estimates for new rows" in summary
-    assert "moments alone give no estimates" in summary
+    assert "moments gives no estimates" in summary
     # Nor is there any interval.
     assert "interval" not in text_in(page, "pca")
-    assert "chance" not in page.split("<main>")[1].split('id="findings"')[0]
+    assert "significant" not in page.split("<main>")[1].split('id="findings"')[0]
 
 
 @pytest.mark.long
@@ -168,7 +169,7 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     report = report_by(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
-    assert "not fitted again" in slow.no_estimates_reason
+    assert "not refitted" in slow.no_estimates_reason
     assert "error gap" in str(render_sentence("not_estimated", report))
     assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
     asked = report_by(X, groups, 2, criterion="error_gap", compare=[])

@@ -124,14 +124,14 @@ def test_hostile_names_are_text_everywhere():
     assert not [name for each in tree.all() for name in each.attributes if name.startswith("on")]
     shown = [name or "(no name)" for name in SHOWN]
     tables = {next(table.all("caption")).text: table for table in tree.all("table")}
-    groups = [next(row.all("th")).text for row in _body(tables["The groups"])]
+    groups = [next(row.all("th")).text for row in _body(tables["Groups"])]
     assert sorted(groups) == sorted(shown)
     (names,) = (each for each in tree.all("ul") if each.attributes.get("class") == "names")
     assert [each.text for each in names.all("li")] == list(SHOWN[:8])
     assert "<i>rows</i>" in tree.text
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
-    told = " ".join(step["said"] for step in json.loads(data)["steps"])
+    told = " ".join(step["announcement"] for step in json.loads(data)["steps"])
     assert any(name in told for name in HOSTILE)
 
 
@@ -143,18 +143,18 @@ def test_hostile_names_in_every_step_end_no_script():
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
     for step in json.loads(data)["steps"]:
-        assert all(name in step["said"] for name in report.group_names)
+        assert all(name in step["announcement"] for name in report.group_names)
 
 
 def _body(table):
     return next(table.all("tbody")).all("tr")
 
 
-def test_json_of_the_walk_has_what_the_report_has():
+def test_json_of_the_slider_has_what_the_report_has():
     report, page = two_groups()
     data, curves = json.loads(next(tree_of(page).all("script")).text), report.curves
     assert len(data["steps"]) == len(curves.steps) <= 40
-    assert data["jumps"] == {"plain": curves.pca_step, "main": curves.main_step}
+    assert data["shortcuts"] == {"pca": curves.pca_step, "main": curves.main_step}
     for told, step in zip(data["steps"], curves.steps, strict=True):
         np.testing.assert_allclose(told["loadings"], step.loadings, atol=0.00501)
 
@@ -168,7 +168,7 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     curves = replace(
         report.curves,
         dimensions=tuple(
-            replace(first, n_components=2 * d + 1, expected=expected if d < 16 else ())
+            replace(first, n_components=2 * d + 1, pca_estimates=expected if d < 16 else ())
             for d in range(n_steps)
         ),
         steps=tuple(
@@ -181,7 +181,7 @@ def test_page_stays_small_with_many_groups_steps_and_features():
             )
             for d in range(n_steps)
         ),
-        start=20,
+        main_step=20,
         features=tuple(range(20)),
     )
     moments = replace(fs.GroupMoments.from_rows(*wide_rows()), feature_names=tuple(names))
@@ -205,13 +205,13 @@ def cells_of(table):
     ]
 
 
-OF_CRITERIA = "Ordinary PCA and each fair criterion"
+OF_CRITERIA = "Ordinary PCA and fair criteria"
 
 
 @PAGES
 def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
     report, page = made()
-    plain, total = report.plain, report.plain.observed_total_error
+    plain, total = report.pca, report.pca.observed_total_error
     table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
         common_decimals(values)
@@ -248,7 +248,7 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     table, models = tables_of(page)[OF_CRITERIA], report.audit.models
     head = next(table.all("thead")).text
     if made is two_groups:
-        assert all(head.count(name) == 2 for name in report.names), "error and loss of each"
+        assert all(head.count(name) == 2 for name in report.group_names), "error and loss of each"
     else:
         assert "largest loss" in head
     decimals = common_decimals(model.observed_total_error for model in models)
@@ -278,7 +278,7 @@ def test_a_loose_tolerance_stands_with_every_status():
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
     text = " ".join(tree_of(page).text.split())
     assert "Proven within 1 %: no projection" in text
-    assert "Optimality on these rowsProven within 1 %" in text
+    assert "Optimality on the audited rowsProven within 1 %" in text
     X, labels = made_rows(2, 4)
     fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
     model = fs.audit(fair, X, labels, folds=None).models[0]
@@ -300,21 +300,21 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
-    losers = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
-    text = html.unescape(re.sub("<[^>]*>", "", str(render_sentence("answers", report))))
-    assert f"for {losers}" in text
+    losers = f"shared by {n_alike}\u00a0groups" if n_alike > 1 else f"for '{first}'"
+    text = html.unescape(re.sub("<[^>]*>", "", str(render_sentence("key_figures", report))))
+    assert losers in text
 
 
 @PAGES
 def test_sorting_values_are_those_of_the_report(made):
     report, page = made()
     rows = [
-        row.all("th", "td") for row in next(tables_of(page)["The groups"].all("tbody")).all("tr")
+        row.all("th", "td") for row in next(tables_of(page)["Groups"].all("tbody")).all("tr")
     ]
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
-    for told, group, name in zip(values, report.plain.groups, report.names, strict=True):
+    for told, group, name in zip(values, report.pca.groups, report.group_names, strict=True):
         assert told[0] == name
-        known = [group.n, group.proportion, group.observed_total_variance]
+        known = [group.n_rows, group.proportion, group.observed_total_variance]
         assert list(map(float, told[1:])) == pytest.approx(known, rel=1e-11)
 
 
@@ -329,7 +329,7 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
     # Those about criteria that were only compared stand apart.
     about_answer = tree_of(page).with_id("findings").children
     answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
-    others = answer.partition("What was found about the other criteria")[2]
+    others = answer.partition("Findings about the other criteria")[2]
     for found in report.audit.findings:
         text = answer if found.model in (None, "PCA", report.main.name) else others
         assert all(each in text for each in (found.code, found.message, found.remedy))
@@ -348,7 +348,7 @@ def test_summary_says_whose_loss_rises():
     before, after = (
         format_number(model.groups[g].observed_loss) for model in (report.pca, report.main)
     )
-    told = f"The loss of '<bdi>{report.group_names[g]}</bdi>' rises from {before} to {after}."
+    told = f"loss of '<bdi>{report.group_names[g]}</bdi>' increases from {before} to {after}."
     assert told in render_sentence("summary", report)
 
 
@@ -362,7 +362,7 @@ def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
     assert all(each in text for each in report.verification["words"])
 
 
-def test_marks_of_the_walk_lie_on_the_drawn_frontier():
+def test_marks_of_the_slider_lie_on_the_drawn_frontier():
     report, page = two_groups()
     tree = tree_of(page)
     marks = marks_of(tree)[:, 0]
@@ -373,7 +373,7 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
         assert slope * sign > 0
         assert slope * errors[:, axis] + offset == pytest.approx(marks[:, axis], abs=0.1)
     # The frontier is the longest line of the first figure.
-    svg = next(tree.with_id("walk").all("svg"))
+    svg = next(tree.with_id("trade-off").all("svg"))
     drawn = max((_points(path) for path in svg.all("path")), key=len)
     distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
     assert np.median(distances) < 1
@@ -447,7 +447,7 @@ def test_every_group_has_a_mark_in_its_own_panel():
 def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
     report = two_groups()[0]
     first, *others = report.curves.dimensions
-    first = replace(first, fair=np.full(2, np.nan), certificate=None)
+    first = replace(first, fair_errors=np.full(2, np.nan), certificate=None)
     report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
     label = next(
         svg.attributes["aria-label"]
@@ -462,11 +462,11 @@ def test_what_is_not_proven_is_not_called_proven():
     report = two_groups()[0]
     bound = report.main_fit.certificate.objective - 0.25
     open_gap = certified(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
-    assert render_sentence("proof", open_gap).startswith("Not proven")
-    assert "0.25" in render_sentence("proof", open_gap)
+    assert render_sentence("certificate_lead", open_gap).startswith("Not proven")
+    assert "0.25" in render_sentence("certificate_lead", open_gap)
     assert "Proven" not in tree_of(render_page(open_gap)).with_id("summary").text
     unknown = certified(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
-    assert "no bound" in render_sentence("proof", unknown)
+    assert "no bound" in render_sentence("certificate_lead", unknown)
     assert "Not proven" in tree_of(render_page(unknown)).with_id("summary").text
 
 
@@ -491,7 +491,7 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     assert len(page) < 400_000
     captions = [each.text for each in tree_of(page).all("figcaption")]
     harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
-    drawn = "the 14 of 18 groups that lose most under PCA or are harmed"
+    drawn = "the 14 of 18 groups with the largest losses under PCA or that are harmed"
     assert all(drawn in each for each in captions), captions
     summary = next(tree_of(page).with_id("summary").all("figure"))
     assert harmed
@@ -523,4 +523,4 @@ def test_a_page_of_groups_that_are_alike():
     assert "of equal size." in text
     assert "reconstructs every group with an error of" in text
     alone = report_by(*rows, criterion="total_error", compare=[])
-    assert render_sentence("criteria", alone) == "No fair criterion was requested."
+    assert render_sentence("criteria_lead", alone) == "No fair criterion was requested."

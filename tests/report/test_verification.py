@@ -64,7 +64,7 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
     if k == 3 and (isinstance(criterion, Disparity | EqualError) or criterion == "equal_error"):
         return
     X, labels = made_rows(k, 5)
-    settings = {"criterion": criterion, "criteria": [], "center": center, "scale": scale}
+    settings = {"criterion": criterion, "compare": [], "center": center, "scale": scale}
     facts = facts_by(X, labels, d, **settings)
     moments, certificate = GroupMoments.from_rows(X, labels), certificate_of(facts)
     found = run(facts, moments)
@@ -117,7 +117,7 @@ def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(m
     found = run(without, moments)
     assert "objective" not in found
     assert found["lower_bound"] == pytest.approx(certificate_of(facts)["lower_bound"])
-    assert "too many numbers" in " ".join(without["verification"]["words"])
+    assert "too many entries" in " ".join(without["verification"]["words"])
 
 
 def test_it_begins_with_the_moments_that_are_meant():
@@ -227,7 +227,7 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert kinds["nested"].startswith("nested, minimax loss")
     assert "attributes='marginal'" in kinds["marginal"]
     assert "within_classes='all'" in kinds["by class"]
-    assert kinds["kernel"].startswith("no projection")
+    assert kinds["kernel"].startswith("not a projection")
     assert {verdict["model"] for verdict in facts["given"]["verdicts"]} >= {"oblique", "nested"}
     assert "it is no projection" in page
 
@@ -258,7 +258,7 @@ def test_held_out_rows_judge_the_models(tmp_path):
     assert facts["settings"]["n_components"] == 2
     here, page = given["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
     assert here["lower_bound"] <= here["objective"]
-    assert "change since the fit" in page
+    assert "drift since the fit" in page
     assert "<p>FS209 minimax_loss: on these rows minimax_loss is " in page
 
 
@@ -286,10 +286,10 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     table = next(
         each
         for each in tree_of(path.read_text(encoding="utf-8")).all("table")
-        if next(each.all("caption")).text == "The models"
+        if next(each.all("caption")).text == "Your models"
     )
     rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]
-    assert [row[3] for row in rows[1:3]] == ["standardized", "as they came"]
+    assert [row[3] for row in rows[1:3]] == ["standardized", "unscaled"]
 
 
 def test_a_relative_criterion_is_called_by_its_name(tmp_path):

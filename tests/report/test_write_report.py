@@ -22,7 +22,7 @@ from report_rows import made_rows
 
 X, LABELS = made_rows(2, 4)
 NAMES = ["age", "income", "debt", "<b>"]
-FEW = {"n_components": 2, "criteria": ["minimax_error"]}
+FEW = {"n_components": 2, "compare": ["minimax_error"]}
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ AGAIN = """
 import sys, numpy as np, fairspan as fs
 rng = np.random.default_rng(0)
 X = rng.normal(size=(150, 6)) @ rng.normal(size=(6, 6))
-asked = {"n_components": 2, "criteria": ["minimax_error", "error_gap"]}
+asked = {"n_components": 2, "compare": ["minimax_error", "error_gap"]}
 fs.write_report(sys.argv[1], X, ["a", "b"] * 75, **asked)
 fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 150), **asked)
 """
@@ -207,11 +207,11 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
 @pytest.mark.parametrize(
     ("arguments", "settings", "error", "said"),
     [
-        (("no/folder/page.html", X, LABELS), {}, InvalidParameter, "There is no folder"),
-        ((".", X, LABELS), {}, InvalidParameter, "not an ordinary file"),
+        (("no/folder/page.html", X, LABELS), {}, InvalidParameter, "folder no/folder does not exist"),
+        ((".", X, LABELS), {}, InvalidParameter, "not a regular file"),
         ((X, LABELS), {}, InvalidType, "path is of type ndarray"),
         (("page.html",), {}, InvalidInput, "neither X nor moments"),
-        (("page.html", X, LABELS), {"moments": 3}, InvalidInput, "beside them"),
+        (("page.html", X, LABELS), {"moments": 3}, InvalidInput, "both moments and rows"),
         (("page.html",), {"moments": 3}, InvalidType, "moments is of type int"),
         (("page.html", X, LABELS), {"name": 3}, InvalidType, "name is of type int"),
         (("page.html", X, LABELS), {"n_components": 5}, InvalidParameter, "n_components is 5"),
@@ -281,7 +281,7 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
     fair = fs.FairPCA(2).fit(frame, sensitive_features="sex")
     some = frame.copy()
     some.loc[3, "age"] = np.nan
-    given = {"models": fair, "test": (some, "sex"), "criteria": [], "folds": None}
+    given = {"models": fair, "test": (some, "sex"), "compare": [], "folds": None}
     path = tmp_path / "page.html"
     with pytest.raises(InvalidInput, match=r'NaN.*\(on_missing="drop"\)'):
         fs.write_report(path, frame, "sex", **given)

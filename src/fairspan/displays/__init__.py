@@ -1,7 +1,7 @@
-"""Pictures of fitted estimators and audits, after scikit-learn's convention for displays.
+"""Displays of fitted estimators and audits, following scikit-learn's convention.
 
-`from_estimator` computes and draws, and leaves `ax_`, `axes_` and `figure_`; `plot(ax=None)` draws
-again; `frame()` is the data that is drawn.
+`from_estimator` computes and draws, and sets `ax_`, `axes_` and `figure_`; `plot(ax=None)` draws
+again; `frame()` returns the plotted data.
 """
 
 from fairspan.displays.audit import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay

@@ -1,4 +1,4 @@
-"""A figure of every group under several models: of an audit, and of an estimator beside PCA."""
+"""Displays of one quantity by group and model: of an audit, and of an estimator against PCA."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,53 +56,58 @@ AuditQuantity = Literal[
 ]
 
 INCONCLUSIVE = "inconclusive"
-# One colour a state, which ordinary PCA and its repair do not have elsewhere; none where the
-# interval contains zero.
+# One color per state, distinct from those of the models.
 STATE_COLORS = {
     "harmed": PURPLE,
     "minor": ORANGE,
     "no material harm": FOREGROUND,
     INCONCLUSIVE: MUTED,
 }
-# Of each quantity the title and the label of its axis.
+# Title and axis label of each quantity.
 _TITLES_AND_LABELS = {
     "expected_loss": ("Expected loss of each group on new rows", "expected loss on new rows"),
-    "observed_error": ("Reconstruction error of each group on these rows", "reconstruction error"),
-    "observed_loss": (
-        "Loss of each group on these rows, against its own best subspace",
-        "excess loss of the group",
+    "observed_error": (
+        "Reconstruction error of each group on the audited rows",
+        "reconstruction error",
     ),
-    "observed_variance_kept": (
-        "The share of each group's variance that is kept",
-        "share of the group's variance that is kept",
-    ),
+    "observed_loss": ("Excess loss of each group on the audited rows", "excess loss"),
+    "observed_variance_kept": ("Share of variance kept in each group", "share of variance kept"),
 }
-# Share of a row that its models take; inches of a row, of each model in it, and at least.
+# Share of a row's height used by its models.
 _MODEL_SPREAD = 0.66
-_ROW_HEIGHT, _HEIGHT_PER_MODEL, _MIN_ROW_HEIGHT = 0.22, 0.14, 0.36
-# Beside what is known the axis shows so many times its width of what is not.
+# Row height without intervals, height per model with intervals, and minimum row height, in inches.
+_ROW_HEIGHT = 0.22
+_HEIGHT_PER_MODEL = 0.14
+_MIN_ROW_HEIGHT = 0.36
+# Maximum extra axis range for inconclusive intervals, as a multiple of the range of the conclusive
+# ones: their ends would otherwise hide the differences that are known.
 _MAX_UNCERTAIN_RATIO = 3.0
+# Margin of the axis, as a share of its range.
 _MARGIN = 0.04
+# Marker sizes in points.
+_MARKER_SIZE = 7.0
+_HOLLOW_MARKER_SIZE = 8.5
+_BEST_MARKER_SIZE = 15.0
 
 
 @dataclass(eq=False, repr=False)
 class AuditDisplay(BaseDisplay):
-    """Plot a figure of every group under every model, with intervals where there are.
+    """Plot one quantity by group and model, with intervals if available.
 
-    Expected losses have the colours of their states, and their intervals may leave the axes. Made
-    by :meth:`fairspan.Audit.plot`.
+    Expected losses are colored by state, and their intervals may extend beyond the axes. Created by
+    :meth:`fairspan.Audit.plot`.
 
     Attributes
     ----------
     records : sequence of mappings
-        One for each model and group, with the names of :meth:`fairspan.Audit.to_records`.
+        One record per model and group, with the keys of :meth:`fairspan.Audit.to_records`.
     quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}
-    plain : tuple of str
-        The models that are ordinary PCA.
+    pca_models : tuple of str
+        Names of the models that are ordinary PCA.
     level : float
-        Level of the intervals.
+        Confidence level.
     show_observed : bool
-        Whether the loss on these rows is shown beside the expected one.
+        Whether the observed loss is shown along with the expected one.
     """
 
     records: Sequence[Record]
@@ -113,211 +118,261 @@ class AuditDisplay(BaseDisplay):
 
     @classmethod
     def compute(cls, audit: Any, quantity: AuditQuantity | None = None) -> Self:
-        """What an audit's `plot` draws; the quantity by default is the best that is known."""
+        """Compute the display of an audit.
+
+        The default quantity is the expected loss if there are estimates, else the observed error.
+        """
         has_estimates = any(model.has_estimates for model in audit.models)
         if quantity is None:
             quantity = "expected_loss" if has_estimates else "observed_error"
         check_choice("quantity", quantity, get_args(AuditQuantity))
         if quantity == "expected_loss" and not has_estimates:
             raise InvalidInput(
-                "This audit holds no estimates for new rows",
+                "This audit has no estimates for new rows",
                 "Allowed: 'observed_error', 'observed_loss' and 'observed_variance_kept'",
                 "Audit rows with folds, or choose another quantity",
             )
         records = [record for model in audit.models for record in records_without_rounding(model)]
-        plain = tuple(model.name for model in audit.models if model.is_pca)
-        return cls(records, quantity, plain, audit.level)
+        pca_models = tuple(model.name for model in audit.models if model.is_pca)
+        return cls(records, quantity, pca_models, audit.level)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups' names."""
+        """Display names of the groups."""
         return distinct_names(self.records, "group")
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models' names."""
+        """Names of the models."""
         return tuple(dict.fromkeys(record["model"] for record in self.records))
 
     def values(self, suffix: str = "") -> FloatArray:
-        """The figure of every model and group, (m, k); or the `_low` or `_high` end of it."""
+        """Values by model and group, (m, k), or their limits (suffix "_low" or "_high")."""
         return values_of(self.records, self.quantity + suffix).reshape(len(self.models), -1)
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
-        n_offset_models = 0 if np.isnan(self.values("_low")).all() else len(self.models)
-        return row_figure_size(
-            self.groups, max(_ROW_HEIGHT + _HEIGHT_PER_MODEL * n_offset_models, _MIN_ROW_HEIGHT)
-        )
+        """Figure size in inches."""
+        n_offset_models = len(self.models) if self._has_intervals else 0
+        row_height = max(_ROW_HEIGHT + _HEIGHT_PER_MODEL * n_offset_models, _MIN_ROW_HEIGHT)
+        return row_figure_size(self.groups, row_height)
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each model and group."""
-        ends = [f"{self.quantity}{end}" for end in ("", "_low", "_high")]
-        more = ["state"] if self.quantity == "expected_loss" else []
-        more += ["observed_loss"] * self.show_observed
-        return to_columns(self.records, "model", "group", *ends, *more)
+        """Columns with one row per model and group."""
+        names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
+        if self.quantity == "expected_loss":
+            names.append("state")
+        if self.show_observed:
+            names.append("observed_loss")
+        return to_columns(self.records, "model", "group", *names)
+
+    @property
+    def _has_intervals(self) -> bool:
+        return not np.isnan(self.values("_low")).all()
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        from matplotlib.lines import Line2D
-
-        values, limits = self.values(), self._limits()
-        has_intervals = not np.isnan(self.values("_low")).all()
-        rows = np.tile(np.arange(values.shape[1], dtype=np.float64), (len(values), 1))
-        if has_intervals:  # which would lie above each other
-            rows += ((np.arange(len(values)) + 0.5) / len(values) - 0.5)[:, None] * _MODEL_SPREAD
-        elif len(values) > 1:
-            ends = np.fmin.reduce(values), np.fmax.reduce(values)
-            axes.hlines(rows[0], *ends, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6)
+        values = self.values()
+        limits = self._limits()
+        rows = self._row_positions()
+        if not self._has_intervals and len(values) > 1:
+            smallest = np.fmin.reduce(values)
+            largest = np.fmax.reduce(values)
+            axes.hlines(rows[0], smallest, largest, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6)
         handles = [self._draw_model(axes, i, rows[i], limits) for i in range(len(values))]
         labels = [readable_name(name) for name in self.models]
         if self.show_observed:
-            here = values_of(self.records, "observed_loss")
+            observed = values_of(self.records, "observed_loss")
             handles += axes.plot(
-                here, rows.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
+                observed, rows.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
             )
-            labels.append("on these rows")
-        states = self._states()
-        present = [state for state in STATE_COLORS if state in states]
-        handles += [Line2D([], [], color=STATE_COLORS[each], linewidth=3) for each in present]
-        labels += present
+            labels.append("observed")
+        for state, handle in self._state_handles().items():
+            handles.append(handle)
+            labels.append(state)
         if self.quantity == "expected_loss":
             axes.axvline(0, color=FOREGROUND, linewidth=0.8, zorder=1)
             axes.set_xlim(*limits)
-        elif (
-            self.quantity != "observed_variance_kept"
-        ):  # their size is seen, not only their difference
+        elif self.quantity != "observed_variance_kept":
+            # Start at zero so that sizes are comparable.
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         handles, labels = self._draw_extras(axes, handles, labels)
-        missing = (states == INCONCLUSIVE).any(axis=0) & np.isnan(values).all(axis=0)
-        for row in np.flatnonzero(missing).tolist():  # though there are estimates of others
-            axes.text(0, row, " too few rows", color=MUTED, fontsize=10, va="center")
+        self._annotate_missing(axes)
         axes.set_xlabel(_TITLES_AND_LABELS[self.quantity][1])
-        room = available_width(axes)
+        width = available_width(axes)
         label_rows(axes, self.groups)
-        format_ticks(axes, "x", width=room / 2)
+        format_ticks(axes, "x", width=width / 2)
         if self.quantity == "observed_variance_kept":
             axes.xaxis.set_major_formatter(lambda share, _: f"{format_tick(100 * share)} %")
-        labels = shorten_names(labels, room / 2)
+        labels = shorten_names(labels, width / 2)
         add_header(axes, self._title(), handles, labels, note=self._note())
         return (axes,)
 
-    def _draw_model(self, axes: Axes, place: int, rows: FloatArray, limits: Any) -> Any:
-        """Marks with intervals; an arrow at the edge if an interval continues beyond it."""
+    def _row_positions(self) -> FloatArray:
+        """Vertical positions by model and group, (m, k)."""
+        m = len(self.models)
+        rows = np.tile(np.arange(self.values().shape[1], dtype=np.float64), (m, 1))
+        if self._has_intervals:
+            # Offset the models so that intervals do not overlap.
+            offsets = (np.arange(m) + 0.5) / m - 0.5
+            rows += offsets[:, None] * _MODEL_SPREAD
+        return rows
+
+    def _state_handles(self) -> dict[str, Any]:
+        """Legend entries of the states that occur."""
         from matplotlib.lines import Line2D
 
-        name, states = self.models[place], self._states()[place]
-        own = self._style_of(name)
-        values, low, high = (self.values(end)[place] for end in ("", "_low", "_high"))
-        style: dict[str, Any] = {
-            "marker": own.marker,
-            "linestyle": "",
-            "markersize": 15 if own is BEST_STYLE else 7 if own.is_filled else 8.5,
-            "markeredgewidth": 1 if own.is_filled else 2,
+        states = self._states()
+        return {
+            state: Line2D([], [], color=color, linewidth=3)
+            for state, color in STATE_COLORS.items()
+            if state in states
         }
-        colours = np.array([STATE_COLORS.get(each, own.color) for each in states])
-        for colour in dict.fromkeys(colours.tolist()):
-            at = colours == colour
-            fill = colour if own.is_filled else "white"
-            gid = None if colour == MUTED and own is not BEST_STYLE else f"model-{place}"
-            axes.plot(values[at], rows[at], color=colour, markerfacecolor=fill, gid=gid, **style)
-            if np.isnan(low[at]).all():
-                continue
-            axes.hlines(rows[at], *np.clip([low[at], high[at]], *limits), color=colour, linewidth=2)
-            for limit, arrow, exceeds in zip(
-                limits, "<>", (low < limits[0], high > limits[1]), strict=True
-            ):
-                for row in rows[at & exceeds]:
-                    axes.plot(limit, row, arrow, color=colour, markersize=6, clip_on=False)
-        legend_color = FOREGROUND if any(states) else own.color
-        fill = legend_color if own.is_filled else "white"
-        return Line2D(
-            [], [], color=legend_color, markerfacecolor=fill, **{**style, "markersize": 7.5}
-        )
+
+    def _annotate_missing(self, axes: Axes) -> None:
+        """Mark groups without estimates, although others have them."""
+        is_inconclusive = (self._states() == INCONCLUSIVE).any(axis=0)
+        is_missing = is_inconclusive & np.isnan(self.values()).all(axis=0)
+        for row in np.flatnonzero(is_missing).tolist():
+            axes.text(0, row, " too few rows", color=MUTED, fontsize=10, va="center")
+
+    def _draw_model(self, axes: Axes, i: int, rows: FloatArray, limits: tuple[float, float]) -> Any:
+        """Draw markers and intervals of one model, and return its legend entry.
+
+        An arrow marks where an interval extends beyond the axes.
+        """
+        from matplotlib.lines import Line2D
+
+        states = self._states()[i]
+        style = self._style_of(self.models[i])
+        marker_size = _MARKER_SIZE if style.is_filled else _HOLLOW_MARKER_SIZE
+        if style is BEST_STYLE:
+            marker_size = _BEST_MARKER_SIZE
+        marker: dict[str, Any] = {
+            "marker": style.marker,
+            "linestyle": "",
+            "markersize": marker_size,
+            "markeredgewidth": 1 if style.is_filled else 2,
+        }
+        values, low, high = (self.values(suffix)[i] for suffix in ("", "_low", "_high"))
+        colors = np.array([STATE_COLORS.get(state, style.color) for state in states])
+        for color in dict.fromkeys(colors.tolist()):
+            at = colors == color
+            fill = color if style.is_filled else "white"
+            gid = None if color == MUTED and style is not BEST_STYLE else f"model-{i}"
+            axes.plot(values[at], rows[at], color=color, markerfacecolor=fill, gid=gid, **marker)
+            if not np.isnan(low[at]).all():
+                _draw_intervals(axes, rows[at], low[at], high[at], limits, color)
+        legend_color = FOREGROUND if any(states) else style.color
+        fill = legend_color if style.is_filled else "white"
+        marker["markersize"] = 7.5
+        return Line2D([], [], color=legend_color, markerfacecolor=fill, **marker)
 
     def _style_of(self, name: str) -> SeriesStyle:
-        """Ordinary PCA has a look of its own, which no other model gets."""
-        others = [each for each in self.models if each not in (*self.pca_models, BEST_NAME)]
+        """Style of a model; ordinary PCA has its own."""
+        others = [model for model in self.models if model not in (*self.pca_models, BEST_NAME)]
         if name in others:
             return series_style(others.index(name))
         return PCA_STYLE if name in self.pca_models else BEST_STYLE
 
     def _states(self) -> Any:
-        """What may be said of each expected loss, (m, k); None where another figure is shown."""
+        """States by model and group, (m, k); None if another quantity is shown."""
         states = np.full(len(self.records), None, dtype=object)
         if self.quantity == "expected_loss":
             states[:] = [record.get("state") for record in self.records]
         return states.reshape(len(self.models), -1)
 
     def _limits(self) -> tuple[float, float]:
-        """Ends of the axis; intervals of other figures never leave it."""
+        """Axis limits; unlimited for quantities other than the expected loss."""
         if self.quantity != "expected_loss":
             return -np.inf, np.inf
-        marks = [self.values().ravel()] + [
-            values_of(self.records, "observed_loss")
-        ] * self.show_observed
-        return axis_limits(self.records, self.quantity, np.concatenate(marks), _MAX_UNCERTAIN_RATIO)
+        values = self.values().ravel()
+        if self.show_observed:
+            values = np.concatenate([values, values_of(self.records, "observed_loss")])
+        return axis_limits(self.records, self.quantity, values, _MAX_UNCERTAIN_RATIO)
 
     def _draw_extras(
         self, axes: Axes, handles: list[Any], labels: list[str]
     ) -> tuple[list[Any], list[str]]:
-        """Draw what one kind of picture has beside the models; the legend with it."""
+        """Draw additional artists and extend the legend: a hook for subclasses."""
         return handles, labels
 
     def _title(self) -> str:
         return _TITLES_AND_LABELS[self.quantity][0]
 
     def _note(self) -> str:
-        low, high, (start, end) = self.values("_low"), self.values("_high"), self._limits()
-        if np.isnan(low).all():
+        if not self._has_intervals:
             return ""
-        has_arrow = (low < start).any() or (high > end).any()
-        return (
-            f"Lines are {format_level(self.level)} confidence intervals"
-            f"{', for all groups at once.' if self.quantity == 'expected_loss' else '.'}"
-            f"{' Arrow: the interval continues outside the picture.' if has_arrow else ''}"
-        )
+        note = f"Lines are {format_level(self.level)} confidence intervals"
+        if self.quantity == "expected_loss":
+            note += ", simultaneous over groups"
+        note += "."
+        start, end = self._limits()
+        if (self.values("_low") < start).any() or (self.values("_high") > end).any():
+            note += " Arrow: the interval extends beyond the plot."
+        return note
+
+
+def _draw_intervals(
+    axes: Axes,
+    rows: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    limits: tuple[float, float],
+    color: str,
+) -> None:
+    """Draw intervals within the limits, with an arrow where one extends beyond them."""
+    start, end = limits
+    axes.hlines(rows, *np.clip([low, high], start, end), color=color, linewidth=2)
+    for limit, arrow, exceeds in ((start, "<", low < start), (end, ">", high > end)):
+        for row in rows[exceeds]:
+            axes.plot(limit, row, arrow, color=color, markersize=6, clip_on=False)
 
 
 def axis_limits(
     records: Sequence[Record], quantity: str, values: FloatArray, max_extra: float
 ) -> tuple[float, float]:
-    """Ends of an axis with zero: all marks and informative intervals, and little more of others.
+    """Axis limits that contain zero, all values, and all conclusive intervals.
+
+    There is limited extra range for inconclusive intervals.
 
     Parameters
     ----------
     records : sequence of mappings
     quantity : str
-    marks : array
+    values : array
     max_extra : float
-        How much more of others is shown, as a share of what these take.
+        Maximum extra range for inconclusive intervals, as a multiple of the range of the
+        conclusive ones.
     """
-    low, high = (values_of(records, f"{quantity}{end}") for end in ("_low", "_high"))
-    known = ~np.isnan(low)
-    is_conclusive = known & [record.get("state") != INCONCLUSIVE for record in records]
-    start, end = np.min(low[known], initial=0.0), np.max(high[known], initial=0.0)
+    low = values_of(records, f"{quantity}_low")
+    high = values_of(records, f"{quantity}_high")
+    has_interval = ~np.isnan(low)
+    is_conclusive = has_interval & [record.get("state") != INCONCLUSIVE for record in records]
+    start = np.min(low[has_interval], initial=0.0)
+    end = np.max(high[has_interval], initial=0.0)
     if is_conclusive.any():
-        first, last = (
-            np.min(low[is_conclusive], initial=0.0),
-            np.max(high[is_conclusive], initial=0.0),
-        )
-        beyond = max_extra * (last - first)
-        start, end = max(start, first - beyond), min(end, last + beyond)
-    values = values[~np.isnan(values)]
-    start, end = np.min(values, initial=start), np.max(values, initial=end)
-    margin = _MARGIN * (end - start) or 1.0
+        conclusive_start = np.min(low[is_conclusive], initial=0.0)
+        conclusive_end = np.max(high[is_conclusive], initial=0.0)
+        extra = max_extra * (conclusive_end - conclusive_start)
+        start = max(start, conclusive_start - extra)
+        end = min(end, conclusive_end + extra)
+    finite_values = values[~np.isnan(values)]
+    start = np.min(finite_values, initial=start)
+    end = np.max(finite_values, initial=end)
+    margin = _MARGIN * (end - start) if end > start else 1.0
     return float(start - margin), float(end + margin)
 
 
 @dataclass(eq=False, repr=False)
 class VarianceKeptDisplay(AuditDisplay):
-    """Plot the share of each group's variance kept: by PCA, by the criterion, and at most.
+    """Plot the share of variance kept in each group by PCA and the criterion, and the maximum.
 
-    Make it with :meth:`from_estimator`.
+    Create it with :meth:`from_estimator`.
 
     Attributes
     ----------
     records : sequence of mappings
-        `observed_variance_kept` of each group under "PCA", the criterion and "best possible", from 0 to 1; NaN
-        for a group without variance.
+        `observed_variance_kept` of each group under "PCA", the criterion and "best possible", in
+        [0, 1]; NaN for a group without variance.
     n_components : int
     """
 
@@ -327,17 +382,17 @@ class VarianceKeptDisplay(AuditDisplay):
     def from_estimator(
         cls, estimator: Any, X: Any = None, sensitive_features: Any = None, *, ax: Any = None
     ) -> Self:
-        """Draw the shares on the rows of the fit, or on others.
+        """Plot the shares for the training rows or other rows.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted.
+            Fitted estimator.
         X : (n, p) table of finite numbers, optional
-            Rows, such as held-out ones, as `FairPCA.fit` takes them.
+            Other rows, such as held-out ones, as for `FairPCA.fit`.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -348,7 +403,7 @@ class VarianceKeptDisplay(AuditDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidInput
-            Rows without groups, or of other features.
+            Rows without groups, or with other features.
         UnknownGroup
             A group that the estimator was not fitted on.
 
@@ -369,40 +424,42 @@ class VarianceKeptDisplay(AuditDisplay):
 
     @classmethod
     def compute(cls, estimator: Any, X: Any = None, sensitive_features: Any = None) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
-        moments, d = fitted_moments(estimator, cls.__name__), estimator.subspace_.dimension
-        if (rows := open_display_rows(estimator, X, sensitive_features, cls.__name__)) is not None:
+        """Compute the display; parameters as for `from_estimator`."""
+        moments = fitted_moments(estimator, cls.__name__)
+        d = estimator.subspace_.dimension
+        rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
+        if rows is not None:
             moments = known_group_moments(estimator, rows)
         records = observed_records(estimator, {d: estimator}, moments)
-        plain = records[: len(moments.labels)]
+        pca_records = records[: len(moments.labels)]
+        best_errors = values_of(pca_records, "observed_best_error")
+        variances = values_of(pca_records, "observed_total_variance")
         with np.errstate(invalid="ignore"):  # 0 / 0: a group without variance
-            best = 1 - values_of(plain, "observed_best_error") / values_of(
-                plain, "observed_total_variance"
-            )
-        records += best_records(plain, "observed_variance_kept", best)
+            best = 1 - best_errors / variances
+        records += best_records(pca_records, "observed_variance_kept", best)
         return cls(records, "observed_variance_kept", n_components=d)
 
     def _title(self) -> str:
         dimensions = format_count(self.n_components, "dimension")
-        return f"The share of each group's variance that {dimensions} can keep"
+        return f"Share of variance kept in each group with {dimensions}"
 
 
 @dataclass(eq=False, repr=False)
 class GroupLossDisplay(AuditDisplay):
-    """Plot the loss of each group on new rows, or on the rows of the fit with the proven bound.
+    """Plot the expected loss of each group, or the loss on the training rows with its bound.
 
-    Make it with :meth:`from_estimator`.
+    Create it with :meth:`from_estimator`.
 
     Attributes
     ----------
     records : sequence of mappings
-        `expected_loss` or `observed_loss` of each group under ordinary PCA and then the criterion.
+        `expected_loss` or `observed_loss` of each group under ordinary PCA and under the criterion.
     n_components : int
     bound : float or None
-        No subspace has a smaller largest loss; None where the criterion proves no such thing.
+        Lower bound on the largest loss of any subspace; None if the criterion does not bound it.
     status : str
-        How the fit ended: "optimal" (with a loose tolerance "optimal within 1 %", for example),
-        "estimated", "open gap" or "unresolved".
+        Status of the fit: "optimal" ("optimal within 1 %" with a loose tolerance), "estimated",
+        "open gap" or "unresolved".
     """
 
     n_components: int = 1
@@ -419,23 +476,23 @@ class GroupLossDisplay(AuditDisplay):
         show_observed: bool = False,
         ax: Any = None,
     ) -> Self:
-        """Draw the losses under ordinary PCA and under an estimator.
+        """Plot the losses under ordinary PCA and under an estimator.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted.
+            Fitted estimator.
         X : (n, p) table of finite numbers, optional
-            Rows of the fit or held-out rows, as `FairPCA.fit` takes them: losses are then those
-            expected on new rows, with intervals, as in :func:`fairspan.audit`. Without rows, they
-            are excess losses on the rows of the fit, where a group of few rows seems to lose more
-            than it does. They are shown with the bound of the certificate if the criterion is
-            "minimax_loss"; other criteria prove nothing about the largest loss.
+            Training or held-out rows, as for `FairPCA.fit`; losses are then expected losses on new
+            rows with intervals, as in :func:`fairspan.audit`. Without rows, excess losses on the
+            training rows are shown, where those of small groups are overestimated, with the
+            certificate's bound if the criterion is "minimax_loss"; other criteria do not bound the
+            largest loss.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         show_observed : bool
-            Show the excess losses on `X` beside those that are expected.
+            Also show the observed losses on `X`.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -446,7 +503,7 @@ class GroupLossDisplay(AuditDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidInput
-            Rows without groups, or of other features; rows that give no estimates for new rows.
+            Rows without groups or with other features, or rows that give no estimates.
         UnknownGroup
             A group that the estimator was not fitted on.
 
@@ -475,28 +532,33 @@ class GroupLossDisplay(AuditDisplay):
         *,
         show_observed: bool = False,
     ) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
-        moments, d = fitted_moments(estimator, cls.__name__), estimator.subspace_.dimension
+        """Compute the display; parameters as for `from_estimator`."""
+        moments = fitted_moments(estimator, cls.__name__)
         check_bool("show_observed", show_observed)
-        solution, fits = estimator.solution_, {d: estimator}
-        said: dict[str, Any] = {"n_components": d, "status": solution.status_text}
-        if (rows := open_display_rows(estimator, X, sensitive_features, cls.__name__)) is not None:
-            records, why = expected_records(estimator, fits, rows)
-            if why:
+        d = estimator.subspace_.dimension
+        fits = {d: estimator}
+        status = estimator.solution_.status_text
+        rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
+        if rows is not None:
+            records, reason = expected_records(estimator, fits, rows)
+            if reason:
                 raise InvalidInput(
-                    f"The rows give no estimates for new rows: {why}",
-                    "Allowed: rows that do, or none, which shows the losses on the rows of the fit",
-                    "Leave out X",
+                    f"The rows give no estimates for new rows: {reason}",
+                    "Allowed: rows that give estimates, or none to show the losses on the training "
+                    "rows",
+                    "Omit X",
                 )
-            return cls(records, show_observed=show_observed, **said)
-        criterion = get_criterion(estimator.criterion)
-        is_loss = criterion.uses_excess_loss and not criterion.relative
-        bounds_losses = solution.criterion.name == criterion.name and is_loss
-        bound = max(solution.lower_bound, 0.0) if bounds_losses else None
-        return cls(observed_records(estimator, fits, moments), "observed_loss", bound=bound, **said)
+            return cls(records, show_observed=show_observed, n_components=d, status=status)
+        return cls(
+            observed_records(estimator, fits, moments),
+            "observed_loss",
+            n_components=d,
+            bound=_loss_bound(estimator),
+            status=status,
+        )
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each model and group; the bound is the same in all."""
+        """Columns with one row per model and group; `bound` is constant."""
         bound = np.nan if self.bound is None else self.bound
         return {**super().to_columns(), "bound": [bound] * len(self.records)}
 
@@ -506,31 +568,40 @@ class GroupLossDisplay(AuditDisplay):
         if self.bound is None:
             return handles, labels
         line = axes.axvline(self.bound, color=FOREGROUND, linewidth=1.6, gid="bound", zorder=1.5)
-        word = "estimated" if self.status == "estimated" else "proven"
-        return [*handles, line], [*labels, f"{word} lower bound"]
+        kind = "estimated" if self.status == "estimated" else "proven"
+        return [*handles, line], [*labels, f"{kind} lower bound"]
 
     def _title(self) -> str:
         if self.quantity == "expected_loss":
             return super()._title()
         d = self.n_components
-        own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
-        return f"Loss of each group against {own}"
+        best = "its best dimension" if d == 1 else f"its best {d} dimensions"
+        return f"Excess loss of each group over {best}"
 
     def _note(self) -> str:
-        """What is proven of the largest loss on the rows of the fit."""
+        """Describe what is proven about the largest loss on the training rows."""
         if self.quantity == "expected_loss":
             return super()._note()
         name = plot_label(readable_name(self.models[-1]))
         if self.bound is None:
-            return f"{name} minimises another quantity, so it gives no bound on the largest loss."
-        gap = format_tick(float(f"{self.values()[-1].max() - self.bound:.3g}"))
+            return f"{name} minimizes another quantity, so it does not bound the largest loss."
         if self.status.startswith("optimal"):
             proven = self.status.replace("optimal", "Proven")
-            return f"{proven}: no subspace has a smaller largest loss than that of {name}."
-        said = {
-            "estimated": "The lower bound is an estimate: it depends on eigenvectors found by "
-            "iteration.",
-            "unresolved": "The gap to the lower bound is within the rounding error of these data.",
-        }
-        open_gap = f"Open gap: a largest loss that is smaller by up to {gap} is not ruled out."
-        return said.get(self.status, open_gap)
+            return f"{proven}: no subspace has a smaller largest loss than {name}."
+        if self.status == "estimated":
+            return "The lower bound is an estimate: it relies on iteratively computed eigenvectors."
+        if self.status == "unresolved":
+            return "The gap to the lower bound is within the rounding error for these data."
+        gap = format_tick(float(f"{self.values()[-1].max() - self.bound:.3g}"))
+        return f"Open gap: a largest loss smaller by up to {gap} cannot be excluded."
+
+
+def _loss_bound(estimator: Any) -> float | None:
+    """Lower bound on the largest loss of any subspace; None if the criterion does not bound it."""
+    solution = estimator.solution_
+    criterion = get_criterion(estimator.criterion)
+    if solution.criterion.name != criterion.name:  # changed after the fit
+        return None
+    if criterion.relative or not criterion.uses_excess_loss:
+        return None
+    return max(float(solution.lower_bound), 0.0)

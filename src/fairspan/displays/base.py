@@ -1,4 +1,4 @@
-"""What every picture can do: draw itself on axes, give its data as a table, and be a file."""
+"""Base class of all displays, and helpers for drawing and saving figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.text import counted
 from fairspan.progress import show_progress
 
-# Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
+# Common fonts for East Asian scripts and symbols, by preference.
 _FALLBACK_FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -41,52 +41,59 @@ _FALLBACK_FONTS = (
     "Noto Emoji",
     "Segoe UI Symbol",
 )
-OPTIMAL, UNRESOLVED, INFEASIBLE = "optimal", "unresolved", "no answer"
-# With a salt and without a date the same figure gives the same bytes. Text stays text.
+OPTIMAL = "optimal"
+UNRESOLVED = "unresolved"
+# Status where the problem has no solution at a dimension or parameter.
+INFEASIBLE = "infeasible"
+# A fixed hash salt and no date make the SVG reproducible; text is kept as text.
 _REPRODUCIBLE_SETTINGS: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
 SAVE_METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
-# Pixels of an inch in a notebook, and how many more the image has.
-_NOTEBOOK_DPI, _PIXEL_RATIO = 72, 2
+# CSS pixels per inch in a notebook, and image pixels per CSS pixel, for sharp screens.
+_NOTEBOOK_DPI = 72
+_PIXEL_RATIO = 2
 
 
 def describe_unproven(statuses: Sequence[str | None]) -> str:
-    """How many answers of a criterion are not proven optimal, in sentences; or nothing.
+    """Describe how many solutions are not proven optimal; empty if all are.
 
     Examples
     --------
-    >>> unproven(["optimal", "open gap", "optimal"])
-    'Of 3 answers, 1 is not proven optimal.'
-    >>> unproven(["optimal", "unresolved", "optimal"])
-    'Of 3 answers, 1 is unresolved: double precision cannot tell how close it is to the optimum.'
-    >>> unproven(["optimal", "no answer"])
+    >>> describe_unproven(["optimal", "open gap", "optimal"])
+    'Of 3 solutions, 1 is not proven optimal.'
+    >>> print(describe_unproven(["optimal", "unresolved", "optimal"]))
+    Of 3 solutions, 1 is unresolved: double precision cannot resolve how close it is to the optimum.
+    >>> describe_unproven(["optimal", "infeasible"])
     ''
     """
     solved = [status for status in statuses if status not in (None, INFEASIBLE)]
     n_unresolved = solved.count(UNRESOLVED)
     n_open = len(solved) - n_unresolved - solved.count(OPTIMAL)
-    prefix, sentences = f"Of {len(solved)} answers,", []
+    prefix = f"Of {len(solved)} solutions,"
+    sentences = []
     if n_open:
-        sentences.append(f"{prefix} {n_open} {'is' if n_open == 1 else 'are'} not proven optimal.")
+        verb = "is" if n_open == 1 else "are"
+        sentences.append(f"{prefix} {n_open} {verb} not proven optimal.")
     if n_unresolved:
-        is_or_are, it_is = ("is", "it is") if n_unresolved == 1 else ("are", "they are")
+        verb = "is" if n_unresolved == 1 else "are"
+        pronoun = "it" if n_unresolved == 1 else "they"
         sentences.append(
-            f"{prefix} {n_unresolved} {is_or_are} unresolved: double precision cannot tell how close "
-            f"{it_is} to the optimum."
+            f"{prefix} {n_unresolved} {verb} unresolved: double precision cannot resolve how close "
+            f"{pronoun} {verb} to the optimum."
         )
     return " ".join(sentences)
 
 
 class BaseDisplay(ABC):
-    """Plain data, and how they are drawn.
+    """Data of a plot and the code that draws it.
 
-    After scikit-learn's convention for displays: `plot` draws, and leaves `ax_` and `figure_`.
+    Following scikit-learn's convention, `plot` sets `ax_` and `figure_`.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on; where a picture has several panels, what stands above them.
+        Axes that were drawn on; with several panels, the invisible axes that hold title and legend.
     axes_ : tuple of matplotlib Axes
-        The panels; `ax_` alone where there is one.
+        The panels; `(ax_,)` if there is only one.
     figure_ : matplotlib Figure
     """
 
@@ -97,24 +104,24 @@ class BaseDisplay(ABC):
     @classmethod
     @abstractmethod
     def compute(cls, *source: Any, **settings: Any) -> Self:
-        """What `from_estimator` draws, not drawn yet: as a page draws it on axes of its own."""
+        """Compute the display without drawing it."""
 
     @classmethod
     def _compute_and_plot(cls, ax: Axes | None, *source: Any, **settings: Any) -> Self:
-        """Compute what is shown, with progress where it takes long, and draw it."""
+        """Compute the display, showing progress, and draw it."""
         import_optional("matplotlib", "plot", cls.__name__)
         with show_progress():
             display = cls.compute(*source, **settings)
         return display.plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot. Titles and legends stand
-            outside the axes, so give a figure of several `layout="constrained"`.
+            Axes to draw on; by default, a new pyplot figure. Title and legend are placed outside
+            the axes, so use `layout="constrained"` for figures with several axes.
 
         Returns
         -------
@@ -132,21 +139,22 @@ class BaseDisplay(ABC):
         with rc_context({**STYLE, **font_settings()}), _ignore_missing_glyphs():
             is_given = ax is not None
             if ax is None:
-                from matplotlib import pyplot  # takes its time, and a page needs none of it
+                from matplotlib import pyplot  # slow import that pages do not need
 
                 _, ax = pyplot.subplots(figsize=self.figure_size(), layout="constrained")
-            # Axes made elsewhere may have something of another style.
+            # Axes created elsewhere may have another style.
             ax.spines[["top", "right"]].set_visible(False)
             ax.set_axisbelow(True)
             ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=FOREGROUND)
             self.axes_ = tuple(self._draw(ax))
-            self.ax_, self.figure_ = ax, root_figure(ax)
+            self.ax_ = ax
+            self.figure_ = root_figure(ax)
             all_axes = [ax, *self.axes_] if is_given else self.figure_.axes
             adapt_to_background(all_axes, self.figure_.get_facecolor())
         return self
 
     def frame(self) -> Any:
-        """What is drawn, as a table.
+        """Return the plotted data as a DataFrame.
 
         Returns
         -------
@@ -161,22 +169,25 @@ class BaseDisplay(ABC):
 
     @abstractmethod
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """What is drawn, as columns of one length."""
+        """Return the plotted data as columns of equal length."""
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
+        """Figure size in inches."""
         return 6.4, 4.6
 
     @abstractmethod
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        """Draw on these axes, with our style set; the panels that were made of them."""
+        """Draw on the axes (the style is already set) and return the panels."""
 
     def __repr__(self) -> str:
         n_rows = len(next(iter(self.to_columns().values())))
         return f"<{type(self).__name__}: {counted(n_rows, 'row')} of data, see frame()>"
 
     def _repr_html_(self) -> str | None:
-        """The picture in a notebook, once it is drawn; pyplot does not show it there again."""
+        """HTML image for notebooks after drawing.
+
+        The pyplot figure is closed so that it is not shown twice.
+        """
         if not hasattr(self, "figure_"):
             return None
         from matplotlib import pyplot
@@ -185,17 +196,19 @@ class BaseDisplay(ABC):
         with _ignore_missing_glyphs():
             self.figure_.savefig(file, format="png", dpi=_PIXEL_RATIO * _NOTEBOOK_DPI)
         pyplot.close(self.figure_)
-        image, title = b64encode(file.getvalue()).decode(), self.ax_.get_title(loc="left")
+        image = b64encode(file.getvalue()).decode()
+        title = self.ax_.get_title(loc="left")
+        width = self.figure_.get_figwidth() * _NOTEBOOK_DPI
         return (
-            f'<img alt="{escape(title)}" width="{self.figure_.get_figwidth() * _NOTEBOOK_DPI:.0f}" '
-            f'style="max-width: 100%" src="data:image/png;base64,{image}">'
+            f'<img alt="{escape(title)}" width="{width:.0f}" style="max-width: 100%" '
+            f'src="data:image/png;base64,{image}">'
         )
 
 
-def font_settings() -> Any:  # matplotlib's types list every setting
-    """matplotlib's setting of font families, with those installed that fill its gaps.
+def font_settings() -> Any:  # Any: matplotlib types each setting
+    """Return the font family setting with installed fallback fonts appended.
 
-    Only installed ones, as matplotlib reports every family that it does not find.
+    Fonts that are not installed are omitted because matplotlib warns about each of them.
     """
     import matplotlib
 
@@ -213,14 +226,14 @@ def _installed_fallback_fonts() -> tuple[str, ...]:
 
 @contextmanager
 def _ignore_missing_glyphs() -> Iterator[None]:
-    """Silence warnings of missing glyphs: texts stay texts, and are shown with other fonts."""
+    """Silence warnings about missing glyphs: SVG text is rendered with the viewer's fonts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
 
 
 def new_figure(purpose: str) -> Figure:
-    """A figure that pyplot does not keep.
+    """Create a figure that is not registered with pyplot.
 
     Raises
     ------
@@ -232,14 +245,14 @@ def new_figure(purpose: str) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
-    # It keeps what measures texts; the canvas of a bare figure makes that anew for each of them.
+    # The Agg canvas caches the text renderer; a bare figure would create one per text.
     FigureCanvasAgg(figure)
     return figure
 
 
 @contextmanager
 def reproducible_svg(salt: str) -> Iterator[None]:
-    """Settings under which the same figure gives the same bytes."""
+    """Context with settings that make saved figures reproducible."""
     import matplotlib
 
     with (

@@ -1,4 +1,4 @@
-"""The loss or error of each group by number of dimensions, with bands."""
+"""Display of the loss or error of each group against the number of dimensions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,13 +47,19 @@ from fairspan.registry import check_bool, check_choice
 from fairspan.typing import IntegerArray
 
 _OBSERVED_LINE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
+# Opacity of the bands: overlapping ones of two models can still be told apart.
 _BAND_ALPHA = 0.16
-# Beyond this many dimensions the marks in a panel are smaller.
+# Above this number of dimensions, markers are smaller.
 _MAX_LARGE_MARKERS = 12
-# Beside what is known, the panels' common axis shows so little of what is not.
+# Extra axis range for inconclusive estimates, as a share of the range of the conclusive ones: less
+# than in an audit's display, since all panels share the axis.
 _MAX_UNCERTAIN_SHARE = 0.3
-# As many dimensions as are shown by default.
+# Number of dimensions shown by default.
 _MAX_DIMENSIONS = 20
+# Width of a panel in points per tick of the axis of dimensions, and the range of their number.
+_WIDTH_PER_TICK = 25
+_MIN_TICKS = 2
+_MAX_TICKS = 7
 _TITLES = {
     "observed_error": "Error of each group, by number of dimensions",
     "observed_loss": "Excess loss of each group, by number of dimensions",
@@ -70,27 +76,27 @@ _LABELS = {
 
 @dataclass(eq=False, repr=False)
 class ErrorCurveDisplay(BaseDisplay):
-    """Plot the loss of each group on new rows, or its error, against the number of dimensions.
+    """Plot the expected loss or error of each group against the number of dimensions.
 
-    Ordinary PCA is shown beside the estimator's criterion, refitted at each d. Make it with
-    :meth:`from_estimator`.
+    Ordinary PCA is shown together with the estimator's criterion, refitted at each d. Create it
+    with :meth:`from_estimator`.
 
     Attributes
     ----------
     records : sequence of mappings
-        One for each model, dimension and group, with the names of :meth:`fairspan.Audit.to_records`
-        and `status`, how each fit of the criterion ended. The models are "PCA", the criterion, and
-        for errors "best possible". Intervals are each of one group at one dimension, and points
-        with the state "inconclusive" are grey.
+        One record per model, dimension and group, with the keys of
+        :meth:`fairspan.Audit.to_records` and `status`, the status of each fit. The models are
+        "PCA", the criterion, and for errors "best possible". Intervals are for one dimension at a
+        time; points with the state "inconclusive" are gray.
     quantity : {"observed_error", "observed_loss", "expected_error", "expected_loss"}
-    marked : int or None
-        The dimension that was chosen.
+    selected_dimension : int or None
+        The selected number of dimensions.
     show_observed : bool
-        Whether the figures on these rows are shown beside the expected ones.
+        Whether observed values are shown along with expected ones.
     level : float
-        Level of the intervals.
+        Confidence level.
     no_estimates_reason : str
-        Why nothing is said of new rows, though rows were given.
+        Why there are no estimates for new rows, if rows were given.
     """
 
     records: Sequence[Record]
@@ -112,26 +118,27 @@ class ErrorCurveDisplay(BaseDisplay):
         show_observed: bool = False,
         ax: Any = None,
     ) -> Self:
-        """Fit PCA and the estimator's criterion at every dimension, and draw what they do.
+        """Fit PCA and the criterion at each dimension, and plot their losses or errors.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted.
+            Fitted estimator.
         X : (n, p) table of finite numbers, optional
-            Rows of the fit or held-out rows, as `FairPCA.fit` takes them. They give estimates for
-            new rows, with intervals, as in :func:`fairspan.audit`, in two passes for all
-            dimensions. Without them, the figures are those on the rows that the estimator was
-            fitted on, where a group of few rows seems to lose more than it does.
+            Training or held-out rows, as for `FairPCA.fit`. They give estimates for new rows with
+            intervals, as in :func:`fairspan.audit`, in two passes for all dimensions. Without rows,
+            the figures are those of the training rows, on which the loss of small groups is
+            overestimated.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         dimensions : sequence of int, optional
-            By default from 1 to 20, or up to twice the estimator's own in 20 steps.
+            Dimensions to show; by default 1 to 20, or 20 values up to twice the estimator's
+            dimension.
         quantity : {"loss", "error"}
-            e_g - e*_g, what the group loses against its own best subspace; or e_g.
+            Excess loss e_g - e*_g over the group's best subspace, or error e_g.
         show_observed : bool
-            Show the figures on the rows as well.
+            Also show the observed values.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -142,10 +149,9 @@ class ErrorCurveDisplay(BaseDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidParameter
-            A dimension that the features do not have, another quantity, or settings of the
-            estimator that were changed after it was fitted.
+            Invalid dimension or quantity, or settings of the estimator changed after the fit.
         InvalidInput
-            Rows without groups, or of other features.
+            Rows without groups, or with other features.
         UnknownGroup
             A group that the estimator was not fitted on.
 
@@ -184,7 +190,7 @@ class ErrorCurveDisplay(BaseDisplay):
         quantity: Quantity = "loss",
         show_observed: bool = False,
     ) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
+        """Compute the display; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         check_choice("quantity", quantity, ("error", "loss"))
         check_bool("show_observed", show_observed)
@@ -195,44 +201,48 @@ class ErrorCurveDisplay(BaseDisplay):
             d: estimator if d == selected else refit(estimator, n_components=d)
             for d in track("fitting", shown, "dimensions")
         }
-        why, name, best_name = "", f"{quantity}_here", "observed_best_error"
+        reason = ""
         if rows is None:
             records = observed_records(estimator, fits, moments)
         else:
-            records, why = expected_records(estimator, fits, rows)
-            if not why:
-                name, best_name = f"expected_{quantity}", "expected_best_error"
+            records, reason = expected_records(estimator, fits, rows)
+        is_expected = rows is not None and not reason
+        prefix = "expected" if is_expected else "observed"
+        name = f"{prefix}_{quantity}"
         if quantity == "error":
-            plain = [record for record in records if record["model"] == PCA_NAME]
-            records += best_records(plain, name, values_of(plain, best_name))
+            pca_records = [record for record in records if record["model"] == PCA_NAME]
+            best_errors = values_of(pca_records, f"{prefix}_best_error")
+            records += best_records(pca_records, name, best_errors)
         return cls(
             records,
             name,
             selected,
-            show_observed and name.startswith("expected"),
-            no_estimates_reason=why,
+            show_observed=show_observed and is_expected,
+            no_estimates_reason=reason,
         )
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """The groups' names."""
+        """Names of the groups."""
         return distinct_names(self.records, "group")
 
     def records_of(self, model: str, g: int) -> list[Record]:
-        """The records of a model and the g-th group, by number of dimensions."""
+        """Return the records of a model and the g-th group, by number of dimensions."""
         k = len(self.groups)
         return [record for record in self.records if record["model"] == model][g::k]
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
+        """Figure size in inches."""
         return panel_figure_size(len(self.groups))
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each model, dimension and group; the ends of intervals where there are."""
-        ends = [f"{self.quantity}{end}" for end in ("", "_low", "_high")]
-        more = ["state"] if self._is_expected else []
-        more += [self._observed_quantity] if self.show_observed else []
-        return to_columns(self.records, "model", "n_components", "group", *ends, *more, "status")
+        """Columns with one row per model, dimension and group, including confidence limits."""
+        names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
+        if self._is_expected:
+            names.append("state")
+        if self.show_observed:
+            names.append(self._observed_quantity)
+        return to_columns(self.records, "model", "n_components", "group", *names, "status")
 
     @property
     def _is_expected(self) -> bool:
@@ -240,128 +250,162 @@ class ErrorCurveDisplay(BaseDisplay):
 
     @property
     def _observed_quantity(self) -> str:
-        """The figure on these rows beside the expected one."""
-        return f"{self.quantity.removeprefix('expected_')}_here"
+        """Observed counterpart of the expected quantity."""
+        return f"observed_{self.quantity.removeprefix('expected_')}"
 
     def _styles(self) -> dict[str, SeriesStyle]:
-        """The models, in the order in which they were fitted, and how each is drawn."""
-        looks = {PCA_NAME: PCA_STYLE, BEST_NAME: BEST_STYLE}
-        return {record["model"]: looks.get(record["model"], FAIR_STYLE) for record in self.records}
+        """Line styles by model, in fitting order."""
+        styles = {PCA_NAME: PCA_STYLE, BEST_NAME: BEST_STYLE}
+        return {record["model"]: styles.get(record["model"], FAIR_STYLE) for record in self.records}
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        from matplotlib.ticker import MaxNLocator
-
-        k, label = len(self.groups), _LABELS[self.quantity]
-        drawn = named_panels(axes, self.groups, "dimensions", label)
+        k = len(self.groups)
+        panels = named_panels(axes, self.groups, "dimensions", _LABELS[self.quantity])
         panel_width = available_width(axes) / grid_shape(k)[1]
-        for i, panel in enumerate(drawn):
-            if self.selected_dimension is not None:
-                panel.axvline(
-                    self.selected_dimension, color=MUTED, linewidth=1, zorder=0, gid=f"marked-{i}"
-                )
-        # New rows may be estimated at some dimensions alone: lines run through these. Elsewhere a
-        # gap is where a criterion has no answer.
-        values = np.array(
-            [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
-        )
-        known = ~np.isnan(values)
-        estimated = known.any(axis=0) | (not self._is_expected)
-        for g, panel in enumerate(drawn):
+        self._draw_selected(panels)
+        values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
+        has_estimate = ~np.isnan(np.array(values))
+        # Estimates may exist for some dimensions only; connect those. Other gaps mean that the
+        # criterion is infeasible.
+        is_connected = has_estimate.any(axis=0) | (not self._is_expected)
+        for g, panel in enumerate(panels):
             for model, style in self._styles().items():
-                self._draw_line(panel, model, style, g, estimated)
-            # Nothing is expected of this group, though there are estimates of others.
-            if known.any() and not known[g].any():
-                text_style: dict[str, Any] = {
-                    "transform": panel.transAxes,
-                    "ha": "center",
-                    "va": "top",
-                }
-                panel.text(0.5, 0.97, "too few rows", color=MUTED, **text_style)
-                for line in panel.lines:  # those on the rows
-                    line.set_color(MUTED)
-        if self._is_expected:
-            for panel in drawn:
-                panel.axhline(0, color=FOREGROUND, linewidth=0.6, zorder=1)
-            marks = [values_of(self.records, self.quantity)]
-            marks += [values_of(self.records, self._observed_quantity)] * self.show_observed
-            limits = axis_limits(
-                self.records, self.quantity, np.concatenate(marks), _MAX_UNCERTAIN_SHARE
-            )
-            drawn[0].set_ylim(*limits)
-        else:
-            drawn[0].set_ylim(bottom=0)
-        format_ticks(drawn[0], width=panel_width)  # all are of one scale
-        drawn[0].xaxis.set_major_locator(
-            MaxNLocator(nbins=min(max(int(panel_width / 25), 2), 7), integer=True, min_n_ticks=1)
-        )
+                self._draw_line(panel, model, style, g, is_connected)
+            if has_estimate.any() and not has_estimate[g].any():
+                _mark_as_missing(panel)
+        self._set_limits(panels)
+        _format_axes(panels[0], panel_width)  # panels share their limits
         legend = self._legend()
         add_header(axes, _TITLES[self.quantity], [*legend.values()], [*legend], note=self._note())
-        return drawn
+        return panels
 
-    def _draw_line(self, axes: Axes, model: str, style: SeriesStyle, g: int, shown: Any) -> None:
-        """Draw one model's figures of a group, with bands, and those on the rows beside them."""
-        records, colour = self.records_of(model, g), style.color
-        fill = colour if style.is_filled else "white"
-        if self.show_observed:
-            d, here = (
-                values_of(records, "n_components"),
-                values_of(records, self._observed_quantity),
+    def _draw_selected(self, panels: Sequence[Axes]) -> None:
+        if self.selected_dimension is None:
+            return
+        for i, panel in enumerate(panels):
+            panel.axvline(
+                self.selected_dimension, color=MUTED, linewidth=1, zorder=0, gid=f"marked-{i}"
             )
-            axes.plot(d, here, color=colour, zorder=1.8, **_OBSERVED_LINE)
-        records = [record for record, is_shown in zip(records, shown, strict=True) if is_shown]
-        names = ("n_components", *(f"{self.quantity}{end}" for end in ("", "_low", "_high")))
-        d, values, low, high = (values_of(records, name) for name in names)
-        marks: dict[str, Any] = {"marker": "" if style is BEST_STYLE else style.marker}
-        marks["markersize"] = 5.5 if len(d) <= _MAX_LARGE_MARKERS else 4
-        line: dict[str, Any] = {"linestyle": style.line, "gid": f"{model}-{g}"}
-        zorder = 3 if style is FAIR_STYLE else 2.5
-        axes.plot(d, values, color=colour, markerfacecolor=fill, zorder=zorder, **line, **marks)
+
+    def _set_limits(self, panels: Sequence[Axes]) -> None:
+        if not self._is_expected:
+            panels[0].set_ylim(bottom=0)
+            return
+        for panel in panels:
+            panel.axhline(0, color=FOREGROUND, linewidth=0.6, zorder=1)
+        values = values_of(self.records, self.quantity)
+        if self.show_observed:
+            observed = values_of(self.records, self._observed_quantity)
+            values = np.concatenate([values, observed])
+        limits = axis_limits(self.records, self.quantity, values, _MAX_UNCERTAIN_SHARE)
+        panels[0].set_ylim(*limits)
+
+    def _draw_line(
+        self, axes: Axes, model: str, style: SeriesStyle, g: int, is_connected: Any
+    ) -> None:
+        """Draw the estimates of one model and group with bands, and the observed values."""
+        records = self.records_of(model, g)
+        if self.show_observed:
+            d = values_of(records, "n_components")
+            observed = values_of(records, self._observed_quantity)
+            axes.plot(d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
+        records = [record for record, shown in zip(records, is_connected, strict=True) if shown]
+        d = values_of(records, "n_components")
+        values, low, high = (
+            values_of(records, f"{self.quantity}{suffix}") for suffix in ("", "_low", "_high")
+        )
+        marker_style: dict[str, Any] = {
+            "marker": "" if style is BEST_STYLE else style.marker,
+            "markersize": 5.5 if len(d) <= _MAX_LARGE_MARKERS else 4,
+        }
+        axes.plot(
+            d,
+            values,
+            color=style.color,
+            markerfacecolor=style.color if style.is_filled else "white",
+            linestyle=style.line,
+            zorder=3 if style is FAIR_STYLE else 2.5,
+            gid=f"{model}-{g}",
+            **marker_style,
+        )
         is_inconclusive = np.array(
             [record.get("state") == INCONCLUSIVE for record in records], dtype=bool
         )
         is_inconclusive &= self._is_expected
         if is_inconclusive.any():
-            at, fill = (
-                (d[is_inconclusive], values[is_inconclusive]),
-                MUTED if style.is_filled else "white",
+            axes.plot(
+                d[is_inconclusive],
+                values[is_inconclusive],
+                color=MUTED,
+                markerfacecolor=MUTED if style.is_filled else "white",
+                linestyle="",
+                zorder=3.5,
+                **marker_style,
             )
-            axes.plot(*at, color=MUTED, markerfacecolor=fill, linestyle="", zorder=3.5, **marks)
-        known = ~np.isnan(low)
-        if known.sum() == 1:  # a band of no width is not seen
-            color = MUTED if is_inconclusive[known].any() else colour
+        has_interval = ~np.isnan(low)
+        if has_interval.sum() == 1:  # a band over a single dimension would be invisible
+            color = MUTED if is_inconclusive[has_interval].any() else style.color
             axes.vlines(d, low, high, color=color, linewidth=1.6)
-        if known.any():
-            axes.fill_between(d, low, high, color=colour, alpha=_BAND_ALPHA, linewidth=0)
+        if has_interval.any():
+            axes.fill_between(d, low, high, color=style.color, alpha=_BAND_ALPHA, linewidth=0)
 
     def _legend(self) -> dict[str, Any]:
-        """What each mark means."""
+        """Legend entries."""
         from matplotlib.lines import Line2D
 
-        values = {}
+        handles = {}
         for model, style in self._styles().items():
             line = Line2D([], [], color=style.color, linestyle=style.line)
             line.set_markerfacecolor(style.color if style.is_filled else "white")
             line.set_marker("" if style is BEST_STYLE else style.marker)
-            values[plot_label(readable_name(model))] = line
+            handles[plot_label(readable_name(model))] = line
         if self.show_observed:
-            values["on these rows"] = Line2D([], [], color=FOREGROUND, **_OBSERVED_LINE)
+            handles["observed"] = Line2D([], [], color=FOREGROUND, **_OBSERVED_LINE)
         if self.selected_dimension is not None:
-            values[f"chosen: {self.selected_dimension}"] = Line2D([], [], color=MUTED, linewidth=1)
-        return values
+            line = Line2D([], [], color=MUTED, linewidth=1)
+            handles[f"selected: {self.selected_dimension}"] = line
+        return handles
 
     def _note(self) -> str:
-        each_of = ", for all groups at once, at one d" if self._is_expected else ""
-        intervals = f"Bands are {format_level(self.level)} confidence intervals{each_of}."
-        note = "" if np.isnan(values_of(self.records, f"{self.quantity}_low")).all() else intervals
-        if self._is_expected and INCONCLUSIVE in {record.get("state") for record in self.records}:
-            note += " Grey: too uncertain to tell."
+        notes = []
         if self.no_estimates_reason:
-            note = f"Figures on the rows: no estimates for new ones ({self.no_estimates_reason})."
-        # One status for each fit of the criterion.
-        answers = describe_unproven(
-            [each.get("status") for each in self.records[:: len(self.groups)]]
-        )
-        return f"{note} {answers}".strip()
+            notes.append(
+                "Observed values: there are no estimates for new rows "
+                f"({self.no_estimates_reason})."
+            )
+        elif not np.isnan(values_of(self.records, f"{self.quantity}_low")).all():
+            scope = ", simultaneous over groups at each d" if self._is_expected else ""
+            notes.append(f"Bands are {format_level(self.level)} confidence intervals{scope}.")
+        states = {record.get("state") for record in self.records}
+        if self._is_expected and INCONCLUSIVE in states:
+            notes.append("Gray: inconclusive.")
+        # One status per fit of the criterion.
+        statuses = [record.get("status") for record in self.records[:: len(self.groups)]]
+        notes.append(describe_unproven(statuses))
+        return " ".join(filter(None, notes))
+
+
+def _mark_as_missing(panel: Axes) -> None:
+    """Mark the panel of a group without estimates, although others have them."""
+    panel.text(
+        0.5,
+        0.97,
+        "too few rows",
+        color=MUTED,
+        transform=panel.transAxes,
+        horizontalalignment="center",
+        verticalalignment="top",
+    )
+    for line in panel.lines:  # the observed lines
+        line.set_color(MUTED)
+
+
+def _format_axes(panel: Axes, panel_width: float) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    format_ticks(panel, width=panel_width)
+    n_ticks = min(max(int(panel_width / _WIDTH_PER_TICK), _MIN_TICKS), _MAX_TICKS)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=n_ticks, integer=True, min_n_ticks=1))
 
 
 def _select_dimensions(
@@ -371,14 +415,12 @@ def _select_dimensions(
         if not len(requested):
             raise InvalidParameter(
                 "dimensions is empty",
-                f"Allowed: whole numbers from 1 to {n_features}",
-                "Leave it out to see the smallest",
+                f"Allowed: integers from 1 to {n_features}",
+                "Omit it for the default",
             )
         for d in requested:
             check_n_components(d, n_features)
         return np.unique(np.asarray(requested, dtype=np.int64))
     largest = min(n_features, max(_MAX_DIMENSIONS, 2 * selected))
-    return np.union1d(
-        np.round(np.linspace(1, largest, min(largest, _MAX_DIMENSIONS))).astype(np.int64),
-        [selected],
-    )
+    spaced = np.linspace(1, largest, min(largest, _MAX_DIMENSIONS))
+    return np.union1d(np.round(spaced).astype(np.int64), [selected])

@@ -1,4 +1,4 @@
-"""The error of each feature in each group, as a map."""
+"""Heat map of the error of each feature in each group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,27 +30,30 @@ from fairspan.formatting.text import format_tick, readable_name
 from fairspan.registry import check_choice, check_integer
 from fairspan.rows.groups import printable
 
-# White where nothing is lost.
+# White is zero error.
 _COLORMAP = "Purples"
-# Inches of a row, of a group beside the names of features, and of the widest figure.
-_ROW_HEIGHT, _GROUP_WIDTH, _MAX_WIDTH = 0.3, 0.9, 12.0
-# Share of the width that is left beside the names of features.
+# Row height, width of the feature names, width per group, and maximum figure width, in inches.
+_ROW_HEIGHT = 0.3
+_NAMES_WIDTH = 3.0
+_GROUP_WIDTH = 0.9
+_MAX_WIDTH = 12.0
+# Share of the width that remains next to the feature names.
 _PLOT_WIDTH_SHARE = 0.6
 
 
 @dataclass(eq=False, repr=False)
 class FeatureErrorDisplay(BaseDisplay):
-    """Plot the error of each feature in each group under one model, as a heat map.
+    """Heat map of the error of each feature in each group under one model.
 
-    Make it with :meth:`from_estimator` or :meth:`from_audit`. The features are those with the
+    Create it with :meth:`from_estimator` or :meth:`from_audit`. It shows the features with the
     largest error in any group; the last row is the sum of the others.
 
     Attributes
     ----------
     errors : FeatureErrors
-        Of the features that are shown.
-    on_new_rows : bool
-        Whether they are those of new rows.
+        Errors of the features shown.
+    is_expected : bool
+        Whether they are expected errors on new rows.
     """
 
     errors: FeatureErrors
@@ -66,20 +69,20 @@ class FeatureErrorDisplay(BaseDisplay):
         n_features: int = MAX_FEATURES_SHOWN,
         ax: Any = None,
     ) -> Self:
-        """Draw the errors under a fitted estimator.
+        """Plot the errors under a fitted estimator.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted.
+            Fitted estimator.
         X : (n, p) table of finite numbers, optional
-            Rows of the fit or held-out rows, as `FairPCA.fit` takes them: errors are then those on
-            new rows, as in :func:`fairspan.audit`; without them, those on the rows of the fit.
+            Training or held-out rows, as for `FairPCA.fit`; errors are then expected errors on new
+            rows, as in :func:`fairspan.audit`. Without rows, errors on the training rows are shown.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         n_features : int
-            Most features that are shown, the sum of the others included.
+            Maximum number of entries, including the sum of the others.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -90,7 +93,7 @@ class FeatureErrorDisplay(BaseDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidInput
-            Rows without groups, or of other features; a table of many thousand features.
+            Rows without groups or with other features, or more than 5,000 features.
         UnknownGroup
             A group that the estimator was not fitted on.
 
@@ -116,17 +119,17 @@ class FeatureErrorDisplay(BaseDisplay):
         n_features: int = MAX_FEATURES_SHOWN,
         ax: Any = None,
     ) -> Self:
-        """Draw the errors under one model of an audit.
+        """Plot the errors under one model of an audit.
 
         Parameters
         ----------
         audit : Audit
         model : str, optional
-            Its name; by default that of the first projection.
+            Name of the model; by default the first projection.
         n_features : int
-            Most features that are shown, the sum of the others included.
+            Maximum number of entries, including the sum of the others.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -137,16 +140,17 @@ class FeatureErrorDisplay(BaseDisplay):
         InvalidParameter
             A model that the audit does not have.
         InvalidInput
-            An audit without projections, or of many thousand features.
+            The audit has no projection, or more than 5,000 features.
         """
-        found = {
-            each.name: each.feature_errors
-            for each in audit.models
-            if each.feature_errors is not None
+        errors_by_model = {
+            result.name: result.feature_errors
+            for result in audit.models
+            if result.feature_errors is not None
         }
-        name = next(iter(found), "") if model is None else model
-        check_choice("model", name, tuple(found) or (name,))
-        return cls._from_errors(found.get(name), n_features).plot(ax)
+        name = next(iter(errors_by_model), "") if model is None else model
+        if errors_by_model:
+            check_choice("model", name, tuple(errors_by_model))
+        return cls._from_errors(errors_by_model.get(name), n_features).plot(ax)
 
     @classmethod
     def compute(
@@ -157,11 +161,13 @@ class FeatureErrorDisplay(BaseDisplay):
         *,
         n_features: int = MAX_FEATURES_SHOWN,
     ) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
+        """Compute the display; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         model = read_model(objective_name(estimator), estimator)
-        if (rows := open_display_rows(estimator, X, sensitive_features, cls.__name__)) is not None:
-            return cls._from_errors(audit_rows([model], rows).models[0].feature_errors, n_features)
+        rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
+        if rows is not None:
+            result = audit_rows([model], rows).models[0]
+            return cls._from_errors(result.feature_errors, n_features)
         no_estimates = np.zeros(moments.n_groups, dtype=bool)
         return cls._from_errors(compute_feature_errors(model, moments, no_estimates), n_features)
 
@@ -172,44 +178,50 @@ class FeatureErrorDisplay(BaseDisplay):
             raise InvalidInput(
                 "There are no errors by feature",
                 "Allowed: projections of at most 5,000 features",
-                "Use fewer features, or the figures of whole groups: AuditDisplay",
+                "Use fewer features, or plot the groups with AuditDisplay",
             )
-        is_known = not np.isnan(errors.expected_error).any()
-        return cls(errors.top(n_features), is_known)
+        is_expected = not np.isnan(errors.expected_error).any()
+        return cls(errors.top(n_features), is_expected)
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each group and feature that is shown."""
+        """Columns with one row per group and feature shown."""
         records = self.errors.records
-        names = ("model", "group", "feature", "observed_error", "expected_error")
-        return {
-            **{name: [record[name] for record in records] for name in names[:3]},
-            **{name: values_of(records, name).tolist() for name in names[3:]},
-        }
+        columns: dict[str, list[Any]] = {}
+        for name in ("model", "group", "feature"):
+            columns[name] = [record[name] for record in records]
+        for name in ("observed_error", "expected_error"):
+            columns[name] = values_of(records, name).tolist()
+        return columns
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
+        """Figure size in inches."""
         width, height = row_figure_size(self.errors.features, _ROW_HEIGHT)
-        return max(width, min(3.0 + _GROUP_WIDTH * len(self.errors.groups), _MAX_WIDTH)), height
+        groups_width = _NAMES_WIDTH + _GROUP_WIDTH * len(self.errors.groups)
+        return max(width, min(groups_width, _MAX_WIDTH)), height
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         values = self.errors.best_estimate.T
-        # The sum of the others may be far larger than each feature that is shown.
+        # Exclude the sum of the others from the color range: it may be far larger than any single
+        # feature.
         n_individual = len(values) - self.errors.has_remainder
-        most = float(values[:n_individual].max(initial=0.0)) or 1.0
-        image = axes.imshow(values, cmap=_COLORMAP, vmin=0.0, vmax=most, aspect="auto")
+        max_error = float(values[:n_individual].max(initial=0.0))
+        if max_error == 0:
+            max_error = 1.0
+        image = axes.imshow(values, cmap=_COLORMAP, vmin=0.0, vmax=max_error, aspect="auto")
         label_rows(axes, [printable(name) for name in self.errors.features])
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
         groups = [format_group(label) for label in self.errors.groups]
-        # The names of the features take part of the width.
+        # Feature names take part of the width.
         name_width = _PLOT_WIDTH_SHARE * available_width(axes) / len(groups)
         axes.set_xticks(range(len(groups)), shorten_names(groups, name_width))
         annotate_cells(
             axes, image, values, lambda value: format_tick(float(f"{value:.2g}")), "error"
         )
-        where = "new rows" if self.is_expected else "these rows"
-        note = "Squared units of the features, scaled where the model scales."
-        note += " The last row is a sum." if self.errors.has_remainder else ""
-        title = f"Error of each feature on {where}, {readable_name(self.errors.model)}"
+        scope = "new rows" if self.is_expected else "the audited rows"
+        note = "In squared units of the features, scaled if the model scales."
+        if self.errors.has_remainder:
+            note += " The last row is a sum."
+        title = f"Error of each feature on {scope}, {readable_name(self.errors.model)}"
         add_header(axes, title, note=note)
         return (axes,)

@@ -1,4 +1,4 @@
-"""The frontier of two groups' errors, and the path of disparity and total error."""
+"""Displays of the Pareto frontier of two groups, and of disparity and total error on a path."""
 
 import numbers
 from collections.abc import Mapping, Sequence
@@ -46,36 +46,42 @@ from fairspan.problem.problem import signed_disparity
 from fairspan.progress import track
 from fairspan.typing import FloatArray
 
-# Room around what is shown, as a share of its extent.
+# Margin as a share of the extent.
 _MARGIN = 0.12
-# An answer is shown where it is if it lies beyond the frontier's ends by this share of its extent.
+# Maximum distance of a solution beyond the frontier, as a share of its extent, for it to be within
+# the axes: farther ones would shrink the frontier too much.
 _MAX_DISTANCE = 0.5
-# Answers this near, as a share of the extent, share a mark.
+# Solutions within this share of the extent share a marker.
 _MERGE_DISTANCE = 0.02
-_MARKER_SIZE, _PCA_MARKER_SIZE = 9.0, 15.0
-# Inches that the legend takes for each answer, where it has one column.
+# Minimum extent relative to the largest error, for a degenerate frontier.
+_MIN_RELATIVE_EXTENT = 1e-3
+# Marker sizes in points; PCA's surrounds the others.
+_MARKER_SIZE = 9.0
+_PCA_MARKER_SIZE = 15.0
+# Height of a legend row in inches.
 _LEGEND_ROW_HEIGHT = 0.16
-# Where the arrow to an answer outside the picture begins and ends, as shares of the axes.
+# Start and end of the arrow to a solution outside the axes, as shares of the axes.
 _ARROW_INSETS = (0.06, 0.005)
 
 
 @dataclass(eq=False, repr=False)
 class FrontierDisplay(BaseDisplay):
-    """Plot the Pareto frontier of two groups' errors, with PCA and every criterion.
+    """Plot the Pareto frontier of two groups' errors, with the solutions of PCA and the criteria.
 
-    Make it with :meth:`from_estimator`, or with :meth:`fairspan.Frontier.plot`.
+    Create it with :meth:`from_estimator` or :meth:`fairspan.Frontier.plot`.
 
     Attributes
     ----------
     errors : (m, 2) array
-        The frontier from the optimum of the first group to that of the second.
+        Points of the frontier, from the optimum of the first group to that of the second.
     groups : tuple of 2 str
-    region : (r, 2) array or None
-        Corners of all pairs of errors that some subspace has.
-    plain : (2,) array
-        The errors of ordinary PCA.
-    answers : mapping of name to (2,) array
-        What criteria choose. An answer far from the frontier is an arrow at the edge.
+    achievable_region : (r, 2) array or None
+        Vertices of the convex region of achievable errors.
+    pca_errors : (2,) array
+        Errors of ordinary PCA.
+    solutions : mapping of name to (2,) array
+        Errors of the criteria's solutions. A solution far from the frontier is shown as an arrow at
+        the edge.
     n_components : int
     """
 
@@ -90,16 +96,16 @@ class FrontierDisplay(BaseDisplay):
     def from_estimator(
         cls, estimator: Any, *, criteria: Sequence[Any] | None = None, ax: Any = None
     ) -> Self:
-        """Draw the frontier of the rows that an estimator was fitted on.
+        """Plot the frontier for the training rows of an estimator.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted, on two groups.
+            Estimator fitted to two groups.
         criteria : sequence of str or criterion objects, optional
-            Criteria whose answers are shown; all by default.
+            Criteria whose solutions are shown; by default all.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -108,7 +114,7 @@ class FrontierDisplay(BaseDisplay):
         Raises
         ------
         Incompatible
-            Not exactly two groups.
+            The number of groups is not two.
         InvalidType
             The estimator is not a fitted FairPCA.
 
@@ -120,57 +126,60 @@ class FrontierDisplay(BaseDisplay):
         >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
-        >>> display.answers["minimax_loss"].round(2)
+        >>> display.solutions["minimax_loss"].round(2)
         array([2.77, 2.77])
         """
         return cls._compute_and_plot(ax, estimator, criteria)
 
     @classmethod
     def compute(cls, estimator: Any, criteria: Sequence[Any] | None = None) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
+        """Compute the display; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         subspace = estimator.subspace_
-        d, is_scaled = subspace.dimension, subspace.scale is not None
-        return cls.from_frontier(
-            frontier_for_display(moments, d, subspace.center, scale=is_scaled), criteria
+        is_scaled = subspace.scale is not None
+        frontier = frontier_for_display(
+            moments, subspace.dimension, subspace.center, scale=is_scaled
         )
+        return cls.from_frontier(frontier, criteria)
 
     @classmethod
     def from_frontier(cls, frontier: Frontier, criteria: Sequence[Any] | None = None) -> Self:
-        """What a frontier's `plot` draws: it, ordinary PCA and answers of criteria."""
-        solutions = (
-            frontier.locate_all() if criteria is None else tuple(map(frontier.locate, criteria))
-        )
+        """Compute the display of a frontier, with ordinary PCA and the solutions of criteria."""
+        if criteria is None:
+            located = frontier.locate_all()
+        else:
+            located = tuple(map(frontier.locate, criteria))
         first, second = map(format_group, frontier.groups)
-        plain = frontier.locate("total_error")
+        pca = frontier.locate("total_error")
+        solutions = {
+            solution.name: frontier.round_to_zero(solution.errors)
+            for solution in located
+            if solution.name != pca.name
+        }
         return cls(
             errors=frontier.round_to_zero(frontier.errors),
             groups=(first, second),
             achievable_region=frontier.round_to_zero(frontier.achievable_region()),
-            pca_errors=frontier.round_to_zero(plain.errors),
-            solutions={
-                each.name: frontier.round_to_zero(each.errors)
-                for each in solutions
-                if each.name != plain.name
-            },
+            pca_errors=frontier.round_to_zero(pca.errors),
+            solutions=solutions,
             n_components=frontier.n_components,
         )
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
+        """Figure size in inches."""
         return 6.6, 4.8 + _LEGEND_ROW_HEIGHT * len(self.solutions)
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """What is drawn: `what` is "frontier", "PCA" or an answer's name."""
-        named = [("PCA", self.pca_errors), *self.solutions.items()]
-        points = np.vstack([self.errors, *(each for _, each in named)])
+        """Columns of the plotted points; `kind` is "frontier", "PCA" or the name of a criterion."""
+        solutions = {"PCA": self.pca_errors, **self.solutions}
+        points = np.vstack([self.errors, *solutions.values()])
         return {
-            "what": ["frontier"] * len(self.errors) + [name for name, _ in named],
+            "kind": ["frontier"] * len(self.errors) + [*solutions],
             **{f"error of {group}": points[:, g].tolist() for g, group in enumerate(self.groups)},
         }
 
     def distant_solutions(self) -> Mapping[str, FloatArray]:
-        """The answers too far away to be shown where they are."""
+        """Solutions that lie outside the axes."""
         low, high = self._limits()
         return {
             name: errors
@@ -182,12 +191,11 @@ class FrontierDisplay(BaseDisplay):
         low, high = self._limits()
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         handles, labels = self._draw_curve(axes)
+        distant = self.distant_solutions()
         for i, (names, errors) in enumerate(self._merge_overlapping()):
-            style, label = (
-                series_style(i),
-                ", ".join(plot_label(readable_name(name)) for name in names),
-            )
-            (mark,) = axes.plot(
+            style = series_style(i)
+            label = ", ".join(plot_label(readable_name(name)) for name in names)
+            (marker,) = axes.plot(
                 *errors,
                 style.marker,
                 color=style.color,
@@ -196,7 +204,7 @@ class FrontierDisplay(BaseDisplay):
                 markersize=_MARKER_SIZE,
                 gid=f"answer-{i}",
             )
-            if names[0] in self.distant_solutions():
+            if names[0] in distant:
                 start, end = (
                     np.clip(errors, low + inset * (high - low), high - inset * (high - low))
                     for inset in _ARROW_INSETS
@@ -207,18 +215,19 @@ class FrontierDisplay(BaseDisplay):
                     (start[0], start[1]),
                     arrowprops={"arrowstyle": "->", "color": style.color, "linewidth": 2.2},
                 )
-                label += f" ({format_ascii_number(errors[0])}, {format_ascii_number(errors[1])}), outside"
-            handles.append(mark)
+                position = ", ".join(map(format_ascii_number, errors.tolist()))
+                label += f" ({position}), outside the axes"
+            handles.append(marker)
             labels.append(label)
         format_ticks(axes)
-        smallest, second = shorten_names(self.groups, 0.5 * available_width(axes))
-        axes.set(xlabel=f"error of {smallest}", ylabel=f"error of {second}")
+        first, second = shorten_names(self.groups, 0.5 * available_width(axes))
+        axes.set(xlabel=f"error of {first}", ylabel=f"error of {second}")
         dimensions = format_count(self.n_components, "dimension")
         add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
         return (axes,)
 
     def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
-        """What every answer is compared with."""
+        """Draw the frontier, the diagonal of equal errors, PCA and the achievable region."""
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
         ends = [limits[:, 0].min(), limits[:, 1].max()]
         (diagonal,) = axes.plot(
@@ -231,7 +240,7 @@ class FrontierDisplay(BaseDisplay):
             marker="." if len(self.errors) == 1 else "",
             gid="frontier",
         )
-        # Around the mark of an answer that is the same.
+        # Hollow and large, so that it surrounds the marker of a coinciding solution.
         (pca_marker,) = axes.plot(
             *self.pca_errors,
             PCA_STYLE.marker,
@@ -254,12 +263,16 @@ class FrontierDisplay(BaseDisplay):
         return handles, labels
 
     def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
-        """The answers, under all names those that could not be told apart."""
+        """Solutions grouped by position: overlapping ones share an entry with all their names."""
         low, high = self._limits()
+        max_distance = _MERGE_DISTANCE * (high - low)
         merged: list[tuple[list[str], FloatArray]] = []
         for name, errors in self.solutions.items():
-            near = _MERGE_DISTANCE * (high - low)
-            overlapping = [names for names, each in merged if (np.abs(errors - each) <= near).all()]
+            overlapping = [
+                names
+                for names, position in merged
+                if (np.abs(errors - position) <= max_distance).all()
+            ]
             if overlapping:
                 overlapping[0].append(name)
             else:
@@ -267,56 +280,67 @@ class FrontierDisplay(BaseDisplay):
         return merged
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
+        """Axis limits that contain the frontier, PCA and the solutions that are not distant."""
         points = np.vstack([self.errors, self.pca_errors])
-        low, high = points.min(axis=0), points.max(axis=0)
-        reach = _MAX_DISTANCE * np.maximum(high - low, (high - low).max() * _MARGIN)
-        near = [
-            each
-            for each in self.solutions.values()
-            if (each >= low - reach).all() and (each <= high + reach).all()
-        ]
-        points = np.vstack([points, *near])
-        low, high = points.min(axis=0), points.max(axis=0)
+        points = np.vstack([points, *self._reachable_solutions(points)])
+        low = points.min(axis=0)
+        high = points.max(axis=0)
         extent = high - low
-        # A frontier of one point, or along one axis, still needs room.
-        extent = np.maximum(extent, 1e-3 * max(*extent, *high) or 1.0)
+        # Ensure a positive extent for a degenerate frontier.
+        min_extent = _MIN_RELATIVE_EXTENT * max(*extent, *high)
+        if min_extent == 0:
+            min_extent = 1.0
         middle = (low + high) / 2
-        half = (0.5 + _MARGIN) * extent
-        return middle - half, middle + half
+        half_range = (0.5 + _MARGIN) * np.maximum(extent, min_extent)
+        return middle - half_range, middle + half_range
+
+    def _reachable_solutions(self, points: FloatArray) -> list[FloatArray]:
+        """Return the solutions that are near enough to the points to be within the axes."""
+        low = points.min(axis=0)
+        high = points.max(axis=0)
+        extent = high - low
+        max_distance = _MAX_DISTANCE * np.maximum(extent, extent.max() * _MARGIN)
+        return [
+            errors
+            for errors in self.solutions.values()
+            if (errors >= low - max_distance).all() and (errors <= high + max_distance).all()
+        ]
 
 
-# Decades below and above the default of 0.5 that penalties are tried at, and steps.
-_PENALTY_DECADES, _N_PENALTIES = (-2.0, 1.0), 19
-# Parameters that are shares; all others may be any number from zero on.
+# Range of penalties in decades (10^-2 to 10^1), around the default of 0.5, and number of values.
+_PENALTY_DECADES = (-2.0, 1.0)
+_N_PENALTIES = 19
+# Parameters in [0, 1], and number of values; all others are nonnegative.
 _SHARE_PARAMETERS = ("criterion__trade_off",)
+_N_SHARES = 21
 
 
 @dataclass(eq=False, repr=False)
 class DisparityPathDisplay(BaseDisplay):
-    """Plot disparity and total error against a trade-off or penalty of the criterion.
+    """Plot disparity and total error against a parameter of the criterion, such as a penalty.
 
-    Make it with :meth:`from_estimator`.
+    Create it with :meth:`from_estimator`.
 
     Attributes
     ----------
     values : (m,) array
-        Of the parameter, rising.
+        Increasing values of the parameter.
     disparity, total_error : (m,) arrays
-        At each value; NaN where no subspace answers the criterion.
+        Values at each parameter; NaN if the problem is infeasible.
     pca_disparity, pca_total_error : float
-        Of ordinary PCA.
+        Values of ordinary PCA.
     groups : tuple of k str
-        Of two, the disparity is the error of the second minus that of the first; of more, the
-        largest gap.
+        Names of the groups. With two, the disparity is the error of the second minus that of the
+        first; with more, the largest difference.
     name : str
-        The criterion's.
+        Name of the criterion.
     parameter : str
-    current : float or None
-        The value that was chosen.
-    logarithmic : bool
-        Whether the parameter is shown on a logarithmic scale, with zero at its beginning.
+    selected_value : float or None
+        The estimator's value.
+    log_scale : bool
+        Whether the parameter axis is logarithmic (linear near zero).
     statuses : sequence of m str, or None
-        How each fit ended, "no answer" where there is none.
+        Status of each fit, "infeasible" if there is none.
     """
 
     values: FloatArray
@@ -340,20 +364,21 @@ class DisparityPathDisplay(BaseDisplay):
         *,
         ax: Any = None,
     ) -> Self:
-        """Fit the estimator's criterion at every value of a parameter, and draw the path.
+        """Refit the estimator for each value of a parameter, and plot the path.
 
         Parameters
         ----------
         estimator : FairPCA
-            Fitted.
+            Fitted estimator.
         parameter : str
-            A number among the estimator's parameters, such as "criterion__penalty" of `ErrorGap`,
-            "criterion__radius" of `RobustErrorGap` or "criterion__trade_off" of `Disparity`.
+            Name of a numeric parameter of the estimator, such as "criterion__penalty" of
+            `ErrorGap`, "criterion__radius" of `RobustErrorGap` or "criterion__trade_off" of
+            `Disparity`.
         values : sequence of float, optional
-            By default from 0 to 1 for a trade-off; else zero and 0.01 to 10, evenly on a
-            logarithmic scale. The estimator's own value is always among them.
+            Values of the parameter; by default 0 to 1 for a trade-off, otherwise zero and 0.01 to
+            10 on a logarithmic scale. The estimator's value is always included.
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, a new pyplot figure.
 
         Returns
         -------
@@ -364,8 +389,8 @@ class DisparityPathDisplay(BaseDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidParameter
-            The estimator has no such parameter, a value is out of its range, or settings of the
-            estimator were changed after it was fitted.
+            The estimator has no such parameter, a value is out of range, or settings were changed
+            after the fit.
 
         Examples
         --------
@@ -389,102 +414,111 @@ class DisparityPathDisplay(BaseDisplay):
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
     ) -> Self:
-        """What `from_estimator` draws, of the same parameters."""
+        """Compute the display; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
-        current = _selected_value(estimator, parameter, cls.__name__)
+        selected = _selected_value(estimator, parameter, cls.__name__)
         is_share = parameter in _SHARE_PARAMETERS
-        shown = _parameter_values(values, current, is_share=is_share)
+        shown = _parameter_values(values, selected, is_share=is_share)
         fits = [
             refit(estimator, **{parameter: value})
             for value in track("fitting", shown.tolist(), "values")
         ]
         path = np.array([_disparity_and_total_error(fit) for fit in fits])
-        plain = group_errors(fitted_pca(estimator), moments)
-        gaps = np.append(path[:, 0], signed_disparity(plain.errors))
-        gaps = zero_negligible(gaps, float(plain.roundings.max()))
+        pca = group_errors(fitted_pca(estimator), moments)
+        rounding_bound = float(pca.roundings.max())
         return cls(
             values=shown,
-            disparity=gaps[:-1],
+            disparity=zero_negligible(path[:, 0], rounding_bound),
             total_error=path[:, 1],
-            pca_disparity=float(gaps[-1]),
-            pca_total_error=float(moments.proportions @ plain.errors),
+            pca_disparity=float(zero_negligible(signed_disparity(pca.errors), rounding_bound)),
+            pca_total_error=float(moments.proportions @ pca.errors),
             groups=tuple(map(format_group, moments.labels)),
             name=objective_name(estimator),
             parameter=parameter.rsplit("__", 1)[-1],
-            selected_value=current,
+            selected_value=selected,
             log_scale=not is_share and values is None,
             statuses=tuple(map(fit_status, fits)),
         )
 
     def figure_size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
+        """Figure size in inches."""
         return 6.4, 5.4
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each value of the parameter."""
+        """Columns with one row per value of the parameter."""
+        statuses: list[str | None] = [None] * len(self.values)
+        if self.statuses:
+            statuses = list(self.statuses)
         return {
             self.parameter: self.values.tolist(),
             "disparity": self.disparity.tolist(),
             "total_error": self.total_error.tolist(),
-            "status": list(self.statuses or ()) or [None] * len(self.values),
+            "status": statuses,
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         upper, lower = add_panels(axes, 2, (2, 1), share_y=False)
-        for panel, path, plain in (
-            (upper, self.disparity, self.pca_disparity),
-            (lower, self.total_error, self.pca_total_error),
-        ):
-            pca = panel.axhline(plain, color=PCA_STYLE.color, linestyle=PCA_STYLE.line)
-            (line,) = panel.plot(
-                self.values,
-                path,
-                FAIR_STYLE.marker,
-                linestyle="-",
-                color=FAIR_STYLE.color,
-                markersize=4.5,
-            )
-        handles: list[Any] = [pca, line]
-        labels = ["PCA", plot_label(readable_name(self.name))]
-        if self.selected_value is not None:
-            for panel in (upper, lower):
-                mark = panel.axvline(self.selected_value, color=MUTED, linewidth=1)
-            handles.append(mark)
-            labels.append(f"chosen: {format_tick(self.selected_value)}")
+        self._draw_panel(upper, self.disparity, self.pca_disparity)
+        handles = self._draw_panel(lower, self.total_error, self.pca_total_error)
         upper.axhline(0, color=FOREGROUND, linewidth=0.8, zorder=1)
-        if self.log_scale and (positive := self.values[self.values > 0]).any():
-            smallest_positive, smallest = float(positive.min()), float(self.values.min())
-            lower.set_xscale("symlog", linthresh=smallest_positive, linscale=0.5)
-            lower.xaxis.set_major_formatter(lambda value, _: format_tick(value))
-            lower.set_xlim(
-                smallest if smallest > 0 else -0.1 * smallest_positive, positive.max() * 1.1
-            )
+        if self.log_scale:
+            self._set_log_scale(lower)
         for panel in (upper, lower):
             format_ticks(panel, "y" if self.log_scale else "xy", width=available_width(axes))
         name = plot_label(readable_name(self.parameter))
         upper.set_ylabel("disparity")
         lower.set(xlabel=name, ylabel="total error")
         title = f"Disparity and total error against the {name}"
-        add_header(axes, title, handles, labels, note=self._note(axes))
+        add_header(axes, title, [*handles.values()], [*handles], note=self._note(axes))
         return upper, lower
 
+    def _draw_panel(self, panel: Axes, path: FloatArray, pca_value: float) -> dict[str, Any]:
+        """Draw one quantity along the path, and return the legend entries."""
+        pca_line = panel.axhline(pca_value, color=PCA_STYLE.color, linestyle=PCA_STYLE.line)
+        (path_line,) = panel.plot(
+            self.values,
+            path,
+            FAIR_STYLE.marker,
+            linestyle="-",
+            color=FAIR_STYLE.color,
+            markersize=4.5,
+        )
+        handles: dict[str, Any] = {"PCA": pca_line, plot_label(readable_name(self.name)): path_line}
+        if self.selected_value is not None:
+            selected_line = panel.axvline(self.selected_value, color=MUTED, linewidth=1)
+            handles[f"selected: {format_tick(self.selected_value)}"] = selected_line
+        return handles
+
+    def _set_log_scale(self, panel: Axes) -> None:
+        """Set a logarithmic scale that is linear near zero; panels share it."""
+        positive = self.values[self.values > 0]
+        if not len(positive):
+            return
+        smallest = float(self.values.min())
+        smallest_positive = float(positive.min())
+        panel.set_xscale("symlog", linthresh=smallest_positive, linscale=0.5)
+        panel.xaxis.set_major_formatter(lambda value, _: format_tick(value))
+        start = smallest if smallest > 0 else -0.1 * smallest_positive
+        panel.set_xlim(start, positive.max() * 1.1)
+
     def _note(self, axes: Axes) -> str:
-        what = "the largest difference of two groups' errors"
+        definition = "the largest difference between two groups' errors"
         if len(self.groups) == 2:
             first, second = shorten_names(self.groups, 0.45 * available_width(axes))
-            what = f"the error of {second} minus that of {first}"
-        return f"The disparity is {what}. {describe_unproven(self.statuses or ())}".strip()
+            definition = f"the error of {second} minus that of {first}"
+        unproven = describe_unproven(() if self.statuses is None else self.statuses)
+        return f"The disparity is {definition}. {unproven}".strip()
 
 
 def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | None:
-    """The estimator's own value; None if it is no number."""
+    """Current value of the parameter; None if it is not numeric."""
     parameters = estimator.get_params()
     if parameter not in parameters:
         numeric = [name for name, value in parameters.items() if _is_number(value)]
         raise InvalidParameter(
             f"{purpose} received parameter={parameter!r}, which the estimator does not have",
             f"Allowed: its numeric parameters, {', '.join(sorted(numeric))}",
-            "Choose one of these, or fit with a criterion that has this one, such as ErrorGap",
+            "Choose one of these, or fit with a criterion that has the parameter, such as ErrorGap",
         )
     value = parameters[parameter]
     return float(value) if _is_number(value) else None
@@ -500,10 +534,12 @@ def _parameter_values(
     if requested is not None:
         values = np.asarray(requested, dtype=np.float64)
     elif is_share:
-        values = np.linspace(0, 1, 21)
+        values = np.linspace(0, 1, _N_SHARES)
     else:
         values = np.concatenate([[0.0], np.logspace(*_PENALTY_DECADES, _N_PENALTIES)])
-    return np.unique(values if selected is None else [*values, selected])
+    if selected is not None:
+        values = np.append(values, selected)
+    return np.unique(values)
 
 
 def _disparity_and_total_error(fit: Any) -> tuple[float, float]:

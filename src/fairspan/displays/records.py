@@ -1,7 +1,7 @@
-"""The records of a fitted estimator and of ordinary PCA that displays draw.
+"""Records of a fitted estimator and of ordinary PCA for displays.
 
-They have the names of :meth:`fairspan.Audit.to_records`, one record a model, dimension and group:
-figures that end in `_here` are those of the rows that are judged, `expected_` those of new rows.
+They have the keys of :meth:`fairspan.Audit.to_records`, one record per model, dimension and group:
+`observed_*` on the given rows, `expected_*` on new rows.
 """
 
 import warnings
@@ -33,74 +33,84 @@ from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, compute_moments
 from fairspan.problem.reduction import get_criterion
+from fairspan.rows.groups import Label
 from fairspan.rows.opening import is_row_source, match_groups, open_group_rows
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.validation import check_n_columns
 from fairspan.typing import FloatArray
 
-# A figure of a model and a group by its name, as in Audit.to_records().
+# Values of one model and group by name, as in Audit.to_records().
 Record = Mapping[str, Any]
 Quantity = Literal["loss", "error"]
-# The models beside the criterion's.
-PCA_NAME, BEST_NAME = "PCA", "best possible"
+# Names of the models other than the criterion's.
+PCA_NAME = "PCA"
+BEST_NAME = "best possible"
 
 
 def values_of(records: Iterable[Record], name: str) -> FloatArray:
-    """One figure of every record; NaN where there is none."""
+    """Return one value of every record; NaN if it is missing."""
     return np.array([record.get(name) for record in records], dtype=np.float64)
 
 
 def distinct_names(records: Iterable[Record], name: str) -> tuple[str, ...]:
-    """The different groups or models of records, in their order, as tables spell them."""
+    """Return the distinct display names of groups or models, in order."""
     return tuple(dict.fromkeys(format_group(record[name]) for record in records))
 
 
 def to_columns(records: Sequence[Record], *names: str) -> dict[str, list[Any]]:
-    """Some figures of every record as columns of a table, those of which none is known left out."""
-    every = {name: [record.get(name) for record in records] for name in names}
-    return {name: each for name, each in every.items() if any(one is not None for one in each)}
+    """Return some entries of the records as columns, omitting columns without any value."""
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        if any(value is not None for value in values):
+            columns[name] = values
+    return columns
 
 
 def fitted_moments(estimator: Any, purpose: str) -> Any:
-    """The group moments that a fitted FairPCA holds.
+    """Return the group moments of a fitted FairPCA.
 
     Raises
     ------
     InvalidType
-        Something else, or a FairPCA that is not fitted.
+        The object is not a FairPCA, or not fitted.
     """
-    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+    from fairspan.estimator.fair_pca import FairPCA  # slow import
 
-    is_fair_pca = isinstance(estimator, FairPCA)
-    if is_fair_pca and isinstance(moments := getattr(estimator, "moments_", None), Moments):
-        return moments
-    raise InvalidType(
-        f"{purpose} received a FairPCA that has not been fitted"
-        if is_fair_pca
-        else f"{purpose} received {describe_type(estimator)}",
-        "Allowed: a fitted FairPCA, which holds the moments of its rows",
-        "Call its fit first" if is_fair_pca else "Fit one first",
-    )
+    allowed = "Allowed: a fitted FairPCA, which holds the moments of its training rows"
+    if not isinstance(estimator, FairPCA):
+        raise InvalidType(
+            f"{purpose} received {describe_type(estimator)}", allowed, "Fit a FairPCA first"
+        )
+    moments = getattr(estimator, "moments_", None)
+    if not isinstance(moments, Moments):
+        raise InvalidType(
+            f"{purpose} received a FairPCA that has not been fitted",
+            allowed,
+            "Call its fit method first",
+        )
+    return moments
 
 
 def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows | None:
-    """Rows with their groups, of the features that the estimator was fitted on; None for none.
+    """Open rows with groups, restricted to the estimator's features; None if none were given.
 
     Raises
     ------
     InvalidInput
-        Rows without groups, groups without rows, or rows of other features.
+        Rows without groups, groups without rows, or rows with other features.
     """
     if X is None and sensitive_features is None:
         return None
     if X is None or (sensitive_features is None and not is_row_source(X)):
-        given = "sensitive_features without X" if X is None else "X without sensitive_features"
+        received = "sensitive_features without X" if X is None else "X without sensitive_features"
         raise InvalidInput(
-            f"{purpose} received {given}",
-            "Allowed: rows with the group of each",
+            f"{purpose} received {received}",
+            "Allowed: both rows and groups",
             "Pass both X and sensitive_features",
         )
-    rows, subspace = open_group_rows(X, sensitive_features), estimator.subspace_
+    rows = open_group_rows(X, sensitive_features)
+    subspace = estimator.subspace_
     if subspace.feature_names is not None:
         rows = rows.select_features(subspace.feature_names)
     check_n_columns(rows.n_features, subspace.n_features, "features")
@@ -108,7 +118,7 @@ def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: 
 
 
 def known_group_moments(estimator: Any, rows: Rows) -> Moments:
-    """Moments of rows whose groups the estimator knows.
+    """Compute moments of rows, checking that the estimator was fitted on their groups.
 
     Raises
     ------
@@ -122,19 +132,19 @@ def known_group_moments(estimator: Any, rows: Rows) -> Moments:
 
 
 def objective_name(estimator: Any) -> str:
-    """The criterion that was minimised, and the restriction if there was one."""
+    """Name of the criterion, including the restriction if there is one."""
     return str(estimator.solution_.problem_text)
 
 
 def refit(estimator: Any, **settings: Any) -> Any:
-    """A copy with other settings, fitted on the same moments; None where none has an answer.
+    """Refit a copy with other settings on the same moments; None if the problem is infeasible.
 
-    Whatever there is to warn of was said when the estimator was fitted.
+    Warnings are suppressed, since the original fit already issued them.
 
     Raises
     ------
     InvalidParameter
-        The estimator's own settings are not those of its fit any more.
+        The estimator's settings were changed after the fit.
     """
     subspace = estimator.subspace_
     current = (get_criterion(estimator.criterion).name, estimator.center, bool(estimator.scale))
@@ -143,13 +153,15 @@ def refit(estimator: Any, **settings: Any) -> Any:
         subspace.center,
         subspace.scale is not None,
     )
-    if current != at_fit:  # answers of other settings would stand under the name of these
+    if current != at_fit:
+        # Results would otherwise be attributed to the wrong settings.
+        criterion, center, scale = at_fit
         raise InvalidParameter(
             "The settings of the estimator were changed after it was fitted",
-            f"It was fitted with criterion {at_fit[0]!r}, center {at_fit[1]!r} and scale {at_fit[2]}",
-            "Fit it again",
+            f"It was fitted with criterion {criterion!r}, center {center!r} and scale {scale}",
+            "Refit it",
         )
-    from sklearn.base import clone  # takes its time
+    from sklearn.base import clone  # slow import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
@@ -160,12 +172,12 @@ def refit(estimator: Any, **settings: Any) -> Any:
 
 
 def fit_status(fit: Any) -> str:
-    """The status of a fit, or a text if there is none."""
+    """Status of a fit; "infeasible" if there is none."""
     return INFEASIBLE if fit is None else str(fit.solution_.status)
 
 
 def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
-    """Ordinary PCA of the rows that an estimator was fitted on, judged about the same centre."""
+    """Ordinary PCA of the estimator's training rows, evaluated about the same center."""
     subspace = estimator.subspace_
     d = subspace.dimension if n_components is None else n_components
     with warnings.catch_warnings():
@@ -176,48 +188,63 @@ def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
 
 
 def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) -> list[Record]:
-    """What moments say of ordinary PCA and of fits at their dimensions; None: no answer."""
+    """Observed records of ordinary PCA and the fits by dimension; a fit is None if infeasible."""
     records: list[Record] = []
-    plain = {d: fitted_pca(estimator, d) for d in fits}
-    fair = {d: None if fit is None else fit.subspace_ for d, fit in fits.items()}
-    for model, subspaces in ((PCA_NAME, plain), (objective_name(estimator), fair)):
-        for d, subspace in subspaces.items():
-            figures = {}
-            if subspace is not None:
-                found = group_errors(subspace, moments)
-                squared_figures = {
-                    "observed_total_variance": found.variances,
-                    "observed_error": found.errors,
-                    "observed_best_error": found.best_errors,
-                    "observed_loss": found.excess_losses,
-                }
-                figures = {
-                    name: zero_negligible(each, found.roundings)
-                    for name, each in squared_figures.items()
-                }
-                figures["observed_variance_kept"] = found.variance_kept_ratios
-            records += [
-                {
-                    "model": model,
-                    "n_components": d,
-                    "group": label,
-                    **{name: float(each[g]) for name, each in figures.items()},
-                    "status": None if model == PCA_NAME else fit_status(fits[d]),
-                }
-                for g, label in enumerate(moments.labels)
-            ]
+    for d in fits:
+        figures = _observed_figures(fitted_pca(estimator, d), moments)
+        records += _group_records(PCA_NAME, d, None, moments.labels, figures)
+    name = objective_name(estimator)
+    for d, fit in fits.items():
+        figures = {} if fit is None else _observed_figures(fit.subspace_, moments)
+        records += _group_records(name, d, fit_status(fit), moments.labels, figures)
     return records
+
+
+def _observed_figures(subspace: FairSubspace, moments: Moments) -> dict[str, FloatArray]:
+    """Return observed values of all groups by name."""
+    errors = group_errors(subspace, moments)
+    squared_figures = {
+        "observed_total_variance": errors.variances,
+        "observed_error": errors.errors,
+        "observed_best_error": errors.best_errors,
+        "observed_loss": errors.excess_losses,
+    }
+    figures = {
+        name: zero_negligible(values, errors.roundings) for name, values in squared_figures.items()
+    }
+    figures["observed_variance_kept"] = errors.variance_kept_ratios
+    return figures
+
+
+def _group_records(
+    model: str,
+    d: int,
+    status: str | None,
+    labels: Sequence[Label],
+    figures: Mapping[str, FloatArray],
+) -> list[Record]:
+    """Return one record per group."""
+    return [
+        {
+            "model": model,
+            "n_components": d,
+            "group": label,
+            **{name: float(values[g]) for name, values in figures.items()},
+            "status": status,
+        }
+        for g, label in enumerate(labels)
+    ]
 
 
 def expected_records(
     estimator: Any, fits: Mapping[int, Any], rows: Rows
 ) -> tuple[list[Record], str]:
-    """What an audit of rows says of ordinary PCA and of fits, all of them in the same passes.
+    """Audit ordinary PCA and the fits on rows, in one audit.
 
     Returns
     -------
     list of records, str
-        The text says why nothing is estimated for new rows, where that is so.
+        The records, and the reason why there are no estimates (empty if there are).
     """
     name = objective_name(estimator)
     models = [
@@ -232,28 +259,27 @@ def expected_records(
         for d, fit in fits.items()
         if fit is not None
     ]
-    audited = {model.name: model for model in audit_rows(models, rows).models}
-    first, records = next(iter(audited.values())), list[Record]()
+    results = {result.name: result for result in audit_rows(models, rows).models}
+    first = next(iter(results.values()))
+    records: list[Record] = []
     for model in (PCA_NAME, name):
         for d, fit in fits.items():
             status = None if model == PCA_NAME else fit_status(fit)
             model_entries = {"model": model, "n_components": d, "status": status}
-            if (found := audited.get(dimension_name(model, d))) is None:
-                records += [{"group": record["group"], **model_entries} for record in first.records]
+            result = results.get(dimension_name(model, d))
+            if result is None:
+                group_records = [{"group": record["group"]} for record in first.records]
             else:
-                records += [
-                    {**record, **model_entries} for record in records_without_rounding(found)
-                ]
-    why = (
-        ""
-        if first.has_estimates
-        else first.no_estimates_reason or "every group has too few of them"
-    )
-    return records, why
+                group_records = [dict(record) for record in records_without_rounding(result)]
+            records += [{**record, **model_entries} for record in group_records]
+    reason = ""
+    if not first.has_estimates:
+        reason = first.no_estimates_reason or "every group has too few rows"
+    return records, reason
 
 
 def records_without_rounding(model: ModelResult) -> list[Record]:
-    """The records of an audited model, with zero for what is only rounding."""
+    """Records of an audited model with negligible values set to zero."""
     return [
         {
             **record,
@@ -267,18 +293,18 @@ def records_without_rounding(model: ModelResult) -> list[Record]:
 
 
 def zero_negligible(values: Any, rounding_bound: Any) -> FloatArray:
-    """Values in squared units, with zero for what is only rounding."""
+    """Set values below the rounding error bound to zero."""
     return np.where(np.abs(values) <= rounding_bound, 0.0, values)
 
 
 def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]) -> list[Record]:
-    """What no subspace can better, of each group alone, as one more model of some records."""
+    """Records of the groups' best values as an additional model."""
     return [
         {
             "model": BEST_NAME,
             "n_components": record["n_components"],
             "group": record["group"],
-            quantity: each,
+            quantity: value,
         }
-        for record, each in zip(records, best, strict=True)
+        for record, value in zip(records, best, strict=True)
     ]

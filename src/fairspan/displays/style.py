@@ -1,13 +1,14 @@
-"""How pictures look: colours and markers, names beside rows, title and legend, and panels.
+"""Style of displays: colors, markers, row labels, title, legend and panels.
 
-The colours are those of Okabe and Ito, made for all kinds of colour vision. Groups also differ by
-marker and line, so that a picture printed in grey can still be read. matplotlib's constrained
-layout places everything. A legend inside the axes hides data sooner or later, so it stands above
-them. Lengths are in points.
+Colors are those of Okabe and Ito, which are distinguishable with all types of color vision. Markers
+and line styles differ as well, so that plots remain legible in grayscale. Layout is matplotlib's
+constrained layout. Legends are placed above the axes so that they never cover data. Lengths are in
+points.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,54 +18,74 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-# Types by name, as matplotlib is imported when something is drawn.
+# Forward references: matplotlib is imported lazily.
 Axes: TypeAlias = "matplotlib.axes.Axes"
 Figure: TypeAlias = "matplotlib.figure.Figure"
 
-# Text and lines that carry information; grids and hints.
-FOREGROUND, MUTED = "#1b1e23", "#8b929c"
-# Opacity of notes: ink, so that they follow it where a page sets its colour.
+# Text and data lines; grids and secondary elements.
+FOREGROUND = "#1b1e23"
+MUTED = "#8b929c"
+# Opacity of notes, which use the foreground color so that pages can restyle them.
 NOTE_ALPHA = 0.72
-BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
-PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
-# What takes their place on dark paper.
+BLUE = "#0072b2"
+VERMILION = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
+ORANGE = "#e69f00"
+SKY = "#56b4e9"
+# Replacements on dark backgrounds.
 _DARK_THEME_COLORS = {
     FOREGROUND: "#e6e8eb",
     MUTED: "#828b97",
     BLUE: "#56a9dd",
     VERMILION: "#f08a45",
+    GREEN: "#2bb98d",
+    PURPLE: "#dd94bb",
+    ORANGE: "#e6a93a",
+    SKY: "#7cc6f2",
 }
-_DARK_THEME_COLORS |= {GREEN: "#2bb98d", PURPLE: "#dd94bb", ORANGE: "#e6a93a", SKY: "#7cc6f2"}
-# On cells of a colour map, which is the same on any paper: neither ink nor paper.
-ON_LIGHT_CELLS, ON_DARK_CELLS = "#111111", "#fefefe"
-# Loadings: negative orange, zero white, positive purple, as dark at both ends.
+# Text on colormap cells, which do not change with the background.
+ON_LIGHT_CELLS = "#111111"
+ON_DARK_CELLS = "#fefefe"
+# Loadings: orange for negative, white for zero, purple for positive.
 DIVERGING_COLORMAP = "PuOr"
 _COLORS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
 _MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
-_TITLE_SIZE, NAME_SIZE = 12.0, 10.0
-# Paper is dark where red, green and blue together are less, of 3.
+# Font sizes of titles, and of names, tick labels and legends.
+_TITLE_SIZE = 12.0
+NAME_SIZE = 10.0
+# A background is dark if the sum of its RGB values (0 to 3) is below this.
 _MAX_DARK_RGB_SUM = 1.2
-# Width of a letter on average, as a share of its size, and how much wider capitals are.
-_LETTER_WIDTH, _CAPITAL_EXTRA_WIDTH = 0.58, 0.7
-# Between what stands above the axes; of the mark in a legend and the room beside it.
-_PADDING, _LEGEND_HANDLE_WIDTH = 5.0, 44.0
-# Names beside rows take at most this share of the picture's width.
+# Average letter width relative to the font size, and the relative extra width of capitals, measured
+# on names in matplotlib's default font.
+_LETTER_WIDTH = 0.58
+_CAPITAL_EXTRA_WIDTH = 0.7
+# Spacing of header elements.
+_PADDING = 5.0
+# Width of a legend handle with padding.
+_LEGEND_HANDLE_WIDTH = 44.0
+# Minimum number of letters of a shortened name: fewer would not tell names apart.
+_MIN_LETTERS = 8
+# Maximum share of the figure width for row labels.
 _MAX_NAMES_SHARE = 0.42
-# Of a number along an axis with the room beside it, and how many of them there are at most.
-_TICK_LABEL_WIDTH, _MAX_TICKS = 44.0, 9
-# Between numbers and names, of images, as a share of the height of those below it.
+# Width of a tick label with padding, and maximum number of ticks.
+_TICK_LABEL_WIDTH = 44.0
+_MAX_TICKS = 9
+# Height ratio of the invisible header row above panels; zero is not allowed.
 _HEADER_HEIGHT_RATIO = 1e-3
-# Inches of a row, of what stands above and below all of them, of the axes, and of a letter.
-_ROW_HEIGHT, _HEADER_HEIGHT, _AXES_WIDTH, _WIDTH_PER_LETTER, _MAX_NAME_LENGTH = (
-    0.36,
-    1.75,
-    5.2,
-    0.08,
-    40,
-)
-# An axis shows a range of at least this share of its numbers, whose digits could not be read else.
+# Height of a row, and of header and footer together, in inches.
+_ROW_HEIGHT = 0.36
+_HEADER_HEIGHT = 1.75
+# Minimum width of a figure in inches; matplotlib's default width.
+_MIN_FIGURE_WIDTH = 6.4
+# Width of the axes, and per letter of the longest row label, in inches.
+_AXES_WIDTH = 5.2
+_WIDTH_PER_LETTER = 0.08
+# Maximum length of a row label, in letters.
+_MAX_NAME_LENGTH = 40
+# Minimum axis range relative to its values, so that tick labels remain distinguishable.
 _MIN_RELATIVE_RANGE = 1e-4
-# matplotlib's settings while one of our pictures is drawn. Any: its types list every setting.
+# rc settings while drawing. (Any: matplotlib types each setting.)
 STYLE: Any = {
     "font.size": 11,
     "axes.titlesize": _TITLE_SIZE,
@@ -101,15 +122,15 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How one of several things is drawn.
+    """Style of one data series.
 
     Attributes
     ----------
-    colour : str
+    color : str
     marker : str
     line : line style of matplotlib
     is_filled : bool
-        Whether markers are.
+        Whether markers are filled.
     """
 
     color: str
@@ -119,86 +140,95 @@ class SeriesStyle:
 
 
 def series_style(i: int) -> SeriesStyle:
-    """How the i-th thing beside ordinary PCA is drawn: in no colour or marker that PCA has."""
+    """Style of the i-th series other than ordinary PCA, distinct from PCA's."""
     return SeriesStyle(_COLORS[i % 5], _MARKERS[i % 11], "-")
 
 
-# Ordinary PCA is drawn dashed and hollow throughout; what repairs it solid.
+# Ordinary PCA is dashed with hollow markers; fair models are solid.
 PCA_STYLE = SeriesStyle(VERMILION, "o", (0, (4, 2)), is_filled=False)
 FAIR_STYLE = series_style(0)
 BEST_STYLE = SeriesStyle(MUTED, "|", (0, (1, 1.5)), is_filled=False)
 
 
 def root_figure(axes: Axes) -> Figure:
-    """The figure that axes are in."""
+    """Return the root figure of axes."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
 
 
 def adapt_to_background(artists: Sequence[Any], background: Any) -> None:
-    """Give what was drawn lighter colours where the paper of its figure is dark."""
+    """Replace colors by lighter ones if the figure background is dark."""
     from matplotlib.colors import to_hex, to_rgb, to_rgba, to_rgba_array
 
     if sum(to_rgb(background)) > _MAX_DARK_RGB_SUM:
         return
-    colours = {**_DARK_THEME_COLORS, "#ffffff": to_hex(background)}
+    replacements = {**_DARK_THEME_COLORS, "#ffffff": to_hex(background)}
     properties = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
-    for artist in (artist for each in artists for artist in each.findobj()):
-        for name in (name for name in properties if hasattr(artist, f"set_{name}")):
+    for artist in chain.from_iterable(parent.findobj() for parent in artists):
+        for name in properties:
+            if not hasattr(artist, f"set_{name}"):
+                continue
             old = to_rgba_array(getattr(artist, f"get_{name}", lambda: "none")())
-            new = [to_rgba(colours.get(to_hex(each), to_hex(each)), each[3]) for each in old]
-            if any(to_hex(each) in colours for each in old):
-                getattr(artist, f"set_{name}")(new[0] if len(new) == 1 else new)
-    for axes in (each for each in artists if hasattr(each, "tick_params")):
-        axes.tick_params(colors=colours[FOREGROUND], grid_color=colours[MUTED])
+            if not any(to_hex(color) in replacements for color in old):
+                continue
+            new = [
+                to_rgba(replacements.get(to_hex(color), to_hex(color)), color[3]) for color in old
+            ]
+            getattr(artist, f"set_{name}")(new[0] if len(new) == 1 else new)
+    for axes in artists:
+        if hasattr(axes, "tick_params"):
+            axes.tick_params(colors=replacements[FOREGROUND], grid_color=replacements[MUTED])
 
 
 def available_width(axes: Axes) -> float:
-    """Width of the place that axes have in their figure, with all that belongs to them."""
-    parent, subplot = axes.get_figure(), axes.get_subplotspec()
-    assert parent is not None  # or a part of the figure
-    whole = 72 * float(parent.bbox.width) / root_figure(axes).dpi
+    """Width available to axes including labels, in points."""
+    parent = axes.get_figure()  # may be a SubFigure
+    assert parent is not None
+    parent_width = 72 * float(parent.bbox.width) / root_figure(axes).dpi
+    subplot = axes.get_subplotspec()
     if subplot is None:
-        return whole * axes.get_position().width
+        return parent_width * axes.get_position().width
     subplot = subplot.get_topmost_subplotspec()
-    return whole * len(subplot.colspan) / subplot.get_gridspec().ncols - 2 * _PADDING
+    return parent_width * len(subplot.colspan) / subplot.get_gridspec().ncols - 2 * _PADDING
 
 
 def max_letters(texts: Sequence[str], width: float, size: float) -> int:
-    """How many letters fit, as wide as they are on average; capitals are wider."""
+    """Number of letters that fit into a width, from average letter widths."""
     n_letters = width / (_LETTER_WIDTH * size)
-    widths = [
-        1 + _CAPITAL_EXTRA_WIDTH * sum(map(str.isupper, each)) / max(len(each), 1) for each in texts
-    ]
-    too_wide = [w for w, each in zip(widths, texts, strict=True) if len(each) * w > n_letters]
-    return max(int(n_letters / max(too_wide, default=1.0)), 8)
+    max_relative_width = 1.0
+    for text in texts:
+        capital_share = sum(map(str.isupper, text)) / max(len(text), 1)
+        relative_width = 1 + _CAPITAL_EXTRA_WIDTH * capital_share
+        if len(text) * relative_width > n_letters:
+            max_relative_width = max(max_relative_width, relative_width)
+    return max(int(n_letters / max_relative_width), _MIN_LETTERS)
 
 
 def wrap_to_width(text: str, width: float, size: float) -> str:
-    """A text in lines no wider than the room."""
+    """Wrap a text to a width."""
     return "\n".join(wrap_text(text, max_letters([text], width, size)))
 
 
 def shorten_names(names: Sequence[str], width: float) -> list[str]:
-    """Names no wider than the room, and still different."""
+    """Shorten names to a width, keeping them distinct."""
     return plot_labels(names, min(max_letters(names, width, NAME_SIZE), _MAX_NAME_LENGTH))
 
 
-def row_figure_size(names: Sequence[str], row: float = _ROW_HEIGHT) -> tuple[float, float]:
-    """Width and height of a new figure with a row for each name, in inches."""
-    letters = min(max(map(len, names)), _MAX_NAME_LENGTH)
-    return max(6.4, _AXES_WIDTH + _WIDTH_PER_LETTER * letters), _HEADER_HEIGHT + row * max(
-        len(names), 2
-    )
+def row_figure_size(names: Sequence[str], row_height: float = _ROW_HEIGHT) -> tuple[float, float]:
+    """Size in inches of a figure with one row per name."""
+    n_letters = min(max(map(len, names)), _MAX_NAME_LENGTH)
+    width = max(_MIN_FIGURE_WIDTH, _AXES_WIDTH + _WIDTH_PER_LETTER * n_letters)
+    height = _HEADER_HEIGHT + row_height * max(len(names), 2)
+    return width, height
 
 
 def label_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Write names beside rows 0, 1, ... from the top: in full where two lines hold them."""
+    """Label rows 0, 1, ... from the top, wrapping names to two lines or shortening them."""
     width = _MAX_NAMES_SHARE * available_width(axes)
-    whole = plot_labels(names, max(map(len, names)))
-    longest = max_letters(names, width, NAME_SIZE)
-    labels = ["\n".join(wrap_text(each, longest)) for each in whole]
+    full_labels = plot_labels(names, max(map(len, names)))
+    n_letters = max_letters(names, width, NAME_SIZE)
+    labels = ["\n".join(wrap_text(label, n_letters)) for label in full_labels]
     if max(label.count("\n") for label in labels) > 1:
         labels = shorten_names(names, width)
     axes.set_yticks(range(len(names)), labels, fontsize=NAME_SIZE)
@@ -208,29 +238,30 @@ def label_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -> None:
-    """Write numbers out at the ticks: a common factor would stand in the title's way.
+    """Format ticks as plain numbers without a common offset or factor.
 
     Parameters
     ----------
     axes : matplotlib Axes
     which : {"x", "y", "xy"}
-    room : float, optional
-        Width of the axes, which has as few numbers below as fit beside each other.
+    width : float, optional
+        Width that limits the number of x ticks.
     """
     from matplotlib.ticker import MaxNLocator
 
     for name in which:
         axis = getattr(axes, f"{name}axis")
         low, high = sorted(axis.get_view_interval())
-        least = _MIN_RELATIVE_RANGE * max(abs(low), abs(high))
-        if high - low < least:
+        min_range = _MIN_RELATIVE_RANGE * max(abs(low), abs(high))
+        if high - low < min_range:
             middle = (low + high) / 2
-            getattr(axes, f"set_{name}lim")(middle - least / 2, middle + least / 2)
+            getattr(axes, f"set_{name}lim")(middle - min_range / 2, middle + min_range / 2)
         axis.set_major_formatter(lambda value, _: format_tick(value))
     if "x" in which:
-        most = int((available_width(axes) if width is None else width) / _TICK_LABEL_WIDTH)
-        steps = [1, 2, 2.5, 5, 10]
-        axes.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), _MAX_TICKS), steps=steps))
+        if width is None:
+            width = available_width(axes)
+        n_ticks = min(max(int(width / _TICK_LABEL_WIDTH), 1), _MAX_TICKS)
+        axes.xaxis.set_major_locator(MaxNLocator(n_ticks, steps=[1, 2, 2.5, 5, 10]))
 
 
 def add_header(
@@ -241,25 +272,20 @@ def add_header(
     *,
     note: str = "",
 ) -> None:
-    """Set title, note and legend above axes and the names beside them, in the lines they take."""
-    width, points_per_pixel, offset_up, offset_left = (
-        available_width(axes),
-        72 / root_figure(axes).dpi,
-        _PADDING,
-        0.0,
-    )
-    if not axes.axison:  # above panels: numbers and labels stand to the left of the first
+    """Place title, note and legend above the axes, wrapped to their width."""
+    points_per_pixel = 72 / root_figure(axes).dpi
+    width = available_width(axes)
+    offset_up = _PADDING
+    offset_left = 0.0
+    if not axes.axison:
+        # Header of panels: leave room for the tick labels of the first column.
         width -= _TICK_LABEL_WIDTH
-    elif (names := axes.yaxis.get_tightbbox(None)) is not None:
-        offset_left = (float(names.x0) - float(axes.bbox.x0)) * points_per_pixel
+    elif (tick_labels := axes.yaxis.get_tightbbox(None)) is not None:
+        offset_left = (float(tick_labels.x0) - float(axes.bbox.x0)) * points_per_pixel
     if handles or note:
-        labels = [wrap_to_width(each, width - _LEGEND_HANDLE_WIDTH, NAME_SIZE) for each in labels]
-        widths = [
-            _LEGEND_HANDLE_WIDTH + _LETTER_WIDTH * NAME_SIZE * max(map(len, each.split("\n")))
-            for each in labels
-        ] or [width]
-        # All beside each other, or in columns of the width of the widest.
-        n_columns = len(widths) if sum(widths) <= width else max(int(width / max(widths)), 1)
+        label_width = width - _LEGEND_HANDLE_WIDTH
+        labels = [wrap_to_width(label, label_width, NAME_SIZE) for label in labels]
+        n_columns = _legend_columns(labels, width)
         legend = axes.legend(
             handles,
             labels,
@@ -277,8 +303,21 @@ def add_header(
     )
 
 
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """Number of legend columns: one row if it fits, else columns of the widest entry."""
+    if not labels:
+        return 1
+    widths = []
+    for label in labels:
+        n_letters = max(map(len, label.split("\n")))
+        widths.append(_LEGEND_HANDLE_WIDTH + _LETTER_WIDTH * NAME_SIZE * n_letters)
+    if sum(widths) <= width:
+        return len(widths)
+    return max(int(width / max(widths)), 1)
+
+
 def _offset_transform(axes: Axes, right: float, up: float) -> Any:
-    """From the axes' corner by so many points."""
+    """Transform that offsets axes coordinates by points."""
     from matplotlib.transforms import ScaledTranslation
 
     return axes.transAxes + ScaledTranslation(
@@ -287,7 +326,7 @@ def _offset_transform(axes: Axes, right: float, up: float) -> Any:
 
 
 def grid_shape(n: int) -> tuple[int, int]:
-    """Rows and columns of n panels.
+    """Grid shape (rows, columns) for n panels.
 
     Examples
     --------
@@ -299,43 +338,47 @@ def grid_shape(n: int) -> tuple[int, int]:
 
 
 def panel_figure_size(n: int) -> tuple[float, float]:
-    """Width and height of a new figure of n panels, in inches."""
+    """Size in inches of a figure with n panels."""
     n_rows, n_columns = grid_shape(n)
-    return max(6.4, 1.2 + 2.3 * n_columns), 2.0 + 1.8 * n_rows
+    return max(_MIN_FIGURE_WIDTH, 1.2 + 2.3 * n_columns), 2.0 + 1.8 * n_rows
 
 
 def add_panels(
     axes: Axes, n: int, shape: tuple[int, int], *, share_y: bool = True
 ) -> tuple[Axes, ...]:
-    """Divide the place of axes into panels of one scale; the axes become what stands above them."""
-    figure, subplot = axes.get_figure(), axes.get_subplotspec()
+    """Replace axes by a grid of panels with shared scales.
+
+    The original axes become an invisible header.
+    """
+    figure = axes.get_figure()
     assert figure is not None
+    subplot = axes.get_subplotspec()
     if subplot is None:
-        ends = zip(("left", "bottom", "right", "top"), axes.get_position().extents, strict=True)
-        subplot = figure.add_gridspec(1, 1, **dict(ends))[0]
+        edges = zip(("left", "bottom", "right", "top"), axes.get_position().extents, strict=True)
+        subplot = figure.add_gridspec(1, 1, **dict(edges))[0]
     n_rows, n_columns = shape
     grid = subplot.subgridspec(
         1 + n_rows, n_columns, height_ratios=[_HEADER_HEIGHT_RATIO, *[1.0] * n_rows]
     )
     axes.set_subplotspec(grid[0, :])
     axes.set_axis_off()
-    drawn: list[Axes] = []
+    panels: list[Axes] = []
     for i in range(n):
-        first = drawn[0] if drawn else None
+        first = panels[0] if panels else None
         cell = grid[1 + i // n_columns, i % n_columns]
         panel = figure.add_subplot(cell, sharex=first, sharey=first if share_y else None)
         panel.tick_params(labelbottom=i + n_columns >= n, labelleft=i % n_columns == 0)
-        drawn.append(panel)
-    return tuple(drawn)
+        panels.append(panel)
+    return tuple(panels)
 
 
 def named_panels(axes: Axes, names: Sequence[str], xlabel: str, ylabel: str) -> tuple[Axes, ...]:
-    """A panel for each name, of one scale, with the labels of both axes at the outer ones."""
+    """Create one titled panel per name, with axis labels on the outer panels."""
     n_rows, n_columns = grid_shape(len(names))
-    drawn = add_panels(axes, len(names), (n_rows, n_columns))
-    shown = shorten_names(names, 0.9 * available_width(axes) / n_columns - 4 * _PADDING)
-    for i, (panel, name) in enumerate(zip(drawn, shown, strict=True)):
-        panel.set_title(name, fontsize=NAME_SIZE, pad=4)
+    panels = add_panels(axes, len(names), (n_rows, n_columns))
+    title_width = 0.9 * available_width(axes) / n_columns - 4 * _PADDING
+    for i, (panel, title) in enumerate(zip(panels, shorten_names(names, title_width), strict=True)):
+        panel.set_title(title, fontsize=NAME_SIZE, pad=4)
         panel.set_xlabel(xlabel if i // n_columns == n_rows - 1 else "")
         panel.set_ylabel(ylabel if i % n_columns == 0 else "")
-    return drawn
+    return panels

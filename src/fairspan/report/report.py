@@ -98,12 +98,12 @@ class ReportSettings:
     def validated(
         cls,
         criterion: object,
-        compare: Sequence[object] | None,
+        criteria: Sequence[object] | None,
         n_components: int | float | None,
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
-        estimation: EstimationOptions = DEFAULT_OPTIONS,
+        estimates: EstimationOptions = DEFAULT_OPTIONS,
     ) -> "ReportSettings":
         """Validate the settings.
 
@@ -131,27 +131,27 @@ class ReportSettings:
         is_share = isinstance(n_components, float) and 0 < n_components < 1
         if n_components is not None and not is_share:
             check_integer("n_components", n_components)
-        if compare is None:
+        if criteria is None:
             builtin_names = registry.builtin_names("criterion")
             other_criteria: Sequence[Any] = [name for name in builtin_names if name != main.name]
         else:
-            other_criteria = _check_sequence("compare", compare)
+            other_criteria = _check_sequence("compare", criteria)
         # Remove duplicates by equality: some criteria contain a mapping and are not hashable.
-        criteria: list[Criterion] = []
+        compared: list[Criterion] = []
         for candidate in (main, *map(get_criterion, other_criteria)):
             # With group centers, total error is not ordinary PCA but a further criterion.
             is_ordinary_pca = candidate.name == PCA_CRITERION and center != "group"
-            if candidate not in criteria and not is_ordinary_pca:
-                criteria.append(candidate)
+            if candidate not in compared and not is_ordinary_pca:
+                compared.append(candidate)
         return cls(
             criterion=main,
-            criteria=tuple(criteria),
-            criteria_requested=compare is not None,
+            criteria=tuple(compared),
+            criteria_requested=criteria is not None,
             n_components=n_components,
             center=center,
             scale=scale,
             displays=tuple(requested_displays),
-            estimation=estimation,
+            estimation=estimates,
         )
 
     @property
