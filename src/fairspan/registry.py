@@ -68,7 +68,7 @@ _BUILTINS: dict[str, dict[str, str]] = {
     # Displays used by result objects, which are in a lower layer than the displays.
     "result_display": {
         "audit": "fairspan.displays:AuditDisplay.compute",
-        "frontier": "fairspan.displays:FrontierDisplay.of",
+        "frontier": "fairspan.displays:FrontierDisplay.from_frontier",
     },
 }
 

@@ -74,12 +74,12 @@ def test_the_command_line(rows, tmp_path, capsys):
 
 def test_the_page(rows):
     facts = report_by(rows[0].to_numpy(), rows[1], 2, compare=[])
-    proof = render_sentence("proof", facts).striptags()
-    assert proof.startswith("Unresolved: no projection to 2 dimensions lowers")
+    proof = render_sentence("certificate_lead", facts).striptags()
+    assert proof.startswith("Unresolved: no projection to 2 dimensions reduces")
     assert "the column" in proof
-    assert "Divide it by its unit" in proof
+    assert "Rescale it, standardize" in proof
     assert claims_nothing(proof)
-    assert "Unresolved" in render_sentence("answers", facts)
+    assert "Unresolved" in render_sentence("key_figures", facts)
 
 
 def test_pictures(fair):

@@ -1,4 +1,4 @@
-"""The audit page in a real browser: it opens clean, walks, sorts, fits, prints, and stays safe."""
+"""The audit page in a real browser: it opens clean, slides, sorts, fits, prints, and stays safe."""
 
 import csv
 import json
@@ -19,23 +19,24 @@ def texts(page, selector):
     return page.locator(selector).all_text_contents()
 
 
-def walk_to(page, index):
-    page.locator("#walk-slider").evaluate(
+def slide_to(page, index):
+    page.locator("#slider").evaluate(
         "(slider, index) => { slider.value = index; slider.dispatchEvent(new Event('input')); }",
         index,
     )
 
 
 def shown_at(page):
-    """Figures of the groups, the error over all rows, loadings: as they stand in the page."""
-    figures = texts(page, "#walk tbody [data-shows]")
-    total = texts(page, "#walk [data-shows]")[len(figures)]
+    """Figures of the groups, the total error, loadings: as they stand in the page."""
+    figures = texts(page, ":is(#trade-off, #dimensions) tbody [data-text]")
+    total = texts(page, ":is(#trade-off, #dimensions) [data-text]")[len(figures)]
     return figures, total, texts(page, "[data-loading]")
 
 
 def known_at(report, index):
-    texts, curves = step_texts(report)[index], report.curves
-    after = 3 * len(report.names)
+    texts = step_texts(report)[index].in_order()
+    curves = report.curves
+    after = 3 * len(report.group_names)
     loadings = curves.steps[index].loadings.round(2) + 0.0
     n_components = max(len(step.loadings) for step in curves.steps)
     told = [
@@ -50,9 +51,9 @@ def known_at(report, index):
 def test_opens_clean_and_shows_the_answer_first(made, show):
     report, text = made()
     page = show(text)
-    assert page.title() == report.origin.title
-    assert shown_at(page) == known_at(report, report.curves.start)
-    assert page.locator("#walk-controls").is_visible()
+    assert page.title() == report.provenance.title
+    assert shown_at(page) == known_at(report, report.curves.main_step)
+    assert page.locator("#slider-controls").is_visible()
 
 
 @PAGES
@@ -62,16 +63,18 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
     n = len(report.curves.steps)
     places = []
     for index in (0, n // 3, n - 1):
-        walk_to(page, index)
+        slide_to(page, index)
         assert shown_at(page) == known_at(report, index)
         circles = page.locator("circle[data-mark]")
         places.append(
             circles.evaluate_all("all => all.map(c => [c.cx.baseVal.value, c.cy.baseVal.value])")
         )
         step = report.curves.steps[index]
-        told = page.locator("#walk-slider").get_attribute("aria-valuetext")
+        told = page.locator("#slider").get_attribute("aria-valuetext")
         assert told.replace("_", " ") == step.label.replace("_", " ")
-        assert format_number(step.total_error) in page.locator("#walk-said").text_content()
+        assert (
+            format_number(step.total_error) in page.locator("#slider-announcement").text_content()
+        )
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
@@ -80,11 +83,11 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
     assert strengths == pytest.approx(known)
 
 
-def test_slider_and_jumps_work_by_keyboard(show):
+def test_slider_and_shortcuts_work_by_keyboard(show):
     report, text = two_groups()
     page = show(text)
     start, plain = report.curves.main_step, report.curves.pca_step
-    slider = page.locator("#walk-slider")
+    slider = page.locator("#slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
     assert shown_at(page) == known_at(report, start + 1)
@@ -93,12 +96,12 @@ def test_slider_and_jumps_work_by_keyboard(show):
     assert shown_at(page) == known_at(report, start - 1)
     page.keyboard.press("Home")
     assert shown_at(page) == known_at(report, 0)
-    jumps = page.locator(".jump")
-    assert jumps.all_text_contents() == ["PCA", "minimax loss"]
-    jumps.nth(0).focus()
+    shortcuts = page.locator(".shortcut")
+    assert shortcuts.all_text_contents() == ["PCA", "minimax loss"]
+    shortcuts.nth(0).focus()
     page.keyboard.press("Enter")
     assert shown_at(page) == known_at(report, plain)
-    assert [each.get_attribute("aria-pressed") for each in jumps.all()] == ["true", "false"]
+    assert [each.get_attribute("aria-pressed") for each in shortcuts.all()] == ["true", "false"]
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert shown_at(page) == known_at(report, start)
@@ -108,11 +111,11 @@ def test_slider_and_jumps_work_by_keyboard(show):
 def test_mark_stands_where_the_answer_is_drawn(show):
     report, text = two_groups()
     page = show(text)
-    walk_to(page, report.curves.pca_step)
-    mark = page.locator("#walk circle[data-mark]").bounding_box()
+    slide_to(page, report.curves.pca_step)
+    mark = page.locator(":is(#trade-off, #dimensions) circle[data-mark]").bounding_box()
     centre = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     # PCA's own marker is drawn by matplotlib, hollow.
-    markers = page.locator("#walk .beside use").evaluate_all(
+    markers = page.locator(":is(#trade-off, #dimensions) .side-by-side use").evaluate_all(
         "all => all.map(each => each.getBoundingClientRect())"
         ".map(box => [box.x + box.width / 2, box.y + box.height / 2])"
     )
@@ -124,9 +127,9 @@ def test_mark_stands_where_the_answer_is_drawn(show):
 def test_sorting_sorts_by_value_and_says_so(made, show):
     report, text = made()
     page = show(text)
-    table = page.locator("#data table.sortable")
+    table = page.locator("#groups table.sortable")
     headings = table.locator("thead th")
-    records = zip(report.plain.records, report.names, strict=True)
+    records = zip(report.pca.records, report.group_names, strict=True)
     groups = [{**record, "group": name} for record, name in records]
     assert {each.get_attribute("aria-sort") for each in headings.all()} == {"none"}
     button = headings.nth(1).locator("button")
@@ -135,7 +138,7 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     rising = sorted(groups, key=lambda group: group["n_rows"])
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in rising]
     assert headings.nth(1).get_attribute("aria-sort") == "ascending"
-    assert "rows, ascending" in page.locator("#said").text_content()
+    assert "rows, ascending" in page.locator("#status").text_content()
     page.keyboard.press("Space")
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in rising[::-1]]
     assert headings.nth(1).get_attribute("aria-sort") == "descending"
@@ -155,14 +158,14 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     ],
 )
 def test_names_sort_by_one_rule_in_a_column(names, rising, show):
-    before, section, text = two_groups()[1].partition('<section id="data"')
+    before, section, text = two_groups()[1].partition('<section id="groups"')
     towns, hills = (
         re.search(rf'<tr>\s*<th scope="row" data-value="{name}">.*?</tr>', text, re.S)[0]
         for name in ("towns", "hills")
     )
     rows = "".join(hills.replace("hills", name) for name in names)
     page = show(before + section + text.replace(towns, "", 1).replace(hills, rows, 1))
-    table = page.locator("#data table.sortable")
+    table = page.locator("#groups table.sortable")
     table.locator("thead button").first.click()
     assert _first_cells(table) == rising
     table.locator("thead button").first.click()
@@ -199,7 +202,7 @@ def test_nothing_overflows_the_window(made, width, show):
     beyond = page.evaluate(
         """width => [...document.querySelectorAll("main *, header *, footer *")]
             .filter(each => each.getBoundingClientRect().right > width + 1)
-            .filter(each => !each.closest("[tabindex='0'], .unseen"))
+            .filter(each => !each.closest("[tabindex='0'], .visually-hidden"))
             .map(each => each.outerHTML.slice(0, 90))""",
         width,
     )
@@ -210,15 +213,15 @@ def test_nothing_overflows_the_window(made, width, show):
 def test_hostile_names_stay_text(made, show):
     report, text = made()
     page = show(text)
-    walk_to(page, 0)
-    page.locator("#data thead button").first.click()
+    slide_to(page, 0)
+    page.locator("#groups thead button").first.click()
     assert page.locator("img, b, iframe, object, embed, main script").count() == 0
     assert page.locator("[onerror], [onload], [onclick]").count() == 0
-    names = set(report.names)
-    assert set(_first_cells(page.locator("#data table"))) == names
+    names = set(report.group_names)
+    assert set(_first_cells(page.locator("#groups table"))) == names
     drawn = {each.rstrip("\u2026") for each in texts(page, "svg text")} - {""}
     assert all(any(name.startswith(each) for each in drawn) for name in names)
-    assert any(name in page.locator("#walk-said").text_content() for name in names)
+    assert any(name in page.locator("#slider-announcement").text_content() for name in names)
 
 
 def test_policy_is_in_force(show):
@@ -260,19 +263,19 @@ def test_contrast_is_enough_in_light_and_dark(made, show):
 def test_print_hides_controls_and_what_is_folded(made, show):
     page = show(made()[1], color_scheme="dark")
     page.emulate_media(media="print")
-    assert page.locator("#walk-controls").is_hidden()
+    assert page.locator("#slider-controls").is_hidden()
     assert page.locator("nav").is_hidden()
     # Dark windows print on white paper.
     assert page.evaluate(CONTRAST)["paper"] == [255, 255, 255]
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     # What is folded is not printed, but for notes.
-    assert page.locator("details:not(.printed) > summary:visible").count() == 0
-    assert page.locator("details.printed li:visible").count() > 0
+    assert page.locator("details:not(.open-in-print) > summary:visible").count() == 0
+    assert page.locator("details.open-in-print li:visible").count() > 0
     assert page.locator("button:visible").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
-    page.locator("#data thead button").first.click()
-    assert page.locator("#said").text_content().startswith("Sorted by")
+    page.locator("#groups thead button").first.click()
+    assert page.locator("#status").text_content().startswith("Sorted by")
     page.emulate_media(media="print")
     printed = page.pdf(prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6
@@ -282,11 +285,11 @@ def test_print_hides_controls_and_what_is_folded(made, show):
 def test_without_javascript_everything_but_the_slider_is_there(made, show):
     report, text = made()
     page = show(text, java_script_enabled=False)
-    assert page.locator("#walk-controls").is_hidden()
-    assert "needs JavaScript" in page.locator("#walk").inner_text()
-    assert shown_at(page) == known_at(report, report.curves.start)
-    page.locator("#walk summary").last.click()
-    steps = page.locator("#walk details").last.locator("tbody tr")
+    assert page.locator("#slider-controls").is_hidden()
+    assert "requires JavaScript" in page.locator(":is(#trade-off, #dimensions)").inner_text()
+    assert shown_at(page) == known_at(report, report.curves.main_step)
+    page.locator(":is(#trade-off, #dimensions) summary").last.click()
+    steps = page.locator(":is(#trade-off, #dimensions) details").last.locator("tbody tr")
     assert steps.count() == len(report.curves.steps)
     assert steps.first.is_visible()
 
@@ -294,9 +297,9 @@ def test_without_javascript_everything_but_the_slider_is_there(made, show):
 def test_outline_of_the_page_reaches_a_screen_reader(show):
     page = show(two_groups()[1])
     main = page.get_by_role("main")
-    for name in ("Summary", "The groups", "What PCA does", "Findings", "Certificate"):
+    for name in ("Summary", "Groups", "Effect of PCA", "Findings", "Certificate"):
         assert main.get_by_role("region", name=name, exact=True).count() == 1
-    slider = page.get_by_role("slider", name="Walk along the frontier")
+    slider = page.get_by_role("slider", name="Position on the frontier")
     assert slider.count() == 1
     assert page.get_by_role("img").count() == 3
     page.keyboard.press("Tab")
@@ -313,15 +316,15 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     report, text = made()
     page = show(text)
     with page.expect_download() as waiting:
-        page.locator("#data .download").first.click()
+        page.locator("#groups .download").first.click()
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
     assert rows[0] == ["group", "rows", "share", "total variance"]
-    groups = report.plain.records
+    groups = report.pca.records
     known = [group["observed_total_variance"] for group in groups]
     assert [float(row[3]) for row in rows[1:]] == pytest.approx(known, rel=1e-11)
     assert [int(row[1]) for row in rows[1:]] == [group["n_rows"] for group in groups]
     with page.expect_download() as waiting:
-        page.locator("#download-facts").click()
+        page.locator("#download-data").click()
     told = json.loads(waiting.value.path().read_text(encoding="utf-8"))
     assert told["verdict"]["summary"] == report.verdict.summary
     theirs, ours = told["models"][1]["groups"], report.main.records

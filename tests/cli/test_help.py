@@ -184,7 +184,7 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
     assert done.err == ""
 
     bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv", status=2, out=None)
-    assert bad_input.err.startswith("fairspan: error: There is no folder nowhere.")
+    assert bad_input.err.startswith("fairspan: error: The folder nowhere does not exist.")
 
     installed(
         "audit", "data.csv", status=2, out=None, err="Error: Give the group column with --group"

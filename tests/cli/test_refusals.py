@@ -238,12 +238,12 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
     [
         (FIT, "m.csv", ["suffix of a table", "a model is not one", "another suffix"]),
         (FIT, "m.pkl", ["suffix of a pickle"]),
-        (FIT, "missing/m", ["There is no folder"]),
+        (FIT, "missing/m", ["does not exist. Allowed: an existing folder"]),
         (MOMENTS, "m.json", ["a JSON document, such as --json prints", "moments are not one"]),
         (REPORT, "page.pdf", ["a PDF document", "a page is not one", "ends in .html"]),
         (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
-        (TRANSFORM, "missing/out.csv", ["There is no folder"]),
-        ((*REPORT, "--exclude", "no_such_column"), "none/page.html", ["There is no folder"]),
+        (TRANSFORM, "missing/out.csv", ["does not exist. Allowed: an existing folder"]),
+        ((*REPORT, "--exclude", "no_such_column"), "none/page.html", ["does not exist. Allowed: an existing folder"]),
     ],
 )
 def test_a_place_for_results_is_refused(refused, command, out, said):
@@ -418,14 +418,14 @@ FULL = Path("/dev/full")
 
 @WRITING
 def test_output_places(refused, model, data, tmp_path, command):
-    assert "There is no folder" in refused(*command, out="missing/out.csv")
+    assert "does not exist. Allowed: an existing folder" in refused(*command, out="missing/out.csv")
     assert "is also an input" in refused(*replacing(command, out="{data}"))
     (tmp_path / "link.csv").symlink_to(data)
     assert "is also an input" in refused(*replacing(command, out=tmp_path / "link.csv"))
     assert "is a directory" in refused(*replacing(command, out=tmp_path))
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.csv")  # as /dev/null, which must not become a file
-        assert "is not an ordinary file" in refused(*replacing(command, out=tmp_path / "pipe.csv"))
+        assert "is not a regular file" in refused(*replacing(command, out=tmp_path / "pipe.csv"))
 
 
 @WRITING

@@ -74,7 +74,7 @@ def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
     shown, found = " ".join(" ".join(lines).split()), run(*asked, "--json").facts["verdict"]
     for each in (found["summary"], found["recommendation"]):
         assert " ".join(each.split()) in shown
-    assert lines[0] == "What PCA does to each group of data.csv"
+    assert lines[0] == "How PCA affects each group of data.csv"
     assert lines[-1] == f"Written to {page}"
     assert max(map(len, lines[:-1])) <= 80
     said = "\n".join(lines)
@@ -99,7 +99,7 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     assert facts["settings"]["center"] == "group"
     assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
     assert certificate_of(facts)["criterion"] == "disparity"
-    assert facts["settings"]["chosen_by"].startswith("the fewest")
+    assert facts["settings"]["chosen_by"].startswith("smallest number")
     snippet = facts["verification"]["snippet"]
     assert (
         "fairspan moments rows.parquet --group age --exclude sex --weight w -o moments.npz"

@@ -243,11 +243,11 @@ def test_losses_and_bound_are_the_data():
     ("changes", "said"),
     [
         ({}, "Open gap"),
-        ({"bound": None}, "gives no bound"),
+        ({"bound": None}, "does not bound"),
         ({"status": "optimal"}, "Proven"),
         ({"status": "estimated"}, "is an estimate"),
-        ({"n_components": 1}, "its own best dimension"),
-        ({}, "its own best 2 dimensions"),
+        ({"n_components": 1}, "its best dimension"),
+        ({}, "its best 2 dimensions"),
     ],
 )
 def test_losses_say_what_they_are_and_what_is_proven(changes, said):
@@ -414,7 +414,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     assert list(picture.distant_solutions()) == ["disparity"]
     _, written = drawn(picture)
     assert overlaps(written) == []
-    assert "disparity (1.5, 9), outside" in [text for text, *_ in written]
+    assert "disparity (1.5, 9), outside the axes" in [text for text, *_ in written]
     assert "first, second, third" in [text for text, *_ in written]
     # Whoever reads the table finds it where it is.
     assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]

@@ -63,7 +63,7 @@ def test_parts_add_up_to_the_whole():
     first = fold.aggregate(open_group_rows(X[:50], GROUPS[:50], ROWS.weights[:50]))
     second = fold.aggregate(open_group_rows(X[50:], GROUPS[50:], ROWS.weights[50:]))
     joined = fold.merge(pickle.loads(pickle.dumps(first)), second)
-    for name in ("n_rows", "sums", "codes", "points"):
+    for name in ("n_rows", "moment_sums", "group_codes", "points"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-9)
     Z = FAIR.transform(X)[:, :2]
     own = GROUPS == "b"

@@ -185,7 +185,10 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
     assert (
         kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_variance_kept"))
     )
-    assert facts["settings"]["chosen_by"] == "smallest number that keeps 90 % of every group's variance"
+    assert (
+        facts["settings"]["chosen_by"]
+        == "smallest number that keeps 90 % of every group's variance"
+    )
     assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
     assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "requested"
 

@@ -308,9 +308,7 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
 @PAGES
 def test_sorting_values_are_those_of_the_report(made):
     report, page = made()
-    rows = [
-        row.all("th", "td") for row in next(tables_of(page)["Groups"].all("tbody")).all("tr")
-    ]
+    rows = [row.all("th", "td") for row in next(tables_of(page)["Groups"].all("tbody")).all("tr")]
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
     for told, group, name in zip(values, report.pca.groups, report.group_names, strict=True):
         assert told[0] == name

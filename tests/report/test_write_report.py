@@ -49,7 +49,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     assert page.startswith("<!DOCTYPE html>")
     assert facts["verdict"]["summary"] in page
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
-    assert facts["title"] == "What PCA does to each group of these rows"
+    assert facts["title"] == "How PCA affects each group of these rows"
     assert facts["made"]["command"] == (
         "fairspan.write_report(path, X, sensitive_features, n_components=2, "
         "compare=['minimax_error'])"
@@ -207,7 +207,12 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
 @pytest.mark.parametrize(
     ("arguments", "settings", "error", "said"),
     [
-        (("no/folder/page.html", X, LABELS), {}, InvalidParameter, "folder no/folder does not exist"),
+        (
+            ("no/folder/page.html", X, LABELS),
+            {},
+            InvalidParameter,
+            "folder no/folder does not exist",
+        ),
         ((".", X, LABELS), {}, InvalidParameter, "not a regular file"),
         ((X, LABELS), {}, InvalidType, "path is of type ndarray"),
         (("page.html",), {}, InvalidInput, "neither X nor moments"),

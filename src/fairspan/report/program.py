@@ -94,7 +94,7 @@ def without_directories(argument: str) -> str:
 
 def default_title(name: str) -> str:
     """Return the default title of a report."""
-    return f"What PCA does to each group of {name}"
+    return f"How PCA affects each group of {name}"
 
 
 def provenance_of_call(
@@ -396,7 +396,7 @@ def _moments_code(fit: FittedCriterion, moments_code: str) -> list[str]:
         *_RESIDUAL_CODE.format(dimensions=fit.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
-        "best = np.array([smallest_eigenvalue_sum(each) for each in S])  # best error of each group",
+        "best = np.array([smallest_eigenvalue_sum(each) for each in S])  # best errors",
         "mixture = np.tensordot(weights, S, axes=1)",
     ]
 
