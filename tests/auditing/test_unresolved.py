@@ -88,5 +88,5 @@ def test_pictures(fair):
     assert claims_nothing(note)
     of_path = describe_unproven(["optimal", "unresolved", "open gap"])
     assert of_path.startswith(
-        "Of 3 answers, 1 is not proven optimal. Of 3 answers, 1 is unresolved"
+        "Of 3 solutions, 1 is not proven optimal. Of 3 solutions, 1 is unresolved"
     )
