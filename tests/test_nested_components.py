@@ -258,7 +258,7 @@ def test_a_claim_that_does_not_hold_is_found_at_any_step():
         "The first 2 components: .*bound": changed(
             subspace, "prefixes", 1, proof=Proof(np.array([1.0, 0, 0]))
         ),
-        "A step or prefix .* says other components, errors or settings": changed(
+        "A step or prefix .* inconsistent components, errors or parameters": changed(
             subspace, "prefixes", 2, errors=np.zeros(3)
         ),
         "Component 1, ": replace(subspace, components=subspace.components[[1, 0, 2, 3]]),

@@ -229,7 +229,7 @@ def test_a_model_that_was_changed_is_not_verified():
     beside = np.linalg.svd(np.hstack([C, decoder]))[0][:, -1]
     for components, message in (
         # It undoes the decoder as well, but shows the groups' means.
-        (decoder.T.copy(), "hide the groups' means"),
+        (decoder.T.copy(), "remove the differences of the means"),
         # Hides the means and undoes the decoder, but loses more than it need.
         (encoder + 0.1 * beside, "more than the best one"),
         (2 * encoder, ""),

@@ -62,17 +62,18 @@ from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Maximum number of entries of the second moments for which matrices are formed.
+# Largest number of entries of the second moments for which matrices are formed: 2.4 GB.
 _MAX_MATRIX_ENTRIES = 3e8
 # Up to this many features, data with fewer rows than features are verified in the features
 # themselves.
-_MAX_THIN_FEATURES = 2500
-# Tolerances for products of components (also with forbidden directions), and for an integral
-# dimension.
-_ORTHONORMALITY_TOL, _INTEGRALITY_TOL = 1e-10, 1e-6
+_MAX_WIDE_FEATURES = 2500
+# Tolerance for products of components, also with forbidden directions.
+_ORTHONORMALITY_TOL = 1e-10
+# Tolerance for the integral dimension of a soft projection, whose squared lengths are rounded.
+_INTEGRALITY_TOL = 1e-6
 # Directions along which covariances agree are less accurate than those of means.
 _COVARIANCE_DIRECTION_TOL = 1e-8
-_PASS_ROWS_HINT = " Pass the rows, which tell more than their moments."
+_PASS_ROWS_HINT = " Pass the rows, which are more precise than their moments."
 # Rounding error of the loss of the best encoder for a decoder, relative to the variance.
 _OBLIQUE_LOSS_ROUNDING = 1e-13
 # Relative tolerance for figures that were computed twice, in addition to rounding.
@@ -83,39 +84,41 @@ _OFFSET_ROUNDING = 1e-14
 _ROUNDING_FACTOR = 4.0
 # Rounding allowances of different methods agree up to this factor.
 _ROUNDING_BOUND_FACTOR = 500.0
-# A resolution that differs from the computed one by more than this factor is named in a message.
-_ALIKE = 1.01
+# A resolution that differs from the recomputed one by more than this factor is reported.
+_SAME_RESOLUTION_FACTOR = 1.01
 # Rounding errors of fits to rows differ from those of matrices, but by no more than this factor
 # times that of the variance.
 _ROW_ROUNDING_FACTOR = 10.0
-# Room for rounding is never more than this share of the figure that is compared, unless the model
-# was fitted with a larger tolerance.
-_LEAST_SHARE = 1e-6
-# A figure of no more than so many times its rounding cannot be distinguished from zero.
-_ZERO = 2.0
-# Without matrices, errors are taken to be uncertain by this share of the variance.
-_WITHOUT_MATRICES = 1e-14
-# Groups' own optima are never found to less than this share of the variance inside a subspace that
-# grows.
+# Allowances for rounding are capped at this fraction of the figure that is compared, unless the
+# model was fitted with a larger tolerance.
+_MIN_RELATIVE_TOL = 1e-6
+# A figure of at most this many times its rounding error cannot be distinguished from zero.
+_ZERO_ROUNDINGS = 2.0
+# Rounding error of errors, relative to the variance, that a fit without matrices assumes.
+_MATRIX_FREE_ROUNDING = 1e-14
+# Best accuracy, relative to the variance, of the groups' optima found in a search subspace.
 _SUBSPACE_OPTIMA_TOL = 1e-12
-# A direction with less than this share of the variance of standardized features has none.
-_NO_SHARE = 1e-12
-# Encoders of the same rows in another order differed by up to 9 roundings, at any conditioning.
-_ENCODER_ROUNDINGS = 32
+# Directions of the standardized features whose variance is below this fraction of the largest have
+# no variance but rounding error.
+_VARIANCE_TOL = 1e-12
+# Tolerance of encoders, in units of eps times the condition number: encoders of the same rows in
+# another order differed by up to 9 of these, at any conditioning.
+_ENCODER_ROUNDING_UNITS = 32
 # Means of rows read in different blocks differ by a few rounding errors.
 _MEAN_ROUNDING_UNITS = 8
 # Basis columns shorter than this lie outside the row coordinates.
 _COORDINATE_TOL = 1e-6
 _OTHER_ROWS_MESSAGE = (
-    "These are not the rows of the fit: groups have other numbers of rows. A certificate is "
-    "checked with the rows that the model was fitted on; audit judges a model on other rows."
+    "These are not the rows of the fit: the groups have different numbers of rows. A certificate "
+    "is verified with the rows that the model was fitted on; use audit to evaluate a model on "
+    "other rows."
 )
 CANNOT_BE_VERIFIED = "The certificate cannot be verified from these data"
 # Fields that a certificate shares with its steps and prefixes.
 _SHARED_FIELDS = ("criterion", "tol", "center", "restriction", "groups", "counts")
 # Fields that a step shares with the prefix that ends with it.
 _PREFIX_FIELDS = ("errors", "losses", "total_variance")
-# By name: recomputed value, claimed value, and tolerance.
+# By name: recomputed value, claimed value, and tolerance (None if both must be equal).
 _Comparisons = dict[str, tuple[Any, Any, Any]]
 
 
@@ -187,7 +190,7 @@ def verify(
     sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
         Not needed with moments.
     sample_weight : (n,) array-like, or column name, optional
-    labels : (n,) array-like, or column name, optional
+    y : (n,) array-like, or column name, optional
         Class of each row, if the restriction is within classes.
 
     Returns
@@ -198,26 +201,28 @@ def verify(
     Raises
     ------
     InvalidInput
-        Rows without groups, or rows that are no table of finite numbers; groups whose labels are of
-        another type than those of the model, and not each equal as text to one of them.
+        Rows without groups, or rows that are not a table of finite numbers; group labels of another
+        type than those of the model that do not match them as text either.
     """
     subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
     if not isinstance(subspace, FairSubspace) or subspace.certificate is None:
         kind = type(model).__name__
         return _failed_verification(
-            f"The model is a {kind} without a certificate: nothing can be verified."
+            f"The model is a {kind} without a certificate: there is nothing to verify."
         )
     moments = _moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
         moments = _select_model_features(moments, subspace)
-        verification_moments = _as_matrices_if_affordable(moments, subspace)
-        by_rows, is_thin = moments.matrix_free, isinstance(moments, WideMoments)
         return _verify_moments(
-            model, subspace, verification_moments, matrix_free=by_rows, is_thin=is_thin
+            model,
+            subspace,
+            _as_matrices_if_affordable(moments, subspace),
+            matrix_free=moments.matrix_free,
+            is_wide=isinstance(moments, WideMoments),
         )
     except _VerificationFailure as failure:
         return _failed_verification(str(failure))
-    # A model may come from anybody, and hold anything in memory.
+    # Models may come from untrusted sources and hold any values.
     except (
         FairspanError,
         LookupError,
@@ -234,11 +239,13 @@ def _failed_verification(message: str) -> Verification:
     return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
 
-def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace) -> Moments:
-    """Moments of all columns of the data."""
+def _moments_from(
+    X_or_moments: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace
+) -> Moments:
+    """Moments of all columns of the data, with the labels of the model."""
     certificate = subspace.require_certificate()
-    if isinstance(given, Moments):
-        moments = given
+    if isinstance(X_or_moments, Moments):
+        moments = X_or_moments
         if isinstance(moments, GroupMoments):
             has_classes = moments.by_class is not None
             if has_classes or not _are_same_labels(moments.labels, certificate.groups):
@@ -248,18 +255,22 @@ def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSu
         return moments
     if groups is None and len(certificate.groups) == 1:
         groups = SingleGroup(str(certificate.groups[0]))
-    rows = open_rows(given, groups, {"y": y}, weight, subspace.on_missing)
+    rows = open_rows(X_or_moments, groups, {"y": y}, weight, subspace.on_missing)
     has_y = y is not None
     rows = match_groups(rows, KnownLabels.from_certificate(certificate, has_y=has_y))
-    needs_all = bool(getattr(certificate.restriction, "columns", ()))
-    moments = (compute_group_moments if needs_all else compute_moments)(rows, has_y=has_y)
+    if getattr(certificate.restriction, "columns", ()):
+        moments = compute_group_moments(rows, has_y=has_y)
+    else:
+        moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
     return moments
 
 
 def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:
-    """Return whether labels are equal and of the same types: 1, 1.0 and True are equal."""
-    return list(first) == list(second) and [*map(label_type, first)] == [*map(label_type, second)]
+    """Return whether labels are equal and of the same types, unlike 1, 1.0 and True."""
+    if list(first) != list(second):
+        return False
+    return [*map(label_type, first)] == [*map(label_type, second)]
 
 
 def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
@@ -275,27 +286,30 @@ def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
         return moments
     if restriction is not None:
         moments = moments.with_attributes(restriction.columns)
-    names, known = subspace.feature_names, moments.feature_names
+    model_names = subspace.feature_names
+    data_names = moments.feature_names
     # Columns in another order, or among others, are matched by name.
-    if names and known and set(names) <= set(known):
-        return moments.select_features([known.index(name) for name in names])
+    if model_names and data_names and set(model_names) <= set(data_names):
+        return moments.select_features([data_names.index(name) for name in model_names])
     return moments
 
 
 def _as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Moments:
-    """Return matrices where they are no too many numbers, or otherwise the moments as they are.
+    """Convert to matrices if they are small enough; otherwise return the moments unchanged.
 
-    Coordinates of few rows lose digits beside a column of large numbers. But where the components
-    hold all rows of a group, its error is zero, which matrices of many features do not show.
+    Row coordinates lose precision if one column is very large. But if the components contain all
+    rows of a group, its error is zero, which matrices of many features cannot distinguish from
+    rounding error.
     """
     n_features = moments.n_features
     if moments.matrix_free:
-        formed = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
-        return moments.to_dense() if formed else moments
-    holds_all = isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min()
-    is_restricted = subspace.require_certificate().restriction is not None
-    formed = not (holds_all or is_restricted) and n_features <= _MAX_THIN_FEATURES
-    return moments.to_dense() if formed else moments
+        is_affordable = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
+        return moments.to_dense() if is_affordable else moments
+    if isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min():
+        return moments
+    if subspace.require_certificate().restriction is not None or n_features > _MAX_WIDE_FEATURES:
+        return moments
+    return moments.to_dense()
 
 
 def _verify_moments(
@@ -304,23 +318,25 @@ def _verify_moments(
     moments: Moments,
     *,
     matrix_free: bool = False,
-    is_thin: bool = False,
+    is_wide: bool = False,
 ) -> Verification:
     """Verify everything; failures come first in the messages.
 
     Parameters
     ----------
-    model, subspace : as they were given
+    model : FairPCA or FairSubspace
+    subspace : FairSubspace
+        That of the model.
     moments : GroupMoments, SparseMoments or WideMoments
-    by_rows : bool
+    matrix_free : bool
         Whether the model was fitted to sparse rows without matrices: rounding errors then differ,
         and prefixes of nested components have no bound.
-    is_thin : bool
-        Whether the data are rows that are fewer than their features.
+    is_wide : bool
+        Whether the data have fewer rows than features.
 
     Raises
     ------
-    _Fails
+    _VerificationFailure
         No further check is possible.
     """
     certificate = subspace.require_certificate()
@@ -335,23 +351,17 @@ def _verify_moments(
         allow_extra=subspace.is_soft,
     )
     reduction = family.reduction_at(subspace.dimension)
-    if subspace.is_oblique != (reduction.oblique_shift is not None):
+    _check_oblique(subspace, reduction)
+    may_use_row_space = is_wide or _has_few_rows(moments)
+    rows_would_help = may_use_row_space and family.coordinates is None
+    oblique_rounding = reduction.problem.oblique_rounding
+    if rows_would_help and oblique_rounding > certificate.absolute_tol:
         raise _VerificationFailure(
-            "The model has a decoder of its own, and its restriction is not oblique."
-            if subspace.is_oblique
-            else "The restriction is oblique, and the model has no decoder of its own."
+            "From moments, the cost of the restriction is known only up to "
+            f"{oblique_rounding:.1e}, and the tolerance is {certificate.absolute_tol:.1e}."
+            f"{_PASS_ROWS_HINT}"
         )
-    may_be_thin = is_thin or _has_few_rows(moments)
-    rows_would_help = may_be_thin and family.coordinates is None
-    if (
-        rows_would_help
-        and (unknown := reduction.problem.oblique_rounding) > certificate.absolute_tol
-    ):
-        raise _VerificationFailure(
-            f"What the restriction costs is known up to {unknown:.1e} from moments, and the "
-            f"tolerance is {certificate.absolute_tol:.1e}.{_PASS_ROWS_HINT}"
-        )
-    unrestricted, projector = reduction.problem.unrestricted, subspace.projector
+    projector = subspace.projector
     basis = projector.basis
     if family.coordinates is not None:
         basis = _basis_in_coordinates(family.coordinates.project(basis))
@@ -360,73 +370,81 @@ def _verify_moments(
         )
     errors = _projector_errors(reduction, projector, basis)
     _check_encoder(subspace, family, reduction, moments)
-    kept = error_reduction_by_component(projector, unrestricted.second_moments)
+    variances_kept = error_reduction_by_component(
+        projector, reduction.problem.unrestricted.second_moments
+    )
     basis, outside_norm = _restrict_basis(reduction, basis)
-    if outside_norm > _ORTHONORMALITY_TOL and outside_norm > _most_outside(
-        moments, certificate.restriction
-    ):
+    max_outside_norm = _ORTHONORMALITY_TOL
+    if outside_norm > max_outside_norm:
+        # Computed only if needed: it costs a decomposition of the means.
+        max_outside_norm = _max_outside_norm(moments, certificate.restriction)
+    if outside_norm > max_outside_norm:
         raise _VerificationFailure(
-            f"The components leave the directions that the restriction allows by {outside_norm:.1e}."
-            f"{_PASS_ROWS_HINT if rows_would_help else ''}"
+            f"The components leave the allowed directions of the restriction by {outside_norm:.1e}."
+            + (_PASS_ROWS_HINT if rows_would_help else "")
         )
     recomputed = _evaluate(reduction, basis, certificate.proof, certificate.tol)
-    judged = _Judged(
-        model,
-        subspace,
-        moments,
-        family,
-        reduction,
-        projector,
-        basis,
-        outside_norm,
-        errors,
-        kept,
-        recomputed,
-        by_rows=matrix_free,
-        is_thin=is_thin,
+    evaluation = _Evaluation(
+        model=model,
+        subspace=subspace,
+        moments=moments,
+        family=family,
+        reduction=reduction,
+        projector=projector,
+        basis=basis,
+        outside_norm=outside_norm,
+        errors=errors,
+        variances_kept=variances_kept,
+        recomputed=recomputed,
+        matrix_free=matrix_free,
+        is_wide=is_wide,
     )
-    failures = [*_failures(judged)]
-    if failures and not [*_failures(judged, is_bounded=False)]:
-        # The figures agree as far as rounding lets them, which is not far enough.
-        failures = [
-            f"{CANNOT_BE_VERIFIED}: rounding is more than {_share(certificate):.0e} of what the model "
-            "says.",
-            *failures,
-        ]
-    elif failures and judged.unsettled and not [*_failures(judged, is_settled=False)]:
-        # Another order of the rows ends the EM algorithm elsewhere.
-        failures = [_unsettled_message(judged.unsettled), *failures]
-    if not np.array_equal(moments.counts, certificate.counts):
-        # With other rows nothing else can agree, and a page of numbers would hide the reason.
-        failures = [_OTHER_ROWS_MESSAGE, *[each for each in failures if "counts =" in each]]
-    messages = (*failures, *_summary_messages(recomputed, subspace, moments))
+    failures = _explained_failures(evaluation)
+    summary = _summary_messages(recomputed, subspace, moments)
     return Verification(
-        not failures, recomputed.objective, recomputed.lower_bound, recomputed.gap, messages
+        holds=not failures,
+        objective=recomputed.objective,
+        lower_bound=recomputed.lower_bound,
+        gap=recomputed.gap,
+        messages=(*failures, *summary),
     )
+
+
+def _check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
+    """Check that the model has a separate decoder if and only if the restriction is oblique."""
+    has_oblique_shift = reduction.oblique_shift is not None
+    if subspace.is_oblique and not has_oblique_shift:
+        raise _VerificationFailure(
+            "The model has a separate decoder, and its restriction is not oblique."
+        )
+    if has_oblique_shift and not subspace.is_oblique:
+        raise _VerificationFailure(
+            "The restriction is oblique, and the model has no separate decoder."
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
-    """A model beside what was computed from the data.
+class _Evaluation:
+    """A model together with what was recomputed from the data.
 
     Attributes
     ----------
-    model, subspace, moments, by_rows, is_thin
-        As of :func:`_verified`.
+    model, subspace, moments, matrix_free, is_wide
+        See :func:`_verify_moments`.
     family, reduction
-        The problem that the certificate names, posed for the data.
+        The problem that the certificate names, built from the data.
     projector : Projector
-        In the coordinates of the problem.
+        Projection of the model, in the coordinates of the problem.
     basis : (m, r) array
-        Of the components, in the directions that a restriction allows.
-    outside : float
-        Length of what lies beside these directions.
+        Basis of the components, in coordinates of the allowed directions.
+    outside_norm : float
+        Norm of the part of the components outside the allowed directions.
     errors : (k,) array
-        Of the components.
-    kept : (k, r) array
+        Error of each group.
+    variances_kept : (k, r) array
         Reduction of each group's error by each component.
-    found : Certificate
-        Of the components and the model's proof.
+    recomputed : Certificate
+        Certificate of the components with the model's proof.
     """
 
     model: Any
@@ -436,341 +454,453 @@ class _Judged:
     reduction: Reduction
     projector: Projector
     basis: FloatArray
-    outside: float
+    outside_norm: float
     errors: FloatArray
-    kept: FloatArray
-    found: Certificate
-    by_rows: bool
-    is_thin: bool
+    variances_kept: FloatArray
+    recomputed: Certificate
+    matrix_free: bool
+    is_wide: bool
 
     @cached_property
-    def may_be_thin(self) -> bool:
-        """Whether a fit of these rows may use coordinates of the rows."""
-        return self.is_thin or _has_few_rows(self.moments)
+    def may_use_row_space(self) -> bool:
+        """Whether a fit of these rows may use row coordinates."""
+        return self.is_wide or _has_few_rows(self.moments)
 
     @property
     def may_be_sparse(self) -> bool:
-        """Whether a fit of these rows may form no matrices."""
-        return self.by_rows or self.moments.n_features > of_rows.MAX_DENSE_FEATURES
+        """Whether a fit of these rows may avoid matrices."""
+        return self.matrix_free or self.moments.n_features > of_rows.MAX_DENSE_FEATURES
 
     @property
-    def whole(self) -> Problem:
-        """The problem without the restriction."""
+    def unrestricted(self) -> Problem:
+        """The problem without its restriction."""
         return self.reduction.problem.unrestricted
 
     @cached_property
-    def offset(self) -> float:
-        """How far means, about which parts of the rows were added up, are rounded together."""
-        moments, scale = self.moments, self.subspace.scale
-        rounding = moments.offset_rounding(moments.mean)
-        return float(np.linalg.norm(rounding if scale is None else rounding / scale))
+    def mean_rounding(self) -> float:
+        """Norm of the rounding error of the means about which parts of the rows were accumulated.
 
-    @cached_property
-    def turned(self) -> FloatArray:
-        """What a turn of the subspace, and of the means, may do to the errors, shape (k,).
-
-        Directions that a restriction leaves are rounded, and the components were chosen in others.
+        They are rounded relative to their own size.
         """
-        traces = self.whole.second_moments.traces
-        by_turn = 2 * self.outside * np.sqrt(traces * self.errors) + self.outside**2 * traces
-        return np.asarray(by_turn + 2 * self.offset * np.sqrt(self.errors) + self.offset**2)
+        rounding = self.moments.offset_rounding(self.moments.mean)
+        if self.subspace.scale is not None:
+            rounding = rounding / self.subspace.scale
+        return float(np.linalg.norm(rounding))
 
     @cached_property
-    def rounding_of_components(self) -> FloatArray:
-        """How far rounding may have moved what each component takes off an error, shape (k, r)."""
-        spreads = _spreads(self.moments, self.subspace.scale, self.subspace.center)
-        of_entries = _rounding_of_components(spreads, self.subspace.projector)
-        traces = self.whole.second_moments.traces[:, None]
-        variances = np.maximum(self.kept, 0.0)
-        by_turn = 2 * self.outside * np.sqrt(traces * variances) + self.outside**2 * traces
+    def rotation_effect(self) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace, and of rounded means, on errors, (k,).
+
+        Allowed directions are rounded, and the components were chosen in differently rounded ones:
+        the part outside of them acts like a rotation of the subspace.
+        """
+        mean_rounding = self.mean_rounding
+        rotation = self._rotation_bound(self.unrestricted.second_moments.traces, self.errors)
+        return np.asarray(rotation + 2 * mean_rounding * np.sqrt(self.errors) + mean_rounding**2)
+
+    def _rotation_bound(self, traces: FloatArray, variances: FloatArray) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace on variances, given the traces."""
+        norm = self.outside_norm
+        return np.asarray(2 * norm * np.sqrt(traces * variances) + norm**2 * traces)
+
+    @cached_property
+    def component_rounding(self) -> FloatArray:
+        """Rounding error bound of `variances_kept`, shape (k, r)."""
+        deviations = _feature_deviations(self.moments, self.subspace.scale, self.subspace.center)
+        entry_rounding = _component_rounding(deviations, self.subspace.projector)
+        traces = self.unrestricted.second_moments.traces[:, None]
+        variances = np.maximum(self.variances_kept, 0.0)
+        rotation = self._rotation_bound(traces, variances)
+        mean_rounding = self.mean_rounding
         return np.asarray(
-            of_entries + by_turn + 2 * self.offset * np.sqrt(variances) + self.offset**2
+            entry_rounding + rotation + 2 * mean_rounding * np.sqrt(variances) + mean_rounding**2
         )
 
     @cached_property
-    def of_other_way(self) -> float:
-        """How far the objective may differ between ways of solving that these data allow."""
-        whole, errors = self.whole, self.errors
-        criterion, room = whole.criterion, 0.0
-        if self.may_be_thin or self.may_be_sparse:
-            room = criterion.rounding_bound(
-                _ROW_ROUNDING_FACTOR * whole.variance_rounding, errors, whole
+    def method_tol(self) -> float:
+        """Difference of the objective between methods of solving that these data allow."""
+        problem = self.unrestricted
+        criterion = problem.criterion
+        errors = self.errors
+        tol = 0.0
+        if self.may_use_row_space or self.may_be_sparse:
+            row_rounding = _ROW_ROUNDING_FACTOR * problem.variance_rounding
+            tol = criterion.rounding_bound(row_rounding, errors, problem)
+            tol += POLYGON_TOL * abs(self.recomputed.objective)
+        if self.may_use_row_space:
+            # The fit may have used row coordinates.
+            row_problem = replace(
+                problem,
+                orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
+                parent=self.reduction.problem.parent,
             )
-            room += POLYGON_TOL * abs(self.found.objective)
-        if self.may_be_thin:
-            unrestricted = self.reduction.problem.parent
-            in_rows = replace(
-                whole, orthogonality_defect=MAX_ORTHOGONALITY_DEFECT, parent=unrestricted
+            coordinate_rounding = np.maximum(
+                row_problem.coordinate_rounding(errors), problem.coordinate_rounding(errors)
             )
-            off = np.maximum(in_rows.coordinate_rounding(errors), whole.coordinate_rounding(errors))
-            room += criterion.rounding_bound(_ROW_ROUNDING_FACTOR * off, errors, in_rows)
+            tol += criterion.rounding_bound(
+                _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem
+            )
         if criterion.uses_excess_loss:
-            room += criterion.rounding_bound(self.found_to, errors, whole)
-        return float(room)
+            tol += criterion.rounding_bound(self.optima_tol, errors, problem)
+        return float(tol)
 
     @cached_property
-    def resolution_of_rows(self) -> float:
-        """The resolution of a fit that forms no matrices; zero where none does."""
+    def matrix_free_resolution(self) -> float:
+        """Resolution of a fit without matrices; zero if no fit of these data avoids them."""
         if not self.may_be_sparse:
             return 0.0
-        unrestricted = self.whole
-        roundings = _WITHOUT_MATRICES * unrestricted.second_moments.traces
-        return (
-            2
-            * _ROUNDING_FACTOR
-            * unrestricted.criterion.rounding_bound(roundings, self.errors, unrestricted)
-        )
+        problem = self.unrestricted
+        error_rounding = _MATRIX_FREE_ROUNDING * problem.second_moments.traces
+        rounding = problem.criterion.rounding_bound(error_rounding, self.errors, problem)
+        return 2 * _ROUNDING_FACTOR * rounding
 
     @cached_property
-    def unsettled(self) -> float:
-        """Distance, in standard deviations, of the ends of two runs of the EM algorithm.
+    def em_distance(self) -> float:
+        """Distance, in standard deviations, between the limits of two runs of the EM algorithm.
 
-        Zero without missing cells, and where passes settle all digits that are compared.
+        Zero without missing cells, or if all digits that are compared have converged.
         """
-        deflated = _left(self.moments)
-        if deflated <= 2 * EM_CONVERGENCE_TOL:
+        distance = _em_distance(self.moments)
+        if distance <= 2 * EM_CONVERGENCE_TOL:
             return 0.0
-        # The run of the fit may have left more. Its resolution, which this may only explain and
-        # not prove, grows with that.
-        certificate, recomputed = (
-            self.subspace.require_certificate().resolution,
-            self.found.resolution,
-        )
-        ratio = certificate / recomputed if recomputed > 0 and math.isfinite(certificate) else 1.0
-        return min(deflated * max(ratio, 1.0), 1.0)
+        # The run of the fit may have ended earlier, which increased its resolution. The claimed
+        # resolution proves nothing, but this distance only explains failures.
+        claimed = self.subspace.require_certificate().resolution
+        if self.recomputed.resolution > 0 and math.isfinite(claimed):
+            distance *= max(claimed / self.recomputed.resolution, 1.0)
+        return min(distance, 1.0)
 
     @cached_property
-    def found_to(self) -> FloatArray:
-        """How far groups' own optima may be off, which may be found in small subspaces, (k,)."""
-        traces = self.whole.second_moments.traces
+    def optima_tol(self) -> FloatArray:
+        """Error bound of the groups' optima, if they are found in a search subspace, shape (k,)."""
+        traces = self.unrestricted.second_moments.traces
         if self.moments.n_features < solve.SMALL_SUBSPACES_FROM:
             return np.zeros(len(traces))
+        relative_tol = _SUBSPACE_OPTIMA_TOL
         tol = self.subspace.require_certificate().tol
-        share = (
-            max(_SUBSPACE_OPTIMA_TOL, OPTIMA_TOL * tol) if 0 <= tol < 1 else _SUBSPACE_OPTIMA_TOL
-        )
-        return share * np.maximum(traces, self.whole.total_variance)
+        if 0 <= tol < 1:
+            relative_tol = max(relative_tol, OPTIMA_TOL * tol)
+        return relative_tol * np.maximum(traces, self.unrestricted.total_variance)
 
 
-def _unsettled_message(unsettled: float) -> str:
-    """Return why figures of an EM fit differ between two orders of the same rows."""
-    digits = max(int(-math.log10(unsettled)), 0)
-    known = f"only the first {counted(digits, 'digit')} of its figures" if digits else "no digit"
+def _em_distance_message(em_distance: float) -> str:
+    """Explain why figures of an EM fit differ between two orders of the same rows."""
+    n_digits = max(int(-math.log10(em_distance)), 0)
+    if n_digits:
+        comparable = f"only the first {counted(n_digits, 'digit')} of its figures"
+    else:
+        comparable = "no digit"
     return (
         f"{CANNOT_BE_VERIFIED}: the EM algorithm ended while its models were still up to "
-        f"{unsettled:.0e} standard deviations from their limit, so that {known} can be compared. "
-        "Pass the rows in the order of the fit."
+        f"{em_distance:.0e} standard deviations from their limit, so that {comparable} can be "
+        "compared. Pass the rows in the order of the fit."
     )
 
 
 def _has_few_rows(moments: Moments) -> bool:
-    """Whether rows are fewer than many features, so that a fit may use coordinates of the rows."""
+    """Whether there are many features and no more rows, so that a fit may use row coordinates."""
     n_features = moments.n_features
     return n_features > of_rows.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
 
 
-def _share(certificate: Certificate) -> float:
-    """The largest room for rounding, as a share of the figure that is compared."""
-    return max(certificate.tol, _LEAST_SHARE) if 0 <= certificate.tol < 1 else _LEAST_SHARE
+def _max_relative_tol(certificate: Certificate) -> float:
+    """Cap on allowances for rounding, relative to the figure that is compared."""
+    if 0 <= certificate.tol < 1:
+        return max(certificate.tol, _MIN_RELATIVE_TOL)
+    return _MIN_RELATIVE_TOL
 
 
-def _bounded(
-    rounding: FloatArray | float, size: FloatArray | float, whole_size: float, share: float
+def _cap_tolerance(
+    rounding: FloatArray | float,
+    magnitude: FloatArray | float,
+    zero_magnitude: float,
+    max_relative_tol: float,
 ) -> FloatArray:
-    """Room for rounding, bounded by a share of each figure.
+    """Cap the allowance for rounding of each figure at a fraction of the figure.
 
     Parameters
     ----------
     rounding : (n,) array or float
-        By how much rounding may have moved each figure.
-    size : (n,) array or float
-        Of each figure.
-    whole_size : float
-        Beside which a figure counts as zero that rounding may have made, as with as many
-        dimensions as rows.
-    share : float
+        Rounding error bound of each figure.
+    magnitude : (n,) array or float
+        Magnitude of each figure.
+    zero_magnitude : float
+        Magnitude relative to which a figure that may be rounding error counts as zero, as with as
+        many dimensions as rows. Zeros are not capped.
+    max_relative_tol : float
     """
-    is_zero = (size <= _ZERO * rounding) & (rounding <= share * whole_size)
-    return np.where(is_zero, rounding, np.minimum(rounding, share * np.asarray(size)))
+    may_be_zero = magnitude <= _ZERO_ROUNDINGS * rounding
+    is_zero = may_be_zero & (rounding <= max_relative_tol * zero_magnitude)
+    capped = np.minimum(rounding, max_relative_tol * np.asarray(magnitude))
+    return np.where(is_zero, rounding, capped)
 
 
-def _largest_error(problem: Problem, errors: FloatArray, rounding: float) -> float:
-    """The largest error; where all are rounding, a variance beside which they are zero."""
-    if (largest := float(errors.max())) > rounding:
-        return largest
+def _error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> float:
+    """Largest error or, if all are negligible, a variance relative to which they are zero."""
+    max_error = float(errors.max())
+    if max_error > rounding:
+        return max_error
     if problem.n_components == problem.n_features or not problem.has_matrices:
         return float(problem.second_moments.traces.max())
     return problem.smallest_feature_variance
 
 
+def _explained_failures(evaluation: _Evaluation) -> list[str]:
+    """List all failed checks, preceded by a common reason if there is one."""
+    failures = [*_failures(evaluation)]
+    if not failures:
+        return []
+    certificate = evaluation.subspace.require_certificate()
+    if not [*_failures(evaluation, is_capped=False)]:
+        # The figures agree as far as rounding allows, which is not enough.
+        reason = (
+            f"{CANNOT_BE_VERIFIED}: rounding is more than {_max_relative_tol(certificate):.0e} of "
+            "what the model says."
+        )
+        failures = [reason, *failures]
+    elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
+        # For another order of the rows, the EM algorithm ends elsewhere.
+        failures = [_em_distance_message(evaluation.em_distance), *failures]
+    if not np.array_equal(evaluation.moments.counts, certificate.counts):
+        # With other rows nothing else can agree, and a page of numbers would hide the reason.
+        failures = [_OTHER_ROWS_MESSAGE, *[text for text in failures if "counts =" in text]]
+    return failures
+
+
 def _failures(
-    judged: _Judged, *, is_bounded: bool = True, is_settled: bool = True
+    evaluation: _Evaluation, *, is_capped: bool = True, is_converged: bool = True
 ) -> Iterator[str]:
-    """Everything that does not hold.
+    """Yield a message for each failed check.
 
     Parameters
     ----------
-    judged : _Judged
-    is_bounded : bool
-        Whether room for rounding is bounded by a share of each figure.
-    is_settled : bool
-        Whether the moments are known to rounding. Otherwise figures may differ by what two runs of
-        the EM algorithm leave.
+    evaluation : _Evaluation
+    is_capped : bool
+        Whether allowances for rounding are capped at a fraction of each figure.
+    is_converged : bool
+        Whether the moments are exact up to rounding. Otherwise figures may differ as much as those
+        of two runs of the EM algorithm.
     """
-    is_bounded = is_bounded and is_settled
-    subspace, moments, found = judged.subspace, judged.moments, judged.found
-    certificate, unrestricted, errors = subspace.require_certificate(), judged.whole, judged.errors
-    problem, share = judged.reduction.problem, _share(certificate)
+    is_capped = is_capped and is_converged
+    subspace = evaluation.subspace
+    certificate = subspace.require_certificate()
+    unrestricted = evaluation.unrestricted
+    em_rounding = np.zeros(len(evaluation.errors))
+    if not is_converged:
+        em_distance = evaluation.em_distance
+        em_rounding = _ROUNDING_FACTOR * em_distance * unrestricted.second_moments.traces
+    component_rounding = evaluation.component_rounding + em_rounding[:, None]
 
-    deflated = _left(moments) if is_settled else judged.unsettled
-    remaining_means = (
-        np.zeros(len(errors))
-        if is_settled
-        else _ROUNDING_FACTOR * deflated * unrestricted.second_moments.traces
+    yield from _component_failures(subspace.projector, is_soft=subspace.is_soft)
+    comparisons = _data_comparisons(
+        evaluation, em_rounding, component_rounding, is_capped=is_capped, is_converged=is_converged
     )
-    off = (
-        _ROUNDING_FACTOR * errors_and_rounding(problem, judged.basis)[1]
-        + judged.turned
-        + remaining_means
+    comparisons |= _estimator_comparisons(
+        evaluation.model,
+        subspace,
+        certificate,
+        evaluation.variances_kept,
+        unrestricted,
+        component_rounding,
     )
-    of_errors, of_losses = off, 2 * off + judged.found_to
+    yield from _mismatches(comparisons)
+
+    rotation_effect = evaluation.rotation_effect + em_rounding
+    resolution = evaluation.recomputed.resolution + unrestricted.criterion.rounding_bound(
+        rotation_effect, evaluation.errors, unrestricted
+    )
+    tolerances = _objective_tolerances(
+        evaluation.reduction.problem,
+        evaluation.recomputed,
+        certificate,
+        resolution,
+        evaluation.method_tol,
+        is_capped=is_capped,
+    )
+    tolerances = replace(
+        tolerances,
+        matrix_free_resolution=evaluation.matrix_free_resolution,
+        is_converged=is_converged,
+    )
+    yield from _certificate_failures(
+        evaluation.recomputed,
+        certificate,
+        tolerances,
+        matrix_free=evaluation.matrix_free,
+        may_use_row_space=evaluation.may_use_row_space,
+    )
+    yield from _status_failures(
+        evaluation.reduction,
+        evaluation.basis,
+        evaluation.recomputed,
+        certificate,
+        tolerances,
+        may_be_sparse=evaluation.may_be_sparse,
+        may_use_row_space=evaluation.may_use_row_space,
+    )
+    try:
+        # In units of each component, which may vary much less than the features.
+        check_means_agree(evaluation.family, evaluation.projector)
+    except IncompatibleParameters:
+        yield (
+            f"The components do not satisfy {certificate.restriction!r}: along one of them the "
+            "groups differ by more than rounding, relative to its standard deviation within groups."
+        )
+    if certificate.steps or certificate.prefixes:
+        yield from _nested_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
+
+
+def _data_comparisons(
+    evaluation: _Evaluation,
+    em_rounding: FloatArray,
+    component_rounding: FloatArray,
+    *,
+    is_capped: bool,
+    is_converged: bool,
+) -> _Comparisons:
+    """Compare what a model says of its rows, its errors and the reasons of unresolved gaps.
+
+    Parameters
+    ----------
+    evaluation : _Evaluation
+    em_rounding : (k,) array
+        Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
+    component_rounding : (k, r) array
+        Rounding error bound of the variances kept, including that.
+    is_capped, is_converged : bool
+        See :func:`_failures`.
+    """
+    subspace = evaluation.subspace
+    moments = evaluation.moments
+    certificate = subspace.require_certificate()
+    unrestricted = evaluation.unrestricted
+    proportions = unrestricted.proportions
+    errors = evaluation.errors
     losses = np.maximum(errors - unrestricted.best_errors, 0.0)
-    if is_bounded:
-        size = _largest_error(unrestricted, errors, float(off.max()))
-        of_errors = _bounded(of_errors, errors, size, share)
-        of_losses = _bounded(of_losses, losses, size, share)
-    pooled = unrestricted.proportions @ judged.kept
-    of_components = judged.rounding_of_components + remaining_means[:, None]
-    claims = {
+    error_tol = (
+        _ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
+        + evaluation.rotation_effect
+        + em_rounding
+    )
+    # Both terms of an excess loss are rounded.
+    loss_tol = 2 * error_tol + evaluation.optima_tol
+    if is_capped:
+        magnitude = _error_magnitude(unrestricted, errors, float(error_tol.max()))
+        max_relative_tol = _max_relative_tol(certificate)
+        error_tol = _cap_tolerance(error_tol, errors, magnitude, max_relative_tol)
+        loss_tol = _cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
+    total_variance_tol = _AGREEMENT_TOL * unrestricted.total_variance
+    total_variance_tol += float(proportions @ em_rounding)
+    comparisons = {
         **_row_comparisons(
             subspace,
             certificate,
             moments,
-            pooled,
-            unrestricted.proportions @ of_components,
-            deflated,
+            proportions @ evaluation.variances_kept,
+            proportions @ component_rounding,
+            _em_distance(moments) if is_converged else evaluation.em_distance,
         ),
-        "errors": (errors, certificate.errors, _AGREEMENT_TOL * errors + of_errors),
+        "errors": (errors, certificate.errors, _AGREEMENT_TOL * errors + error_tol),
         "total_variance": (
-            found.total_variance,
+            evaluation.recomputed.total_variance,
             certificate.total_variance,
-            _AGREEMENT_TOL * unrestricted.total_variance
-            + float(unrestricted.proportions @ remaining_means),
+            total_variance_tol,
         ),
+        "losses": (losses, certificate.losses, _AGREEMENT_TOL * losses + loss_tol),
     }
-    claims["losses"] = (losses, certificate.losses, _AGREEMENT_TOL * losses + of_losses)
-    parts = (certificate, *certificate.steps)
-    is_scaled = subspace.scale is not None
-    problems = [
-        unrestricted
-        if each.n_components == unrestricted.n_components
-        else replace(unrestricted, n_components=each.n_components)
-        for each in parts
-    ]
-    if is_settled:
+    if is_converged:
+        certificates = (certificate, *certificate.steps)
         reasons = [
-            unresolved_reason(each, problem, moments, each.center, is_scaled=is_scaled)
-            for each, problem in zip(parts, problems, strict=True)
+            unresolved_reason(
+                claimed,
+                _with_n_components(unrestricted, claimed.n_components),
+                moments,
+                claimed.center,
+                is_scaled=subspace.scale is not None,
+            )
+            for claimed in certificates
         ]
-        claims["unresolved_reason"] = (reasons, [each.unresolved_reason for each in parts], None)
-    yield from _component_failures(subspace.projector, is_soft=subspace.is_soft)
-    own = _estimator_comparisons(
-        judged.model, subspace, certificate, judged.kept, unrestricted, of_components
-    )
-    yield from _mismatches(claims | own)
+        claimed_reasons = [claimed.unresolved_reason for claimed in certificates]
+        comparisons["unresolved_reason"] = (reasons, claimed_reasons, None)
+    return comparisons
 
-    moved = judged.turned + remaining_means
-    resolved = found.resolution + unrestricted.criterion.rounding_bound(moved, errors, unrestricted)
-    room = _room(problem, found, certificate, resolved, judged.of_other_way, is_bounded=is_bounded)
-    room = replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled)
-    yield from _certificate_failures(
-        found, certificate, room, matrix_free=judged.by_rows, may_be_thin=judged.may_be_thin
-    )
-    yield from _status_failures(
-        judged.reduction,
-        judged.basis,
-        found,
-        certificate,
-        room,
-        may_be_sparse=judged.may_be_sparse,
-        may_be_thin=judged.may_be_thin,
-    )
-    try:
-        # In units of each coordinate, which may vary much less than the features.
-        check_means_agree(judged.family, judged.projector)
-    except IncompatibleParameters:
-        yield (
-            f"The components do not meet {certificate.restriction!r}: along one of them the groups "
-            "differ by more than rounding, in units of its deviation within them."
-        )
-    if certificate.steps or certificate.prefixes:
-        yield from _nested_failures(judged, is_bounded=is_bounded, is_settled=is_settled)
+
+def _with_n_components(problem: Problem, n_components: int) -> Problem:
+    """Return the problem for another number of components, with its caches if that is the same."""
+    if n_components == problem.n_components:
+        return problem
+    return replace(problem, n_components=n_components)
 
 
 @dataclass(frozen=True)
-class _Room:
-    """By how much figures of a certificate may differ.
+class _Tolerances:
+    """Tolerances for the figures of a certificate.
 
     Attributes
     ----------
     objective : float
-        The objective, the bound, and what is compared with them.
-    other_way : float
-        What of that is due to another way of solving.
+        Tolerance of the objective, of the bound, and of figures compared with them.
+    method : float
+        Part of it that is due to different methods of solving.
     gap : float
-        The largest gap of a model that is called optimal where the data leave it unresolved.
-    of_rows : float
-        The resolution of a fit that forms no matrices; zero where none does.
-    is_settled : bool
-        Whether the moments are known to rounding, and not only as far as the EM algorithm went.
+        Largest gap of a model that is called optimal, if the data leave it unresolved.
+    matrix_free_resolution : float
+        Resolution of a fit without matrices; zero if no fit of these data avoids them.
+    is_converged : bool
+        Whether the moments are exact up to rounding, rather than up to the end of the EM algorithm.
     """
 
     objective: float
-    other_way: float
+    method: float
     gap: float
-    of_rows: float = 0.0
-    is_settled: bool = True
+    matrix_free_resolution: float = 0.0
+    is_converged: bool = True
 
 
-def _room(
+def _objective_tolerances(
     problem: Problem,
     recomputed: Certificate,
     certificate: Certificate,
     resolution: float,
-    of_other_way: float,
+    method_tol: float,
     *,
-    is_bounded: bool,
-) -> _Room:
-    """Room for rounding of the objective.
+    is_capped: bool,
+) -> _Tolerances:
+    """Tolerances of the objective and of figures in its units.
+
+    The resolution claimed by the model proves nothing; only recomputed rounding counts.
 
     Parameters
     ----------
     problem : Problem
-    found, claimed : Certificate
-        What the model says of its own resolution proves nothing, so only what was found counts.
-    resolved : float
-        Of the objective.
-    of_other_way : float
-        By how much it may differ from one way of solving to another.
-    is_bounded : bool
-        Whether the room is bounded by a share of the objective.
+    recomputed, certificate : Certificate
+    resolution : float
+        Resolution of the objective, with the effects of rotations and means.
+    method_tol : float
+        Difference of the objective between methods of solving.
+    is_capped : bool
+        Whether allowances for rounding are capped at a fraction of the objective.
     """
     gap = _ROUNDING_FACTOR * _EPSILON * float(problem.unrestricted.second_moments.traces.max())
-    rounding = _ROUNDING_FACTOR * resolution + of_other_way
-    if is_bounded:
-        share, size = _share(certificate), max(abs(recomputed.objective), recomputed.scale)
-        whole_size = resolution_scale(
+    rounding = _ROUNDING_FACTOR * resolution + method_tol
+    if is_capped:
+        max_relative_tol = _max_relative_tol(certificate)
+        magnitude = max(abs(recomputed.objective), recomputed.scale)
+        zero_magnitude = resolution_scale(
             problem, recomputed.errors - problem.common_error, recomputed.resolution
         )
-        can_be_zero = (
-            recomputed.scale <= _ZERO * recomputed.resolution <= _ZERO * share * whole_size
-        )
-        most = max(share * size, rounding if can_be_zero else 0.0)
-        rounding = min(rounding, most)
-        of_other_way = min(of_other_way, most)
-        gap = min(gap, most)
-    same = _AGREEMENT_TOL * abs(recomputed.scale) + _OFFSET_ROUNDING * abs(recomputed.objective)
-    return _Room(rounding + same, of_other_way, gap)
+        zero_bound = _ZERO_ROUNDINGS * recomputed.resolution
+        max_zero_bound = _ZERO_ROUNDINGS * max_relative_tol * zero_magnitude
+        cap = max_relative_tol * magnitude
+        if recomputed.scale <= zero_bound <= max_zero_bound:
+            # The objective may be zero, which has no relative tolerance.
+            cap = max(cap, rounding)
+        rounding = min(rounding, cap)
+        method_tol = min(method_tol, cap)
+        gap = min(gap, cap)
+    agreement = _AGREEMENT_TOL * abs(recomputed.scale)
+    agreement += _OFFSET_ROUNDING * abs(recomputed.objective)
+    return _Tolerances(objective=rounding + agreement, method=method_tol, gap=gap)
 
 
 def _check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:
@@ -778,96 +908,106 @@ def _check_same_data(subspace: FairSubspace, certificate: Certificate, moments: 
     for part in (certificate.criterion, certificate.restriction):
         if isinstance(part, UnresolvedObject):
             raise part.error()
-    names, known = subspace.feature_names, moments.feature_names
+    model_names = subspace.feature_names
+    data_names = moments.feature_names
     if subspace.n_features != moments.n_features:
         raise _VerificationFailure(
             f"The model has {counted(subspace.n_features, 'feature')}; the data have "
             f"{moments.n_features}."
         )
-    if names is not None and known is not None and names != known:
+    if model_names is not None and data_names is not None and model_names != data_names:
         raise _VerificationFailure(
-            "The data have other features than the model, or in another order."
+            "The features of the data differ from those of the model, at least in their order."
         )
     if tuple(moments.labels) != tuple(certificate.groups):
-        own, given = format_list(list(certificate.groups)), format_list(moments.labels)
         raise _VerificationFailure(
-            f"The model was fitted on the groups {own}; the data have {given}."
+            f"The model was fitted on the groups {format_list(list(certificate.groups))}; the data "
+            f"have {format_list(moments.labels)}."
         )
 
 
 def _basis_in_coordinates(basis: FloatArray) -> FloatArray:
     """Columns of a basis within the row coordinates, without the part outside of them."""
-    deflated, lengths, _ = np.linalg.svd(basis, full_matrices=False)
-    kept = lengths > _COORDINATE_TOL
+    vectors, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    is_inside = lengths > _COORDINATE_TOL
     # If one column is very large, coordinates are orthonormal to fewer digits.
     lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
-    return np.asarray(deflated[:, kept] * lengths[kept])
+    return np.asarray(vectors[:, is_inside] * lengths[is_inside])
 
 
 def _projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
-    """Error of each group, shape (k,); checks that an oblique encoder is the best for its decoder."""
-    encoding, unrestricted = reduction.oblique_shift, reduction.problem.unrestricted
-    if encoding is None:
+    """Error of each group, shape (k,).
+
+    Raises
+    ------
+    _VerificationFailure
+        An oblique encoder is not the best for its decoder.
+    """
+    problem = reduction.problem
+    unrestricted = problem.unrestricted
+    shift = reduction.oblique_shift
+    if shift is None:
         return unrestricted.second_moments.residual_variances(basis)
+    abs_encoder = np.abs(projector.encoder)
     # The group means are rounded.
-    of_means = np.abs(projector.encoder) @ unrestricted.dense_moments.offset_rounding_error
-    remaining_means = np.abs(projector.encoder @ encoding.forbidden)
-    tol = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _ORTHONORMALITY_TOL
-    if not (remaining_means <= tol + _MEAN_ROUNDING_UNITS * of_means[:, None]).all():
-        share = float((remaining_means / tol).max() * _ORTHONORMALITY_TOL)
+    mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
+    remaining_means = np.abs(projector.encoder @ shift.forbidden)
+    tol = abs_encoder @ np.abs(shift.forbidden) * _ORTHONORMALITY_TOL
+    if not (remaining_means <= tol + _MEAN_ROUNDING_UNITS * mean_rounding[:, None]).all():
+        fraction = float((remaining_means / tol).max() * _ORTHONORMALITY_TOL)
         raise _VerificationFailure(
-            f"The encoder does not hide the groups' means: {share:.1e} of them is left."
+            "The encoder does not remove the differences of the means: "
+            f"{fraction:.1e} of them remains."
         )
     errors = reconstruction_errors(projector, unrestricted.second_moments)
-    best_total_error = (
-        reduction.problem.objective(projector.basis) + reduction.problem.objective_offset
-    )
+    best_total_error = problem.objective(projector.basis) + problem.objective_offset
     excess = float(unrestricted.proportions @ errors) - best_total_error
-    rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + encoding.rounding
+    rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + shift.rounding
     if not excess <= _AGREEMENT_TOL * best_total_error + rounding:
         raise _VerificationFailure(
-            f"The encoder loses {excess:.1e} more than the best one of its decoder."
+            f"The encoder loses {excess:.1e} more than the best one for its decoder."
         )
     return errors
 
 
 def _forbidden_rotation(moments: Moments, restriction: Restriction | None) -> float:
     """Bound on the rotation of the forbidden directions due to rounded means."""
-    exact = moments.mean_differences(0)
-    means = exact if restriction is None else restriction.constrained_means(moments)
-    sizes = np.linalg.svd(means[1:] - means[0], compute_uv=False)
-    offset = float(np.linalg.norm(np.abs(exact).max(axis=0)))
-    unrestricted = moments.all_columns if isinstance(moments, GroupMoments) else None
-    if restriction is not None and restriction.columns and unrestricted is not None:
+    mean_differences = moments.mean_differences(0)
+    means = mean_differences
+    if restriction is not None:
+        means = restriction.constrained_means(moments)
+    singular_values = np.linalg.svd(means[1:] - means[0], compute_uv=False)
+    magnitude = float(np.linalg.norm(np.abs(mean_differences).max(axis=0)))
+    all_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
+    if restriction is not None and restriction.columns and all_columns is not None:
         # Covariances with columns whose means are rounded, in units of their standard deviation.
-        beside = slice(moments.n_features, None)
-        remaining_means = np.abs(unrestricted.mean_differences(0)).max(axis=0)[beside]
-        of_columns = remaining_means / unrestricted.standard_deviations[beside]
-        offset += float(of_columns.max() * np.linalg.norm(moments.standard_deviations))
-    rounding = _MEAN_ROUNDING_UNITS * _EPSILON * offset
-    significant = sizes[sizes > rounding]
+        extra = slice(moments.n_features, None)
+        column_means = np.abs(all_columns.mean_differences(0)).max(axis=0)[extra]
+        ratios = column_means / all_columns.standard_deviations[extra]
+        magnitude += float(ratios.max() * np.linalg.norm(moments.standard_deviations))
+    rounding = _MEAN_ROUNDING_UNITS * _EPSILON * magnitude
+    significant = singular_values[singular_values > rounding]
     return rounding / float(significant.min()) if significant.size else 0.0
 
 
-def _most_outside(moments: Moments, restriction: Restriction | None) -> float:
-    """Return the largest length of components beside the directions that a restriction leaves."""
+def _max_outside_norm(moments: Moments, restriction: Restriction | None) -> float:
+    """Largest acceptable norm of the part of the components outside the allowed directions."""
     if restriction is not None and not restriction.forbids_mean_differences_only:
         return _COVARIANCE_DIRECTION_TOL
-    return min(
-        _ORTHONORMALITY_TOL + _forbidden_rotation(moments, restriction), _COVARIANCE_DIRECTION_TOL
-    )
+    rotation = _forbidden_rotation(moments, restriction)
+    return min(_ORTHONORMALITY_TOL + rotation, _COVARIANCE_DIRECTION_TOL)
 
 
 def _restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
-    """Basis in the coordinates of the allowed directions, and the norm of the part outside of them."""
-    axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
-    outside = 0.0
+    """Return the basis in coordinates of the allowed directions, and the norm of the rest."""
+    axes = reduction.axes
     if axes is not None:
-        inside = np.asarray(axes.T @ basis)
-        outside = float(np.linalg.norm(basis - axes @ inside))
-    elif isinstance(second, SparseSecondMoments):
-        outside = float(np.linalg.norm(second.forbidden.T @ basis))
-    return inside, outside
+        restricted = np.asarray(axes.T @ basis)
+        return restricted, float(np.linalg.norm(basis - axes @ restricted))
+    second_moments = reduction.problem.second_moments
+    if isinstance(second_moments, SparseSecondMoments):
+        return basis, float(np.linalg.norm(second_moments.forbidden.T @ basis))
+    return basis, 0.0
 
 
 def _evaluate(
@@ -877,7 +1017,10 @@ def _evaluate(
     tol: float,
     tolerance_factor: float = 1.0,
 ) -> Certificate:
-    """Evaluate a basis and a proof in the coordinates of a reduction; without a proof the bound is -inf."""
+    """Evaluate a basis and a proof in the coordinates of a reduction.
+
+    Without a proof, or without matrices to compute its bound from, the bound is -inf.
+    """
     problem = reduction.problem
     if proof is None or not problem.has_matrices:
         weights = problem.proportions if proof is None else proof.weights
@@ -886,28 +1029,38 @@ def _evaluate(
         )
         return replace(recomputed, proof=None).with_offset(problem.objective_offset)
     proof.check()
-    used = proof if reduction.axes is None else proof.change_coordinates(reduction.axes.T)
-    if not used.applies_to(problem):
-        raise _VerificationFailure("The model carries a proof of another kind of problem.")
-    return evaluate_solution(
-        problem, basis, used, tol=tol, tolerance_factor=tolerance_factor
-    ).with_offset(problem.objective_offset)
+    if reduction.axes is not None:
+        proof = proof.change_coordinates(reduction.axes.T)
+    if not proof.applies_to(problem):
+        raise _VerificationFailure(
+            "The proof stored with the model belongs to another kind of problem."
+        )
+    recomputed = evaluate_solution(
+        problem, basis, proof, tol=tol, tolerance_factor=tolerance_factor
+    )
+    return recomputed.with_offset(problem.objective_offset)
 
 
-def _mismatches(claims: _Comparisons) -> Iterator[str]:
+def _mismatches(comparisons: _Comparisons) -> Iterator[str]:
     """Yield a message for each claim that differs from the recomputed value."""
-    for name, (own, claimed, most) in claims.items():
-        found, said = np.asarray(own), np.asarray(claimed)
-        same = found.shape == said.shape
-        if same and (most is None or found.dtype == object):
-            same = bool((found == said).all())
-        elif same:
-            same = bool((np.abs(found - said) <= most).all())
-        if not same:
-            yield f"{name} = {_format_array(found)}, and not {_format_array(said)} as the model says."
+    for name, (recomputed_value, claimed_value, tol) in comparisons.items():
+        recomputed = np.asarray(recomputed_value)
+        claimed = np.asarray(claimed_value)
+        if recomputed.shape != claimed.shape:
+            agrees = False
+        elif tol is None or recomputed.dtype == object:
+            agrees = bool((recomputed == claimed).all())
+        else:
+            agrees = bool((np.abs(recomputed - claimed) <= tol).all())
+        if not agrees:
+            yield (
+                f"{name} = {_format_array(recomputed)}, but the model says "
+                f"{_format_array(claimed)}."
+            )
 
 
 def _format_array(value: Any) -> str:
+    """Text of an array, with the middle of a long one left out."""
     return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
 
 
@@ -915,7 +1068,7 @@ def _estimator_comparisons(
     model: Any,
     subspace: FairSubspace,
     certificate: Certificate,
-    kept: FloatArray,
+    variances_kept: FloatArray,
     unrestricted: Problem,
     rounding: FloatArray,
 ) -> _Comparisons:
@@ -923,21 +1076,24 @@ def _estimator_comparisons(
 
     Parameters
     ----------
-    model, subspace, claimed : as of :func:`_verified`
-    kept : (k, d) array
-        What each component takes off each group's error.
-    whole : Problem
-        Without the restriction.
+    model : FairPCA or FairSubspace
+    subspace : FairSubspace
+    certificate : Certificate
+        That of the model.
+    variances_kept : (k, d) array
+        Reduction of each group's error by each component.
+    unrestricted : Problem
+        The problem without its restriction.
     rounding : (k, d) array
-        By how much rounding may have moved `kept`.
+        Rounding error bound of `variances_kept`.
     """
-    said = {
+    comparisons: _Comparisons = {
         "center": (subspace.center, certificate.center, None),
         "components": (subspace.projector.decoder.T, certificate.components, 0.0),
     }
     if model is subspace:
-        return said
-    fitted: dict[str, Any] = {
+        return comparisons
+    exact: dict[str, Any] = {
         **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
         "solution_": certificate,
         "group_errors_": certificate.errors,
@@ -946,132 +1102,139 @@ def _estimator_comparisons(
         "groups_": label_array(list(certificate.groups)),
         "n_components_": subspace.n_components,
     }
-    traces, total = unrestricted.second_moments.traces, unrestricted.total_variance
-    # Each component in its own size, beside what rounding does to it.
-    pooled = unrestricted.proportions @ kept
+    expected: dict[str, tuple[Any, Any]] = {name: (value, None) for name, value in exact.items()}
+    traces = unrestricted.second_moments.traces
+    total_variance = unrestricted.total_variance
+    # Each variance is compared relative to its own size, plus its rounding error.
+    pooled = unrestricted.proportions @ variances_kept
     tol = _AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
-    shares: dict[str, tuple[FloatArray, Any]] = {"explained_variance_": (pooled, tol)}
+    expected["explained_variance_"] = (pooled, tol)
     if (traces > 0).all():
-        by_group = kept / traces[:, None]
-        allowed_by_group = _AGREEMENT_TOL * np.abs(by_group) + rounding / traces[:, None]
-        shares["explained_variance_ratio_"] = (pooled / total, tol / total)
-        shares["group_explained_variance_ratio_"] = (by_group, allowed_by_group)
-    rows = {name: (each, None) for name, each in fitted.items()} | shares
-    own = {name: (each, getattr(model, name, each), most) for name, (each, most) in rows.items()}
-    return {**said, **own}
+        ratios = variances_kept / traces[:, None]
+        ratio_tol = _AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]
+        expected["explained_variance_ratio_"] = (pooled / total_variance, tol / total_variance)
+        expected["group_explained_variance_ratio_"] = (ratios, ratio_tol)
+    for name, (value, value_tol) in expected.items():
+        comparisons[name] = (value, getattr(model, name, value), value_tol)
+    return comparisons
 
 
 def _component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
-    """Check that components are orthonormal or a soft projection, and an oblique encoder inverts its decoder."""
-    decoder, encoder = projector.decoder, projector.encoder
+    """Check that components are orthonormal or soft, and that an encoder inverts its decoder."""
+    decoder = projector.decoder
     products = {"components are not orthonormal": (decoder.T, decoder)}
-    lengths = np.einsum("ij,ij->j", decoder, decoder)
-    expected = np.diag(lengths) if is_soft else np.eye(len(lengths))
     if projector.oblique_decoder is not None:
-        products["encoder does not undo the decoder"] = (encoder, decoder)
-    for words, (deflated, right) in products.items():
-        off = float(np.abs(deflated @ right - expected).max())
-        if not off <= _ORTHONORMALITY_TOL * (np.abs(deflated) @ np.abs(right)).max():
-            yield f"The {words}: their products are off by {off:.1e}."
+        products["encoder is not a left inverse of the decoder"] = (projector.encoder, decoder)
+    squared_lengths = np.einsum("ij,ij->j", decoder, decoder)
+    expected = np.diag(squared_lengths) if is_soft else np.eye(len(squared_lengths))
+    for description, (left, right) in products.items():
+        deviation = float(np.abs(left @ right - expected).max())
+        if not deviation <= _ORTHONORMALITY_TOL * (np.abs(left) @ np.abs(right)).max():
+            yield f"The {description}: their products are off by {deviation:.1e}."
+    if not is_soft:
+        return
     # A soft projection with squared lengths lambda_j keeps the fractions 1 - (1 - lambda_j)^2.
-    kept = float((lengths * (2 - lengths)).sum())
-    if is_soft and (
-        lengths.max() > 1 + _ORTHONORMALITY_TOL or abs(kept - round(kept)) > _INTEGRALITY_TOL
-    ):
-        yield "The components are no soft projection of a whole number of dimensions."
+    dimension = float((squared_lengths * (2 - squared_lengths)).sum())
+    is_too_long = squared_lengths.max() > 1 + _ORTHONORMALITY_TOL
+    if is_too_long or abs(dimension - round(dimension)) > _INTEGRALITY_TOL:
+        yield "The components are not a soft projection of an integral dimension."
 
 
-def _spreads(moments: Moments, scale: FloatArray | None, center: str) -> FloatArray:
-    """Root mean square of each scaled feature about the point of the errors, shape (p,)."""
-    spreads = moments.standard_deviations
+def _feature_deviations(moments: Moments, scale: FloatArray | None, center: str) -> FloatArray:
+    """Root mean square of each scaled feature about the center of the errors, shape (p,)."""
+    deviations = moments.standard_deviations
     if center == "none":
-        spreads = np.hypot(spreads, moments.mean)
-    return spreads if scale is None else spreads / scale
+        deviations = np.hypot(deviations, moments.mean)
+    return deviations if scale is None else deviations / scale
 
 
-def _rounding_of_components(spreads: FloatArray, projector: Projector) -> FloatArray:
-    """How far rounding of second moments may move the variance of each component, shape (d,).
+def _component_rounding(deviations: FloatArray, projector: Projector) -> FloatArray:
+    """Rounding error bound of the variance of each component, shape (d,).
 
-    Entries of second moments are rounded by a share of the product of two features' sizes.
+    Entries of second moments are rounded relative to the product of two features' deviations.
     """
     loadings = np.maximum(np.abs(projector.encoder), np.abs(projector.decoder.T))
-    return np.asarray(_MEAN_ROUNDING_UNITS * _EPSILON * (loadings @ spreads) ** 2)
+    return np.asarray(_MEAN_ROUNDING_UNITS * _EPSILON * (loadings @ deviations) ** 2)
 
 
 def _check_encoder(
     subspace: FairSubspace, family: ProblemFamily, reduction: Reduction, moments: Moments
 ) -> None:
-    """Raise _Fails unless an oblique encoder is that of its decoder, on any rows.
+    """Check that an oblique encoder is that of its decoder, for any rows.
 
-    Errors on the rows of the fit say nothing of directions along which these do not vary, and
-    little of components that vary little.
+    Errors on the rows of the fit do not depend on directions along which these do not vary, and
+    little on components with little variance.
+
+    Raises
+    ------
+    _VerificationFailure
     """
-    encoding = reduction.oblique_shift
-    if encoding is None:
+    shift = reduction.oblique_shift
+    if shift is None:
         return
-    units = _positive(_spreads(moments, subspace.scale, "global"))
     unrestricted = reduction.problem.unrestricted
     pooled = unrestricted.dense_moments.mixture(unrestricted.proportions)
-    own_units = _positive(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
-    eigenvalues = np.linalg.eigvalsh(pooled / own_units / own_units[:, None])
-    varying = eigenvalues[eigenvalues > _NO_SHARE * eigenvalues[-1]]
-    conditioning = float(eigenvalues[-1] / varying[0]) if varying.size else 1.0
+    pooled_deviations = _nonzero(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
+    eigenvalues = np.linalg.eigvalsh(pooled / pooled_deviations / pooled_deviations[:, None])
+    positive = eigenvalues[eigenvalues > _VARIANCE_TOL * eigenvalues[-1]]
+    condition = float(eigenvalues[-1] / positive[0]) if positive.size else 1.0
     # The encoder follows from the inverse of the second moment and from differences of means.
-    tol = _AGREEMENT_TOL + _ENCODER_ROUNDINGS * _EPSILON * conditioning
-    tol += _forbidden_rotation(moments, subspace.require_certificate().restriction) * math.sqrt(
-        conditioning
-    )
-    min_bound = math.inf
-    for expected in _expected_encoders(subspace, family, encoding, moments):
-        sizes = np.linalg.norm(expected * units, axis=1, keepdims=True)
-        remaining_means = np.abs(subspace.components - expected) * units / _positive(sizes)
-        min_bound = min(min_bound, float(remaining_means.max()))
-    if not min_bound <= tol:
+    rotation = _forbidden_rotation(moments, subspace.require_certificate().restriction)
+    tol = _AGREEMENT_TOL + _ENCODER_ROUNDING_UNITS * _EPSILON * condition
+    tol += rotation * math.sqrt(condition)
+    deviations = _nonzero(_feature_deviations(moments, subspace.scale, "global"))
+    min_difference = math.inf
+    for expected in _expected_encoders(subspace, family, shift, moments):
+        lengths = np.linalg.norm(expected * deviations, axis=1, keepdims=True)
+        differences = np.abs(subspace.components - expected) * deviations / _nonzero(lengths)
+        min_difference = min(min_difference, float(differences.max()))
+    if not min_difference <= tol:
         raise _VerificationFailure(
-            f"The encoder differs from that of its decoder by {min_bound:.1e} of its length, perhaps "
-            "along directions in which the rows of the fit do not vary."
+            f"The encoder differs from that of its decoder by {min_difference:.1e} of its length, "
+            "perhaps along directions in which the rows of the fit do not vary."
         )
 
 
-def _positive(sizes: FloatArray) -> FloatArray:
-    """Sizes to divide by: one in place of zero."""
-    return np.where(sizes > 0, sizes, 1.0)
+def _nonzero(divisors: FloatArray) -> FloatArray:
+    """Divisors with one in place of zero."""
+    return np.where(divisors > 0, divisors, 1.0)
 
 
 def _expected_encoders(
-    subspace: FairSubspace, family: ProblemFamily, encoding: ObliqueShift, moments: Moments
+    subspace: FairSubspace, family: ProblemFamily, shift: ObliqueShift, moments: Moments
 ) -> Iterator[FloatArray]:
-    """Encoders of the decoder, (d, p), as a fit of rows or of their moments makes them.
+    """Encoders of the decoder, (d, p), as fits to rows or to their moments return them.
 
-    All do the same to the rows of the fit. Directions along which these do not vary are orthogonal
-    to them in the features, or in features divided by their spread.
+    All have the same effect on the rows of the fit. They differ in directions along which these do
+    not vary, which are orthogonal to the rows in the features or in the standardized features.
     """
-    decoder, coordinates = subspace.projector.decoder, family.coordinates
+    decoder = subspace.projector.decoder
+    coordinates = family.coordinates
     if coordinates is not None:
-        inside = coordinates.project(decoder).T @ encoding.matrix
-        yield coordinates.lift(inside.T).T
-        if moments.n_features > _MAX_THIN_FEATURES:
+        row_encoder = coordinates.project(decoder).T @ shift.matrix
+        yield coordinates.lift(row_encoder.T).T
+        if moments.n_features > _MAX_WIDE_FEATURES:
             return
         certificate = subspace.require_certificate()
-        in_features = build_problem_family(
+        feature_family = build_problem_family(
             moments.to_dense(),
             subspace.dimension,
             certificate.criterion,
             restriction=certificate.restriction,
             feature_scale=subspace.scale,
         )
-        of_features = in_features.reduction_at(subspace.dimension).oblique_shift
-        assert of_features is not None
-        yield decoder.T @ of_features.matrix
+        feature_shift = feature_family.reduction_at(subspace.dimension).oblique_shift
+        assert feature_shift is not None
+        yield decoder.T @ feature_shift.matrix
         return
-    expected = decoder.T @ encoding.matrix
+    expected = decoder.T @ shift.matrix
     yield expected
     if moments.counts.sum() <= moments.n_features:
         problem = family.template
         pooled = problem.dense_moments.mixture(problem.proportions)
         eigenvalues, vectors = np.linalg.eigh(pooled)
-        along = vectors[:, eigenvalues > _NO_SHARE * eigenvalues[-1]]
-        yield decoder.T + (expected - decoder.T) @ along @ along.T
+        span = vectors[:, eigenvalues > _VARIANCE_TOL * eigenvalues[-1]]
+        yield decoder.T + (expected - decoder.T) @ span @ span.T
 
 
 def _row_comparisons(
@@ -1080,256 +1243,361 @@ def _row_comparisons(
     moments: Moments,
     pooled: FloatArray,
     rounding: FloatArray,
-    left: float,
+    em_distance: float,
 ) -> _Comparisons:
-    """What a model says of the rows that it was fitted on.
+    """Compare what a model says of the rows that it was fitted on.
 
     Parameters
     ----------
-    subspace, claimed, moments : as of :func:`_verified`
+    subspace : FairSubspace
+    certificate : Certificate
+        That of the model.
+    moments : GroupMoments, SparseMoments or WideMoments
     pooled : (d,) array
         Variance of each component over all rows.
     rounding : (d,) array
-        By how much rounding may have moved it.
-    left : float
-        How far apart, in standard deviations, two runs of the EM algorithm may end.
+        Rounding error bound of `pooled`.
+    em_distance : float
+        Distance, in standard deviations, between the limits of two runs of the EM algorithm.
     """
-    deviations, own = moments.standard_deviations, subspace.whitening
+    deviations = moments.standard_deviations
+    relative_tol = _AGREEMENT_TOL + em_distance
     mean = np.zeros(len(deviations)) if certificate.center == "none" else moments.mean
-    units = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
-    # A coordinate that is zero in every row stays as it is; no other has so little variance that
-    # it is rounding.
-    variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
-    same = _AGREEMENT_TOL + left
-    tol = same * np.abs(pooled) + rounding
+    mean_tol = relative_tol * deviations + _OFFSET_ROUNDING * np.abs(mean)
+    scale = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
+    variances = None
+    claimed_variances = None
+    if subspace.whitening is not None:
+        # A component that is zero in every row is not scaled; a fit rejects any other whose
+        # variance is rounding error.
+        variances = np.where(pooled > 0, pooled, 1.0)
+        claimed_variances = subspace.whitening**2
+    variance_tol = relative_tol * np.abs(pooled) + rounding
     return {
         "counts": (moments.counts, certificate.counts, None),
-        "mean": (mean, subspace.mean, same * deviations + _OFFSET_ROUNDING * np.abs(mean)),
-        "scale of the features": (units, subspace.scale, same * deviations),
-        "squared whitening": (variances, None if own is None else own**2, tol),
-        **_imputation_comparisons(moments, subspace.imputation_model, left),
+        "mean": (mean, subspace.mean, mean_tol),
+        "scale of the features": (scale, subspace.scale, relative_tol * deviations),
+        "squared whitening": (variances, claimed_variances, variance_tol),
+        **_imputation_comparisons(moments, subspace.imputation_model, em_distance),
     }
 
 
-def _left(moments: Moments) -> float:
-    """How far apart, in standard deviations, two runs of the EM algorithm may end."""
-    completion = moments.em_summary if isinstance(moments, GroupMoments) else None
-    return 0.0 if completion is None else 2 * completion.left
+def _em_distance(moments: Moments) -> float:
+    """Distance, in standard deviations, between the limits of two runs of the EM algorithm."""
+    em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
+    return 0.0 if em_summary is None else 2 * em_summary.left
 
 
 def _imputation_comparisons(
-    moments: Moments, said: NormalModel | None, left: float
+    moments: Moments, claimed: NormalModel | None, em_distance: float
 ) -> _Comparisons:
     """Compare the models by which missing cells are imputed."""
     recomputed = moments.imputation_model
-    if recomputed is None or said is None:
-        descriptions = [
-            "none" if each is None else "missing cells are expected" for each in (recomputed, said)
-        ]
-        return {"model of missing cells": (descriptions[0], descriptions[1], None)}
-    units = recomputed.scales
-    same = _AGREEMENT_TOL + left
-    moved = same * units + _OFFSET_ROUNDING * np.abs(recomputed.mean)
+    if recomputed is None or claimed is None:
+        return {
+            "model of missing cells": (
+                "none" if recomputed is None else "missing cells are imputed",
+                "none" if claimed is None else "missing cells are imputed",
+                None,
+            )
+        }
+    scales = recomputed.scales
+    relative_tol = _AGREEMENT_TOL + em_distance
+    mean_tol = relative_tol * scales + _OFFSET_ROUNDING * np.abs(recomputed.mean)
+    covariance_tol = relative_tol * np.outer(scales, scales)
     return {
-        "mean of missing cells": (recomputed.mean, said.mean, moved),
-        "covariance of missing cells": (
-            recomputed.covariance,
-            said.covariance,
-            same * np.outer(units, units),
-        ),
+        "mean of missing cells": (recomputed.mean, claimed.mean, mean_tol),
+        "covariance of missing cells": (recomputed.covariance, claimed.covariance, covariance_tol),
     }
 
 
 def _certificate_failures(
     recomputed: Certificate,
     certificate: Certificate,
-    tolerance_factor: _Room,
+    tolerances: _Tolerances,
     *,
     matrix_free: bool = False,
-    may_be_thin: bool = False,
+    may_use_row_space: bool = False,
 ) -> Iterator[str]:
     """Compare every figure that a solver provides."""
     if not 0 <= certificate.tol < 1:
-        yield f"The model's tol is {certificate.tol!r}; allowed: a share from 0 to 1."
-    unsure, of_other_way = tolerance_factor.objective, tolerance_factor.other_way
-    tol: dict[str, float | None] = {"n_components": None, "theorem_3_2_holds": None}
-    tol |= dict.fromkeys(("objective", "scale", "constraint_violation"), unsure)
-    for name, most in tol.items():
-        yield from _mismatches(
-            {name: (getattr(recomputed, name), getattr(certificate, name), most)}
-        )
-    # Room for rounding is of the same size in any coordinates, but may vanish where matrices are
-    # compared with a fit of the rows themselves.
-    may_vanish = may_be_thin or (tolerance_factor.of_rows > 0 and recomputed.proof is not None)
-    min_bound = recomputed.resolution / _ROUNDING_BOUND_FACTOR
-    if may_vanish:
-        # A figure above its rounding is still a number of double precision.
-        is_zero = recomputed.scale <= _ZERO * recomputed.resolution
-        min_bound = (
-            0.0 if is_zero else min(min_bound, _EPSILON * recomputed.scale / _ROUNDING_FACTOR)
-        )
-    most = _ROUNDING_BOUND_FACTOR * recomputed.resolution + of_other_way + tolerance_factor.of_rows
-    if tolerance_factor.is_settled and not min_bound <= certificate.resolution <= most:
-        yield from _mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
-    # The tolerance follows from other figures, which are compared.
-    of_scale = certificate.tol * certificate.scale
-    expected = (of_scale, max(of_scale, certificate.resolution))
+        yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
+    tols: dict[str, float | None] = {
+        "n_components": None,
+        "theorem_3_2_holds": None,
+        "objective": tolerances.objective,
+        "scale": tolerances.objective,
+        "constraint_violation": tolerances.objective,
+    }
+    for name, tol in tols.items():
+        yield from _mismatches({name: (getattr(recomputed, name), getattr(certificate, name), tol)})
+    yield from _resolution_failures(
+        recomputed, certificate, tolerances, may_use_row_space=may_use_row_space
+    )
+    # The absolute tolerance follows from other figures, which are compared themselves.
+    relative_tol = certificate.tol * certificate.scale
+    resolution_tol = max(relative_tol, certificate.resolution)
     if not any(
-        math.isclose(certificate.absolute_tol, each, rel_tol=_AGREEMENT_TOL) for each in expected
+        math.isclose(certificate.absolute_tol, expected, rel_tol=_AGREEMENT_TOL)
+        for expected in (relative_tol, resolution_tol)
     ):
         yield (
-            f"tolerance = {expected[0]:.9g}, or {expected[1]:.9g} with the resolution, and not "
-            f"{certificate.absolute_tol:.9g} as the model says."
+            f"tolerance = {relative_tol:.9g}, or {resolution_tol:.9g} with the resolution, but the "
+            f"model says {certificate.absolute_tol:.9g}."
         )
-    said = certificate.lower_bound
-    if math.isnan(said) or said == math.inf or (certificate.proof is None and said > -math.inf):
-        yield f"The model carries no proof of its lower bound, {said!r}."
-    if not said <= certificate.objective + max(
-        unsure, min(certificate.resolution, _ROUNDING_BOUND_FACTOR * unsure)
-    ):
-        yield f"The model says a lower bound of {said:.9g} and an objective below that."
+    yield from _bound_failures(recomputed, certificate, tolerances, matrix_free=matrix_free)
+
+
+def _resolution_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: _Tolerances,
+    *,
+    may_use_row_space: bool,
+) -> Iterator[str]:
+    """Compare the resolution, which depends on the method of solving, by its order of magnitude."""
+    # Allowances for rounding are similar in any coordinates, but may vanish if matrices are
+    # compared with a fit to the rows themselves.
+    may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
+    min_resolution = recomputed.resolution / _ROUNDING_BOUND_FACTOR
+    if may_use_row_space or may_be_sparse:
+        if recomputed.scale <= _ZERO_ROUNDINGS * recomputed.resolution:
+            min_resolution = 0.0
+        else:
+            # A figure that is not zero has at least its own rounding error.
+            last_digit = _EPSILON * recomputed.scale / _ROUNDING_FACTOR
+            min_resolution = min(min_resolution, last_digit)
+    max_resolution = (
+        _ROUNDING_BOUND_FACTOR * recomputed.resolution
+        + tolerances.method
+        + tolerances.matrix_free_resolution
+    )
+    is_similar = min_resolution <= certificate.resolution <= max_resolution
+    if tolerances.is_converged and not is_similar:
+        yield from _mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
+
+
+def _bound_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: _Tolerances,
+    *,
+    matrix_free: bool,
+) -> Iterator[str]:
+    """Check that the claimed lower bound is proven and lies below the objective."""
+    claimed = certificate.lower_bound
+    tol = tolerances.objective
+    is_unproven = certificate.proof is None and claimed > -math.inf
+    if math.isnan(claimed) or claimed == math.inf or is_unproven:
+        yield f"The model has no proof of its lower bound {claimed!r}."
+    objective_tol = max(tol, min(certificate.resolution, _ROUNDING_BOUND_FACTOR * tol))
+    if not claimed <= certificate.objective + objective_tol:
+        yield f"The model says a lower bound of {claimed:.9g} and an objective below that."
     if recomputed.proof is None:
         return
-    recomputed_bound = recomputed.lower_bound
-    is_unbounded = matrix_free and said == -math.inf
-    min_bound = (
-        recomputed_bound
-        - unsure
-        - min(certificate.absolute_tol, _ROUNDING_FACTOR * recomputed.absolute_tol + unsure)
-    )
-    if not (min_bound <= said or is_unbounded) or said > recomputed_bound + unsure:
-        yield f"The proof gives the lower bound {recomputed_bound:.9g}, and not {said:.9g} as the model says."
+    proven = recomputed.lower_bound
+    is_unbounded = matrix_free and claimed == -math.inf
+    gap_tol = min(certificate.absolute_tol, _ROUNDING_FACTOR * recomputed.absolute_tol + tol)
+    is_too_low = not (proven - tol - gap_tol <= claimed or is_unbounded)
+    if is_too_low or claimed > proven + tol:
+        yield f"The proof gives the lower bound {proven:.9g}, but the model says {claimed:.9g}."
     if recomputed.gap < -recomputed.resolution:
-        yield f"The lower bound lies above the objective by {-recomputed.gap:.1e}."
+        yield f"The lower bound exceeds the objective by {-recomputed.gap:.1e}."
 
 
 def _status_failures(
     reduction: Reduction,
     basis: FloatArray,
-    found: Certificate,
+    recomputed: Certificate,
     certificate: Certificate,
-    tolerance_factor: _Room,
+    tolerances: _Tolerances,
     *,
     may_be_sparse: bool,
-    may_be_thin: bool,
+    may_use_row_space: bool,
 ) -> Iterator[str]:
-    """Check that limits are respected and that the claimed status is justified, up to a small factor."""
-    problem, said = reduction.problem, Status(certificate.status)
+    """Check that limits are respected and that the claimed status is justified."""
+    problem = reduction.problem
+    claimed_status = Status(certificate.status)
     if problem.limit is not None and not is_feasible(problem.limit, basis):
         yield "The components exceed the limit of the restriction."
-    if found.constraint_violation > _ROUNDING_FACTOR * max(found.absolute_tol, found.resolution):
-        yield f"The groups' errors differ by {found.constraint_violation:.1e} more than the criterion allows."
-    own = max(abs(certificate.gap), certificate.constraint_violation)
-    closed_to = _ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
-    if said is not Status.OPEN_GAP and not own <= closed_to:
-        yield f"The model is called {said}, and its own gap is {own:.1e}."
-    if found.proof is None:
+    violation = recomputed.constraint_violation
+    if violation > _ROUNDING_FACTOR * max(recomputed.absolute_tol, recomputed.resolution):
+        yield f"The groups' errors differ by {violation:.1e} more than the criterion allows."
+    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
+    max_gap = _ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
+    if claimed_status is not Status.OPEN_GAP and not claimed_gap <= max_gap:
+        yield f"The model is called {claimed_status}, and its own gap is {claimed_gap:.1e}."
+    is_closed = _ROUNDING_FACTOR * claimed_gap < certificate.absolute_tol
+    closed_message = (
+        f"The model is called {claimed_status}, but its own gap of {claimed_gap:.1e} is within the "
+        "tolerance."
+    )
+    if recomputed.proof is None:
         unproven_status = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
-        if said not in (Status.OPEN_GAP, unproven_status):
-            yield f"The model is called {said}, but its lower bound cannot be checked."
+        if claimed_status not in (Status.OPEN_GAP, unproven_status):
+            yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
         is_resolved = certificate.resolution <= certificate.absolute_tol
-        if (
-            said is Status.OPEN_GAP
-            and is_resolved
-            and _ROUNDING_FACTOR * own < certificate.absolute_tol
-        ):
-            yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
+        if claimed_status is Status.OPEN_GAP and is_resolved and is_closed:
+            yield closed_message
         return
-    lenient_status = found.status
-    if (
-        lenient_status is not Status.OPTIMAL
-    ):  # within a small factor of the tolerance or the resolution
-        lenient_status = _evaluate(
-            reduction, basis, certificate.proof, certificate.tol, _ROUNDING_FACTOR
-        ).status
-    holds = said is Status.OPEN_GAP or lenient_status is Status.OPTIMAL
-    if said is Status.UNRESOLVED:
-        holds = lenient_status is not Status.OPEN_GAP or found.gap <= tolerance_factor.other_way
-    if said is Status.ESTIMATED:  # only iterations without matrices produce this status
-        holds = (holds or found.gap <= tolerance_factor.other_way) and may_be_sparse
-    if (
-        said is Status.OPTIMAL
-        and lenient_status is Status.UNRESOLVED
-        and own <= certificate.absolute_tol
+    lenient_status = recomputed.status
+    if lenient_status is not Status.OPTIMAL:
+        # Accept a gap within a small factor of the tolerance or the resolution.
+        lenient = _evaluate(reduction, basis, certificate.proof, certificate.tol, _ROUNDING_FACTOR)
+        lenient_status = lenient.status
+    if not _is_justified(
+        claimed_status,
+        lenient_status,
+        recomputed,
+        certificate,
+        tolerances,
+        may_be_sparse=may_be_sparse,
     ):
-        # Moments of the same rows may differ in their last digits.
-        holds = abs(found.gap) <= tolerance_factor.gap
-    if not holds:
-        rows_would_help = lenient_status is Status.UNRESOLVED and may_be_thin
-        yield (
-            f"The model is called {certificate.status_text}, but the computed status is {found.status}: "
-            f"the gap is {found.gap:.1e}."
-            f"{_PASS_ROWS_HINT if rows_would_help else ''}"
+        message = (
+            f"The model is called {certificate.status_text}, but the recomputed status is "
+            f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
         )
+        if lenient_status is Status.UNRESOLVED and may_use_row_space:
+            message += _PASS_ROWS_HINT
+        yield message
     # Rows may resolve less than their matrices, or more.
-    resolves_less = said is Status.UNRESOLVED and not (may_be_thin or may_be_sparse)
-    claims_open = said is Status.OPEN_GAP or resolves_less
-    if (
-        claims_open
-        and found.status is Status.OPTIMAL
-        and _ROUNDING_FACTOR * own < certificate.absolute_tol
-    ):
-        yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
+    resolves_less = claimed_status is Status.UNRESOLVED and not (may_use_row_space or may_be_sparse)
+    claims_open = claimed_status is Status.OPEN_GAP or resolves_less
+    if claims_open and recomputed.status is Status.OPTIMAL and is_closed:
+        yield closed_message
 
 
-def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
+def _is_justified(
+    claimed_status: Status,
+    lenient_status: Status,
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: _Tolerances,
+    *,
+    may_be_sparse: bool,
+) -> bool:
+    """Whether a claimed status is justified by the status with larger tolerances.
+
+    Parameters
+    ----------
+    claimed_status, lenient_status : Status
+        That of the certificate, and that of the same gap with tolerance and resolution multiplied
+        by a small factor.
+    recomputed, certificate : Certificate
+    tolerances : _Tolerances
+    may_be_sparse : bool
+        Whether a fit may have avoided matrices.
+    """
+    is_optimal = lenient_status is Status.OPTIMAL
+    is_within_method_tol = recomputed.gap <= tolerances.method
+    if claimed_status is Status.OPEN_GAP:
+        return True
+    if claimed_status is Status.UNRESOLVED:
+        return lenient_status is not Status.OPEN_GAP or is_within_method_tol
+    if claimed_status is Status.ESTIMATED:
+        # Only iterations without matrices produce this status.
+        return may_be_sparse and (is_optimal or is_within_method_tol)
+    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
+    if lenient_status is Status.UNRESOLVED and claimed_gap <= certificate.absolute_tol:
+        # Moments of the same rows may differ in their last digits.
+        return abs(recomputed.gap) <= tolerances.gap
+    return is_optimal
+
+
+def _nested_failures(
+    evaluation: _Evaluation, *, is_capped: bool, is_converged: bool
+) -> Iterator[str]:
     """Verify the steps of nested components, and each prefix by itself."""
-    subspace, family, moments = judged.subspace, judged.family, judged.moments
+    subspace = evaluation.subspace
     certificate = subspace.require_certificate()
-    d, rows, basis = certificate.n_components, certificate.components, subspace.components.T
-    if (len(certificate.steps), len(certificate.prefixes)) != (d, d - 1):
-        raise _VerificationFailure("The steps are not those of the components.")
-    steps = enumerate(zip(certificate.steps, (*certificate.prefixes, certificate), strict=True))
-    parts = [(step, rows[[i]], prefix) for i, (step, prefix) in steps]
-    parts += [(each, rows[: i + 1], each) for i, each in enumerate(certificate.prefixes)]
-    for part, own, prefix in parts:
+    _check_nested_consistency(certificate)
+    yield from _step_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
+    for n_components in range(1, certificate.n_components):
+        prefix = subspace.truncate(n_components)
+        prefix_certificate = replace(prefix.require_certificate(), steps=(), prefixes=())
+        prefix = replace(prefix, certificate=prefix_certificate)
+        verification = _verify_moments(
+            prefix,
+            prefix,
+            evaluation.moments,
+            matrix_free=evaluation.matrix_free,
+            is_wide=evaluation.is_wide,
+        )
+        # If the model itself cannot be verified, neither can its first components.
+        message = verification.messages[0]
+        is_unclear = not is_capped and message.startswith(CANNOT_BE_VERIFIED)
+        if not verification.holds and not is_unclear:
+            yield f"The first {n_components} components: {message}"
+
+
+def _check_nested_consistency(certificate: Certificate) -> None:
+    """Check that steps and prefixes repeat components, errors and parameters of the certificate."""
+    d = certificate.n_components
+    components = certificate.components
+    steps = certificate.steps
+    prefixes = certificate.prefixes
+    if len(steps) != d or len(prefixes) != d - 1:
+        raise _VerificationFailure("The number of steps does not match the components.")
+    # Each part with its components, and with the prefix that has the same errors.
+    parts = [(steps[i], components[[i]], (*prefixes, certificate)[i]) for i in range(d)]
+    parts += [(prefix, components[: i + 1], prefix) for i, prefix in enumerate(prefixes)]
+    for part, part_components, prefix in parts:
         pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
         pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
-        pairs += [(part.components, own), (part.steps, ()), (part.prefixes, ())]
+        pairs += [(part.components, part_components), (part.steps, ()), (part.prefixes, ())]
         if not all(np.array_equal(*pair) for pair in pairs):
             raise _VerificationFailure(
-                "A step or prefix of nested components says other components, errors or settings."
+                "A step or prefix of the nested components has inconsistent components, errors or "
+                "parameters."
             )
+
+
+def _step_failures(
+    evaluation: _Evaluation, *, is_capped: bool, is_converged: bool
+) -> Iterator[str]:
+    """Verify each nested component in the complement of the previous ones."""
+    family = evaluation.family
+    certificate = evaluation.subspace.require_certificate()
+    basis = evaluation.subspace.components.T
     if family.coordinates is not None:
         basis = np.linalg.qr(family.coordinates.project(basis))[0]
     single = family.reduction_at(1)
-    for i, step in enumerate(certificate.steps if family.template.has_matrices else ()):
-        deflated, component = deflate_reduction(single, basis[:, :i]), basis[:, [i]]
+    if not family.template.has_matrices:
+        return
+    for i, step in enumerate(certificate.steps):
+        deflated = deflate_reduction(single, basis[:, :i])
+        component = basis[:, [i]]
         if deflated.axes is not None:
             component = deflated.axes.T @ component
         deflated = replace(deflated, axes=None)
-        found = _evaluate(deflated, component, step.proof, certificate.tol)
-        room = _room(deflated.problem, found, step, found.resolution, 0.0, is_bounded=is_bounded)
-        for message in (
+        recomputed = _evaluate(deflated, component, step.proof, certificate.tol)
+        tolerances = _objective_tolerances(
+            deflated.problem, recomputed, step, recomputed.resolution, 0.0, is_capped=is_capped
+        )
+        certificate_tolerances = replace(
+            tolerances,
+            matrix_free_resolution=evaluation.matrix_free_resolution,
+            is_converged=is_converged,
+        )
+        messages = [
             *_certificate_failures(
-                found,
+                recomputed,
                 step,
-                replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled),
-                may_be_thin=judged.may_be_thin,
+                certificate_tolerances,
+                may_use_row_space=evaluation.may_use_row_space,
             ),
             *_status_failures(
                 deflated,
                 component,
-                found,
+                recomputed,
                 step,
-                room,
-                may_be_sparse=judged.may_be_sparse,
-                may_be_thin=judged.may_be_thin,
+                tolerances,
+                may_be_sparse=evaluation.may_be_sparse,
+                may_use_row_space=evaluation.may_use_row_space,
             ),
-        ):
-            yield f"Component {i + 1}, beside those before it: {message}"
-    for n in range(1, d):
-        first = subspace.truncate(n)
-        first = replace(
-            first, certificate=replace(first.require_certificate(), steps=(), prefixes=())
-        )
-        checked = _verify_moments(
-            first, first, moments, matrix_free=judged.by_rows, is_thin=judged.is_thin
-        )
-        # Where the model itself can at most be unclear, so can its first components.
-        is_unclear = not is_bounded and checked.messages[0].startswith(CANNOT_BE_VERIFIED)
-        if not checked.holds and not is_unclear:
-            yield f"The first {n} components: {checked.messages[0]}"
+        ]
+        for message in messages:
+            yield f"Component {i + 1}, in the complement of the previous ones: {message}"
 
 
 def _summary_messages(
@@ -1338,38 +1606,40 @@ def _summary_messages(
     """Summarize what was recomputed and what was not verified."""
     certificate = subspace.require_certificate()
     # Adding zero turns -0 into 0.
-    said = (
-        f"{certificate.criterion.name} is {recomputed.objective + 0.0:.9g} at these components "
+    objective_text = (
+        f"{certificate.criterion.name} is {recomputed.objective + 0.0:.9g} for these components "
         f"(the model says {certificate.objective + 0.0:.9g})"
     )
     if recomputed.proof is not None:
         yield (
-            f"{said}, and its proof gives the lower bound {recomputed.lower_bound:.9g} "
+            f"{objective_text}, and its proof gives the lower bound {recomputed.lower_bound:.9g} "
             f"(the model says {certificate.lower_bound:.9g}). Double precision resolves "
             f"{recomputed.resolution:.1e}."
         )
     else:
-        yield f"{said}."
-        why = "the model carries no proof" if certificate.proof is None else "the rows stay sparse"
-        yield f"The lower bound was not checked: {why}."
+        yield f"{objective_text}."
+        reason = "the model has no proof" if certificate.proof is None else "the rows are sparse"
+        yield f"The lower bound was not verified: {reason}."
         yield "Neither were the status and the weights of the proof, which depend on the bound."
-    alike = (
-        recomputed.resolution / _ALIKE <= certificate.resolution <= _ALIKE * recomputed.resolution
-    )
-    if not alike:
+    min_resolution = recomputed.resolution / _SAME_RESOLUTION_FACTOR
+    max_resolution = _SAME_RESOLUTION_FACTOR * recomputed.resolution
+    if not min_resolution <= certificate.resolution <= max_resolution:
         yield (
-            f"The model says a resolution of {certificate.resolution:.1e}, and {recomputed.resolution:.1e} "
-            "was computed. It depends on the way of solving: its size alone was checked."
+            f"The model says a resolution of {certificate.resolution:.1e}, and "
+            f"{recomputed.resolution:.1e} was recomputed. It depends on the method of solving: "
+            "only its order of magnitude was verified."
         )
     if recomputed.proof is not None and certificate.status != recomputed.status:
-        yield f"The computed status is {recomputed.status} (the model says {certificate.status})."
+        yield (
+            f"The recomputed status is {recomputed.status} (the model says {certificate.status})."
+        )
     if certificate.tol > LOOSE_TOL:
-        yield f"A subspace is called optimal within {certificate.tol:.2g} of the objective."
+        yield f"Optimal means within {certificate.tol:.2g} of the objective."
     if subspace.feature_names is not None and moments.feature_names is None:
         yield (
-            "Not checked are the names of the features, since the data have none: pass a table "
-            "with named columns to check them."
+            "Not verified, since the data have none: the names of the features. Pass a table with "
+            "named columns to verify them."
         )
     yield (
-        "Not judged are records of the run: its solver, number of eigenproblems, trace and version."
+        "Not verified, as records of the run: solver, number of eigenproblems, trace and version."
     )

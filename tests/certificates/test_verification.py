@@ -131,7 +131,7 @@ def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
     monkeypatch.setattr("fairspan.verification._MAX_MATRIX_ENTRIES", 0)
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
-    assert "The lower bound was not checked: the rows stay sparse." in found.messages
+    assert "The lower bound was not verified: the rows are sparse." in found.messages
     assert "Neither were the status and the weights of the proof" in str(found)
     assert found.lower_bound == -np.inf
     assert_fails(model, 2 * rows, labels, because="objective =")
@@ -174,7 +174,7 @@ def test_columns_in_another_order_and_beside_others():
     assert_holds(model, frame[[*reversed(frame.columns)]], "group")
     assert_holds(model, frame.assign(other=1.0), "group")
     assert_fails(model, frame.drop(columns="u"), "group", because="features")
-    assert_fails(model, frame.rename(columns={"u": "t"}), "group", because="other features")
+    assert_fails(model, frame.rename(columns={"u": "t"}), "group", because="features of the data differ")
 
 
 def test_names_that_the_data_do_not_have_are_not_checked():
@@ -184,7 +184,7 @@ def test_names_that_the_data_do_not_have_are_not_checked():
     assert not verify(swapped, frame, "group").holds
     for data in ((X, LABELS), (GroupMoments.from_rows(X, LABELS),)):
         for each in (own, swapped):
-            assert "Not checked are the names" in " ".join(verify(each, *data).messages)
+            assert "the names of the features" in " ".join(verify(each, *data).messages)
     assert "names" not in str(verify(own, frame, "group"))
 
 
@@ -292,7 +292,7 @@ def test_components_that_were_changed():
 def test_components_outside_of_a_restriction():
     model = fitted(criterion="total_error", restriction=fs.MeanParity())
     other = replace(model.subspace_, components=PCA(2).fit(X).components_)
-    assert_fails(other, X, LABELS, because="leave the directions")
+    assert_fails(other, X, LABELS, because="leave the allowed directions")
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_a_restriction_that_is_not_met_is_no_optimum():
     ("settings", "because"),
     [
         ({"restriction": fs.MeanParity(0.01)}, "exceed the limit"),
-        ({"restriction": fs.CovarianceParity(tolerance=0.1)}, "leave the directions"),
+        ({"restriction": fs.CovarianceParity(tolerance=0.1)}, "leave the allowed directions"),
         ({"criterion": "equal_error"}, "more than the criterion allows"),
     ],
 )
@@ -394,7 +394,7 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
     ids=lambda each: each.kind,
 )
 def test_a_proof_of_another_kind_proves_nothing(proof):
-    assert_fails(altered(fitted(), proof=proof), X, LABELS, because="proof of another kind")
+    assert_fails(altered(fitted(), proof=proof), X, LABELS, because="another kind of problem")
 
 
 @each_once(

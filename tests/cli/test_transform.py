@@ -227,7 +227,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
     ("figures", "said"),
     [
         ({"objective": 0.0}, "objective ="),
-        ({"lower_bound": 1e9}, "and not 1e+09 as the model says"),
+        ({"lower_bound": 1e9}, "but the model says 1e+09"),
         ({"groups": ("old", "very young")}, "fitted on the groups"),
         ({"criterion": UnresolvedObject("criterion", "equal_luck", {})}, "cannot be posed"),
     ],
