@@ -180,7 +180,7 @@ def test_parts_merge_and_are_saved(tmp_path):
     expected = by_hand(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert verify(model, loaded).holds
-    with pytest.raises(InvalidInput, match="class that each row has in y"):
+    with pytest.raises(InvalidInput, match="Only one of them has classes of y"):
         merged + GroupMoments.from_rows(X, groups)
     halves = loaded.select_features([2, 0])
     np.testing.assert_array_equal(halves.by_class.means, loaded.by_class.means[:, [2, 0]])

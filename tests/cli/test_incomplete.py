@@ -47,7 +47,7 @@ def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):
     run("moments", holes, "--group", "group", *EM, "-o", moments)
     assert fs.GroupMoments.load(moments).em_summary.n_missing_cells[1] > 0
     error = run("merge", moments, moments, "-o", tmp_path / "both.moments", status=2).err
-    assert "completed by the EM algorithm" in error
+    assert "incomplete rows by EM" in error
     asked = ("--group", "group", "-d", 2, "--compare", "minimax_loss")
     run("report", holes, *asked, *EM, "-o", page, status=0, err=None)
     assert "let expect" in page.read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ def test_what_cannot_be_done_is_said(run, holes, tmp_path):
     assert "fitted on complete rows" in " ".join(run(*command, status=2).err.split())
 
 
-@pytest.mark.filterwarnings("ignore:2 rows were left out")
+@pytest.mark.filterwarnings("ignore:2 rows were dropped")
 def test_rows_in_which_nothing_is_observed_are_left_out_by_every_command(run, holes, tmp_path):
     frame = pd.read_csv(holes)
     frame.loc[[6, 9], list("wxyz")] = np.nan

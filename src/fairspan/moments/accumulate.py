@@ -274,6 +274,7 @@ class _Accumulator:
 
 
 def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
+    """Accumulate rows that can be read again from any position, in parallel spans."""
     p = rows.n_features
     spans = _plan_spans(rows, total.n_folds)
     try:

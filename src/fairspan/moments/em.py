@@ -104,6 +104,7 @@ def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummar
 
 
 def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
+    """Fit the moments, see :func:`fit_em`."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         first_pass = aggregate(rows, _ObservedAggregator(limit))
     if first_pass is None:

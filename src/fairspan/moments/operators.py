@@ -774,6 +774,7 @@ class OrthogonalComplement:
     def _apply_reflectors(
         self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
     ) -> FloatArray:
+        """Multiply a matrix by the product of the reflectors, from the left or the right."""
         if not len(self.factors):
             return columns
         return np.asarray(
