@@ -167,7 +167,7 @@ def _target_position(moments: GroupMoments, target: str | int) -> int:
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed: a GroupMoments of all columns, including the target",
-            "Create it with GroupMoments.from_rows, or with matrices() of other moments",
+            "Create it with GroupMoments.from_rows, or with to_dense() of other moments",
         )
     names = moments.feature_names
     p = moments.n_features

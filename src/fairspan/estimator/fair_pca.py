@@ -208,7 +208,7 @@ class FairPCA(
         SparseMoments for sparse rows with more than 1500 features, whose solution is at best
         estimated. WideMoments for rows in memory with more than 500 features that are at most 0.8
         times as many as the features. Both hold the rows, so save `subspace_` rather than the
-        estimator; `moments_.matrices()` can be merged and saved.
+        estimator; `moments_.to_dense()` can be merged and saved.
     subspace_ : FairSubspace
         The projection alone, to save or deploy.
     solution_ : Certificate
