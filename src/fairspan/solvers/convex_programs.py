@@ -21,7 +21,7 @@ from fairspan.problem.problem import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
 # Gradients below this in the scaled program (numbers of at most size one) are rounding, as some
-# 1e3 eps; it is also the ridge added to the diagonal, which makes every system solvable.
+# hundred eps; it is also the ridge added to the diagonal, which makes every system solvable.
 _GRADIENT_TOL = 1e-13
 # Up to this many entries a program over a simplex starts at a vertex, whatever start is given.
 _VERTEX_START_SIZE = 4
@@ -80,7 +80,7 @@ def solve_conic(
     cone_sizes: tuple[int, int, tuple[int, ...]],
     tol: float,
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Minimise x'Px / 2 + q.x subject to b - Ax in a product of cones.
+    """Minimize x'Px / 2 + q.x subject to b - Ax in a product of cones.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def solve_saddle_point(
     n_eigenvalues: int,
     blocks: Blocks = SINGLE_BLOCK,
 ) -> tuple[FloatArray, FloatArray]:
-    """Maximise s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
+    """Maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
 
     Parameters
     ----------

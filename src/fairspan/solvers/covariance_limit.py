@@ -50,7 +50,7 @@ _VALUE_TOL = 1e-5
 # second would swamp the digits of the objective.
 _INITIAL_PENALTY = 10.0
 _MAX_PENALTY = 1e6
-# Updates of the multiplier; far fewer suffice unless the violation stalls.
+# Updates of the multiplier; about ten are common.
 _MAX_MULTIPLIER_UPDATES = 60
 # Newton steps towards the limit, which converge quadratically.
 _MAX_NEWTON_STEPS = 8

@@ -36,7 +36,7 @@ from fairspan.problem.problem import SINGLE_BLOCK, AffinePieces, Blocks, Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex, smat, svec
 from fairspan.typing import FloatArray
 
-# Steps of a descent; most end after 5 to 30.
+# Steps of a descent; most end after 3 to 30.
 _MAX_STEPS = 200
 # A step with less than the first fraction of the predicted decrease is corrected, with less than
 # the second one damped.

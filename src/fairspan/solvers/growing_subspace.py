@@ -355,9 +355,9 @@ class SearchSubspace:
         One joint factorization on the complement of W; if it fails, or leaves more than the goal
         for a mixture, a separate one on the complement of that mixture's Ritz vectors.
         """
-        second = self.full_moments
+        second_moments = self.full_moments
         d = n_components
-        assert isinstance(second, DenseSecondMoments)
+        assert isinstance(second_moments, DenseSecondMoments)
         projected = [self.project_mixture(weights) for weights in mixtures]
         targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
         # Each mixture divided by its target: the envelope must have complement eigenvalues of at
@@ -372,8 +372,8 @@ class SearchSubspace:
             joint = order[n_separate:]
             envelope = scaled_weights[joint].max(axis=0)
             image = np.tensordot(envelope, self.images, axes=1)
-            matrix = second.mixture(envelope)
-            size = second.norm_bound(envelope)
+            matrix = second_moments.mixture(envelope)
+            size = second_moments.norm_bound(envelope)
             joint_bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
             n_separate = 2 * n_separate + 1
         missing_sums: dict[bytes, float] = {}
@@ -408,7 +408,7 @@ _MAX_REFINING_ROUNDS = 8
 _MAX_ROUNDS = 60
 _MAX_DENSE_ROUNDS = 6
 # Fractions of the gap: for the inner solver, and for what W may miss of an eigenvalue sum; together
-# they leave half of it for rounding.
+# half of it.
 _INNER_GAP_FRACTION = 0.25
 _MISSING_FRACTION = 0.25
 # The latter if nothing is proven: estimates cost little, so the bound is moved by a thousandth

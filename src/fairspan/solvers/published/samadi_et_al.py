@@ -32,7 +32,7 @@ _LINPROG_OPTIONS = {
     "method": "highs-ds",
     "options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
 }
-# Smallest step size allowed; smaller ones change no weight in any practical number of rounds.
+# Smallest step size accepted; smaller ones would barely change any weight.
 _MIN_STEP_SIZE = 1e-12
 # Step sizes of "auto", used in this order.
 _AUTO_STEP_SIZES = (16.0, 4.0, 1.0)
