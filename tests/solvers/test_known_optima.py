@@ -135,7 +135,7 @@ def test_all_dimensions_lose_nothing(criterion):
 def test_no_variance_at_all(criterion):
     problem = problem_of(np.zeros((2, 3, 3)), 1, criterion)
     if criterion in RELATIVE:
-        with pytest.raises(InvalidInput, match=r"no variance.*'group 0', 'group 1'"):
+        with pytest.raises(InvalidInput, match=r"variance.* none: 'group 0', 'group 1'"):
             solve(problem)
         return
     solution = solve(problem)

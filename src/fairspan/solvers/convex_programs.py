@@ -20,7 +20,7 @@ import scipy
 from fairspan.problem.problem import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
-# Gradients below this in the scaled program (numbers of at most size one) are rounding, as some
+# Gradients below this in the scaled program (numbers of at most size one) are rounding, some
 # hundred eps; it is also the ridge added to the diagonal, which makes every system solvable.
 _GRADIENT_TOL = 1e-13
 # Up to this many entries a program over a simplex starts at a vertex, whatever start is given.

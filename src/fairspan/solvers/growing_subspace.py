@@ -411,8 +411,7 @@ _MAX_DENSE_ROUNDS = 6
 # half of it.
 _INNER_GAP_FRACTION = 0.25
 _MISSING_FRACTION = 0.25
-# The latter if nothing is proven: estimates cost little, so the bound is moved by a thousandth
-# only.
+# The latter if nothing is proven.
 _MISSING_FRACTION_ESTIMATED = 1e-3
 # Residuals are made smaller than needed, so that a complement bound close to eigenvalue d suffices.
 _SAFETY_FACTOR = 0.2

@@ -373,8 +373,8 @@ class PiecewiseSearch(PrimalDualSearch):
         self.update_lower_bound(self.relaxation.lower_bound, self.relaxation.weights)
 
 
-# Steps of the Frank-Wolfe method and, in each, of Newton's method; both rarely need a tenth of
-# these.
+# Maximum numbers of steps of the Frank-Wolfe method (up to 28 were seen), and of Newton's method
+# within each of them.
 _MAX_FRANK_WOLFE_STEPS = 200
 _MAX_NEWTON_STEPS = 50
 # Changes of a mean logarithm below this are negligible.
