@@ -208,7 +208,7 @@ class _Accumulator:
         """Count the dropped rows of a block, and collect their groups."""
         self.n_dropped += block.n_dropped
         if block.dropped_rows is not None and self.folds is None:
-            labels = map(to_python_label, block.dropped_rows[0].present)
+            labels = map(to_python_label, block.dropped_rows.group_labels.present)
             self._dropped_labels.update(label for label in labels if not is_missing_label(label))
 
     @property

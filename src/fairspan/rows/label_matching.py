@@ -99,8 +99,8 @@ class KnownLabels:
             labels = self.match(labels)
         dropped_rows = block.dropped_rows
         if dropped_rows is not None:
-            dropped_labels, missing = dropped_rows
-            dropped_rows = (self.match(dropped_labels), missing)
+            dropped_labels = self.match(dropped_rows.group_labels)
+            dropped_rows = dropped_rows._replace(group_labels=dropped_labels)
         return replace(block, group_labels=labels, dropped_rows=dropped_rows)
 
     def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:

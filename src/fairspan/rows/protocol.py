@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,20 @@ ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 KEEPING_MISSING = ("em", "em-drop-empty")
 
 
+class DroppedRows(NamedTuple):
+    """Rows of a block that were dropped because of missing values.
+
+    Attributes
+    ----------
+    group_labels : CodedLabels of n_dropped rows
+    missing : (n_dropped, p) array of bool
+        Mask of their missing features.
+    """
+
+    group_labels: CodedLabels
+    missing: BoolArray
+
+
 @dataclass(frozen=True)
 class RowBlock:
     """A block of consecutive rows.
@@ -55,8 +69,7 @@ class RowBlock:
         Number of rows of this block that were dropped because of missing values.
     extra_columns : pyarrow.Table of r rows, or None
         Requested columns that are passed through unchanged.
-    dropped_rows : (CodedLabels, (n_dropped, p) array of bool) or None
-        Group labels of the dropped rows, and the mask of their missing features.
+    dropped_rows : DroppedRows or None
     """
 
     first_row: int
@@ -65,7 +78,7 @@ class RowBlock:
     weights: FloatArray | None
     n_dropped: int = 0
     extra_columns: Any = None
-    dropped_rows: tuple[CodedLabels, BoolArray] | None = None
+    dropped_rows: DroppedRows | None = None
 
 
 class BaseRows:
@@ -321,7 +334,7 @@ def make_row_block(
     keep_mask = ~drop_mask
     dropped_rows = None
     if labels is not None:
-        dropped_rows = (labels[drop_mask], np.isnan(values[drop_mask]))
+        dropped_rows = DroppedRows(labels[drop_mask], np.isnan(values[drop_mask]))
         labels = labels[keep_mask]
     if weights is not None:
         weights = weights[keep_mask]

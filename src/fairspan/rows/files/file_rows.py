@@ -431,8 +431,8 @@ def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, l
     for table in _read_tables(rows, columns):
         n_rows += len(table)
         for name, texts in texts_by_column.items():
-            more = compute.unique(table[name].cast("string").drop_null())
-            texts.update(dict.fromkeys(more.to_pylist()))
+            new_texts = compute.unique(table[name].cast("string").drop_null())
+            texts.update(dict.fromkeys(new_texts.to_pylist()))
             if len(texts) > MAX_CATEGORIES:
                 raise _identifier_error(name, f"more than {MAX_CATEGORIES:,} distinct texts", texts)
     for name, texts in texts_by_column.items():
