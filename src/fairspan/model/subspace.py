@@ -32,7 +32,7 @@ from fairspan.problem.problem import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import feature_values, float_dtype
 from fairspan.rows.opening import adapter_for, map_rows
-from fairspan.rows.protocol import OnMissing, RowMap
+from fairspan.rows.protocol import AffineMap, OnMissing, RowMap
 from fairspan.rows.validation import check_n_columns
 from fairspan.storage import MOMENTS_SCHEMA, check_suffix, peek_kind, write_atomic
 from fairspan.typing import FloatArray
@@ -265,7 +265,7 @@ class FairSubspace:
         scale = 1.0 if self.scale is None else np.asarray(self.scale)
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         names = self.feature_names or tuple(map(str, range(self.n_features)))
-        affine_map = (np.zeros(self.n_components), self.decoder.T * scale, mean)
+        affine_map = AffineMap(np.zeros(self.n_components), self.decoder.T * scale, mean)
         d = self.n_components
         inverse_map = RowMap(self.inverse_transform, d, "coordinates", None, names, affine_map)
         remote_result = adapter_for(Z).map_rows(Z, inverse_map)
@@ -288,7 +288,7 @@ class FairSubspace:
             "features",
             self.feature_names,
             self.component_names,
-            (mean, directions, np.zeros(self.n_components)),
+            AffineMap(mean, directions, np.zeros(self.n_components)),
         )
 
     @property

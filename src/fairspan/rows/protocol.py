@@ -262,6 +262,14 @@ class SourceAdapter(ABC):
         return None
 
 
+class AffineMap(NamedTuple):
+    """Affine function of rows: (x - shift) @ matrix + offset."""
+
+    shift: Any
+    matrix: FloatArray
+    offset: Any
+
+
 @dataclass(frozen=True)
 class RowMap:
     """A function of each row, to be evaluated where the rows are stored.
@@ -278,9 +286,8 @@ class RowMap:
         Names of the input features.
     output_names : tuple of m str
         Names of the output columns.
-    affine : tuple of three arrays, or None
-        (shift, matrix, offset) if the function is affine: (x - shift) @ matrix + offset, with a
-        matrix of shape (n_inputs, m).
+    affine : AffineMap or None
+        Shift, matrix of shape (n_inputs, m) and offset, if the function is affine.
     """
 
     function: Callable[[Any], Any]
@@ -288,7 +295,7 @@ class RowMap:
     input_kind: Literal["features", "coordinates"]
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...]
-    affine: tuple[Any, FloatArray, Any] | None = None
+    affine: AffineMap | None = None
 
 
 def rows_per_block(n_features: int) -> int:
