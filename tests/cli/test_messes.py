@@ -161,9 +161,9 @@ REFUSED = {
     "a row too long": (
         text([*LINES, "1,2,3,f,5"]),
         [],
-        ["a row of 5 cells in line 62", "header of 4"],
+        ["a row with 5 cells in line 62", "header with 4"],
     ),
-    "a row too short": (text([*LINES, "1,2"]), [], ["a row of 2 cells", "header of 4"]),
+    "a row too short": (text([*LINES, "1,2"]), [], ["a row with 2 cells", "header with 4"]),
     "text among the numbers": (
         changed("height", 3, "tall"),
         [],
@@ -239,7 +239,7 @@ REFUSED = {
     "names, encoded": (
         "id,x,sex\n" + "".join(f"n{i},{i % 7},{'fm'[i % 2]}\n" for i in range(1500)),
         ["--one-hot"],
-        ["'id'", "1,000 different texts", "--exclude"],
+        ["'id'", "1,000 distinct texts", "--exclude"],
     ),
     "few names, encoded": (
         with_column("id", [f"n{i}" for i in range(N)]),
@@ -311,10 +311,10 @@ def test_packed_files(run, tmp_path, name):
     ("name", "content", "words"),
     [
         ("rows.csv.gz", text().encode(), ["cannot be read"]),
-        ("rows.xlsx", b"PK\x03\x04" + bytes(50), ["unknown kind", "CSV"]),
-        ("rows", text().encode(), ["unknown kind", "ending"]),
+        ("rows.xlsx", b"PK\x03\x04" + bytes(50), ["unknown format", "CSV"]),
+        ("rows", text().encode(), ["unknown format", "suffix"]),
         ("rows.parquet", text().encode(), ["cannot be read"]),
-        ("rows.json", b"[]", ["unknown kind"]),
+        ("rows.json", b"[]", ["unknown format"]),
         ("rows.csv", PARQUET, ["is a Parquet file", "ending .parquet"]),
         ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "ending .arrow"]),
     ],

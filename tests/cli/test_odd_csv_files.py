@@ -81,7 +81,7 @@ def test_other_nameless_columns_are_counted(refused, tmp_path):
 def test_lines_below_sep_are_counted_as_an_editor_does(refused, tmp_path):
     lines = [line.replace(",", ";") for line in LINES]
     path = written(tmp_path, "x;y;g", [*lines, "1;2"], first="sep=;")
-    refused(*arguments(path), said=[f"a row of 2 cells in line {N + 3}"])
+    refused(*arguments(path), said=[f"a row with 2 cells in line {N + 3}"])
 
 
 def test_without_a_header_the_first_person_is_kept(run, tmp_path):

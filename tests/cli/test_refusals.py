@@ -311,12 +311,12 @@ FILES = [
     (
         "short.csv",
         (HEADER + ROW + "1,2,old\n").encode(),
-        ["3 cells in line 3, below a header of 6"],
+        ["3 cells in line 3, but a header with 6"],
     ),
     (
         "long.csv",
         (HEADER + ROW + ROW[:-1] + ",6\n").encode(),
-        ["7 cells in line 3, below a header of 6"],
+        ["7 cells in line 3, but a header with 6"],
     ),
     ("twice.csv", (HEADER.replace("weight", "pay_1") + ROW).encode(), ["several", "'pay_1'"]),
     ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["is not encoded as utf-8", "utf-16"]),
