@@ -315,8 +315,8 @@ def test_packed_files(run, tmp_path, name):
         ("rows", text().encode(), ["unknown format", "suffix"]),
         ("rows.parquet", text().encode(), ["cannot be read"]),
         ("rows.json", b"[]", ["unknown format"]),
-        ("rows.csv", PARQUET, ["is a Parquet file", "ending .parquet"]),
-        ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "ending .arrow"]),
+        ("rows.csv", PARQUET, ["is a Parquet file", "suffix .parquet"]),
+        ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "suffix .arrow"]),
     ],
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):
