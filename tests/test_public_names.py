@@ -124,7 +124,7 @@ def test_warnings_point_at_the_line_of_the_user(call, said):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("minmax_loss", "the closest is 'minimax_loss'"),
+        ("minmax_loss", "the closest match is 'minimax_loss'"),
         ("something else", "criterion is 'something else'"),
     ],
 )

@@ -233,7 +233,7 @@ def _allowed_and_remedy(kind: str, name: str = "") -> tuple[str, str]:
     """Return the "allowed" and "remedy" parts of an error."""
     names = builtin_names(kind)
     match = closest_match(name, names)
-    suggestion = f"; the closest is {match!r}" if match else ""
+    suggestion = f"; the closest match is {match!r}" if match else ""
     allowed = f"Allowed: the name of a {kind}, or a {kind} object"
     return allowed, f"Choose one of {', '.join(map(repr, names))}{suggestion}"
 
