@@ -418,7 +418,7 @@ print(json.dumps({
     "kilobytes": peak() - before,
     "status": fair.solution_.status,
     "eigen": fair.solution_.eigensolver,
-    "gap": fair.solution_.gap / fair.solution_.tolerance,
+    "gap": fair.solution_.gap / fair.solution_.absolute_tol,
     "losses": fair.group_losses_.tolist(),
     "errors": fair.group_errors_.tolist(),
     "orthonormal": float(np.abs(fair.components_ @ fair.components_.T - np.eye(10)).max()),
