@@ -417,7 +417,7 @@ fair = FairPCA(10).fit(X, sensitive_features=groups)
 print(json.dumps({
     "kilobytes": peak() - before,
     "status": fair.solution_.status,
-    "eigen": fair.solution_.eigensolver,
+    "eigensolver": fair.solution_.eigensolver,
     "gap": fair.solution_.gap / fair.solution_.absolute_tol,
     "losses": fair.group_losses_.tolist(),
     "errors": fair.group_errors_.tolist(),
