@@ -35,7 +35,7 @@ class Truth:
     kind: str
     groups: tuple[str, ...] = ()
     harmed: tuple[str, ...] = ()
-    action: str = "Use minimax loss, and state which groups pay"
+    action: str = "Use minimax loss, and document which groups bear the cost"
     d: int = 2
     finding: str | None = None
 
@@ -117,7 +117,7 @@ TRUTHS = (
     Truth("the group is a feature", group_is_a_feature, NONE, action="Use PCA", finding="FS401"),
     Truth("a tiny group", a_tiny_group, "inconclusive", ("tiny",), action="Collect more rows"),
     # A few rows lead the repair astray, and nothing can be said of those who have them.
-    Truth("heavy tails", heavy_tails, WORSE, ("steady",), action="Use fewer or more dimensions"),
+    Truth("heavy tails", heavy_tails, WORSE, ("steady",), action="Change the number of dimensions"),
     Truth("nothing is lost", nothing_is_lost, NONE, action="Use PCA"),
     Truth("harm that moves", moved_to_another, MOVES, ("a", "c"), ("b",), "Choose another", d=1),
     Truth(

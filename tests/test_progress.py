@@ -72,7 +72,7 @@ def test_an_audit_shows_its_parts_and_the_fit_inside_and_leaves_nothing(rows, te
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     with shown_on(terminal):
         found = fs.audit(fair, X, groups, folds=5)
-    parts = [line for line in states(terminal) if line.startswith("fitting again without each")]
+    parts = [line for line in states(terminal) if line.startswith("refitting without each")]
     assert any("| 3/5 [" in line for line in parts), parts
     assert any("fitting minimax loss: 2 eigenproblems" in line for line in parts)
     assert left(terminal) == []
@@ -89,7 +89,7 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
     shown = states(terminal)
     for what in (
         "comparing criteria: 1 criteria",
-        "fitting again without each part: 5 parts",
+        "refitting without each fold: 5 folds",
         "comparing numbers of dimensions: 6 dimensions",
     ):
         assert any(what in line for line in shown), what
@@ -162,7 +162,7 @@ def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
     with fs.show_progress():
         fs.audit(fair, X, groups, folds=7)
     lines = capfd.readouterr().err.splitlines()
-    said = r"fairspan: fitting again without each part: 3 of 7 parts, about \d+ s left of this step"
+    said = r"fairspan: refitting without each fold: 3 of 7 folds, about \d+ s left of this step"
     assert any(re.fullmatch(said, line) for line in lines), lines
 
 

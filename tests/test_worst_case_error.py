@@ -80,7 +80,7 @@ def test_an_audit_of_a_robust_model_has_the_worst_cases():
     assert by_name["robust"].worst_case_errors == pytest.approx(list(worst.values()))
     assert by_name["fair"].worst_case_errors is None
     said = " ".join(str(audit).split())
-    assert "errors within the criterion's radius of these rows at most" in said
+    assert "worst-case errors within the criterion's radius" in said
     other = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, RADIUS))
     other.fit(X, sensitive_features=GROUPS)
     only = fs.audit(other, X[GROUPS == "a"], GROUPS[GROUPS == "a"], folds=None)

@@ -159,7 +159,7 @@ def test_rounding_is_printed_as_zero():
     equal = FairPCA(2, criterion="equal_error").fit(X, sensitive_features=GROUPS)
     printed = audit({"equal": equal}, X, GROUPS).table().to_text(80)
     model = printed[printed.index("equal:") : printed.index("PCA:")]
-    assert "disparity on these rows 0 (" in " ".join(model.split())
+    assert "observed disparity 0 (" in " ".join(model.split())
 
 
 def test_intersections():
@@ -195,7 +195,7 @@ FAIR, SKLEARN = FITTED["fair"], FITTED["pca"]
     ("arguments", "named", "error", "said"),
     [
         ((FAIR, X, np.where(GROUPS == "a", "a", "c")), {}, UnknownGroup, r"'c'.*'a', 'b'"),
-        ((FAIR, X, np.repeat([1, 2], 75)), {}, UnknownGroup, "fitted on the groups 'a', 'b'"),
+        ((FAIR, X, np.repeat([1, 2], 75)), {}, UnknownGroup, "training groups, 'a', 'b'"),
         ((FAIR,), {}, InvalidInput, "neither"),
         ((FAIR, X), {"moments": GroupMoments.from_rows(X, GROUPS)}, InvalidInput, "both"),
         ((SKLEARN, X), {}, InvalidInput, "sensitive_features is missing"),
@@ -262,7 +262,7 @@ def test_a_verdict_says_in_how_many_assignments_it_was_found():
 def test_repeats_need_rows_and_folds():
     X, groups = np.eye(12), ["a", "b"] * 6
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    with pytest.raises(IncompatibleParameters, match="repeats is 2, and folds is None"):
+    with pytest.raises(IncompatibleParameters, match="repeats is 2, but folds is None"):
         audit(model, X, groups, folds=None, repeats=2)
     with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
         audit(model, moments=model.moments_, repeats=2)

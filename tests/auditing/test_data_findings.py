@@ -150,7 +150,7 @@ def test_columns_whose_values_differ_and_are_in_order_are_named(parts, tmp_path)
             rows.iloc[part].to_parquet(tmp_path / f"{number}.parquet")
         [finding] = found("FS402", model, str(tmp_path), "group")
     assert finding.columns == ("rises", "falls", "uneven")
-    assert finding.message.startswith("features 'rises', 'falls', 'uneven': all values differ")
+    assert finding.message.startswith("features 'rises', 'falls', 'uneven': strictly monotone")
 
 
 def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
@@ -187,13 +187,13 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
     assert not found("FS403", scaled, rows, GROUPS)
     if named:
         [finding] = found("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
-        assert "feature x0 holds 91.0 % of the variance, and mine does not scale" in finding.message
+        assert "feature x0 accounts for 91.0 % of the variance, and mine does not scale" in finding.message
         assert "scale=True (--standardize)" in finding.message
 
 
 def test_nearly_all_is_not_called_all():
     rows = X * [1e6, 1, 1, 1]
-    assert "holds more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
+    assert "accounts for more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
 
 
 def test_variance_is_measured_about_the_models_centre():
@@ -278,7 +278,7 @@ def test_many_groups_of_few_rows():
         assert bool(found("FS406", PCA(1).fit(rows), rows, groups)) == named
     half = np.r_[np.arange(11 * 99) % 11, 11 + np.arange(4200 - 11 * 99) % 10]
     [finding] = found("FS406", PCA(1).fit(rows), rows, half)
-    assert "21 groups, of which 11 have fewer than 100 rows" in finding.message
+    assert "21 groups, 11 of them with fewer than 100 rows" in finding.message
 
 
 # All of them

@@ -227,7 +227,7 @@ def test_who_pays_for_repair_by_rows_and_share():
     found = finding("FS303", fair, X, GROUPS)
     assert found.groups == tuple(fallen) == ("wide",)
     assert (found.severity, found.model) == ("info", "minimax_loss")
-    assert "'wide' (200 rows, 66.7 % of all: " in found.message
+    assert "'wide' (200 rows, 66.7 % of all rows: " in found.message
     alike = np.arange(200) % 2
     assert "FS303" not in codes(FairPCA(1).fit(WIDE, sensitive_features=alike), WIDE, alike)
     assert "FS303" not in codes(PCA(1).fit(X), X, GROUPS)
@@ -289,10 +289,10 @@ def test_each_model_is_compared_with_the_plain_pca_of_its_own_rows():
     half = FairPCA(1).fit(X[::2], sensitive_features=GROUPS[::2])
     whole = FairPCA(1).fit(X, sensitive_features=GROUPS)
     result = audit({"half": half, "whole": whole}, X, GROUPS)
-    assert [m.name for m in result.models] == ["half", "whole", "PCA", "PCA beside whole"]
-    assert [m.baseline for m in result.models] == ["PCA", "PCA beside whole", None, None]
+    assert [m.name for m in result.models] == ["half", "whole", "PCA", "PCA for whole"]
+    assert [m.baseline for m in result.models] == ["PCA", "PCA for whole", None, None]
     taken = audit({"PCA": whole}, X, GROUPS)
-    assert [m.name for m in taken.models] == ["PCA", "PCA beside PCA"]
+    assert [m.name for m in taken.models] == ["PCA", "PCA for PCA"]
 
 
 def test_names_from_the_data_cannot_command_the_terminal():
@@ -351,13 +351,13 @@ KINDS = [
         [group("a", "minor", 0.1, -0.9), group("b", "minor", 0.1, 0.3)],
         "harm, repair helps",
         ["'a' (100 rows) is harmed by PCA", "8.0 % to 12.0 % more of its variance",
-         "'a' regains 8.0 % to 10.0 % of its variance", "'b' (100 rows) pays for it, with 3.0 %"],
+         "'a' regains 8.0 % to 10.0 % of its variance", "The cost falls on 'b' (100 rows): 3.0 %"],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "minor", 0.1, -0.9), group("b", "harmed", 0.8, 0.8)],
         "harm, repair shifts it",
-        ["Under fair, 'b' (100 rows) is harmed, whom PCA does not harm beyond chance"],
+        ["Under fair, 'b' (100 rows) is harmed, which PCA is not shown to harm"],
     ),
     (
         [group("a", "harmed", 2.0), group("b", "harmed"), group("c", "no material harm", 0.0)],
@@ -365,19 +365,19 @@ KINDS = [
          group("c", "no material harm", 0.0)],
         "harm, repair at a cost",
         ["'a' regains 8.0 % to 10.0 % of its variance on new rows",
-         "but 'b' (100 rows), harmed by PCA already, is served worse still, by 4.0 %"],
+         "but 'b' (100 rows), already harmed by PCA, loses a further 4.0 %"],
     ),
     (
         [group("a", "harmed"), group("b", "inconclusive", 0.5)],
         [group("a", "minor", 0.1, -0.9), group("b", "inconclusive", 0.5)],
         "harm, repair helps",
-        ["no other group is shown to become harmed; it remains open for 'b' (100 rows)"],
+        ["no other group is shown to be harmed as a result; this is unresolved for 'b' (100 rows)"],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "harmed", 1.0, -0.05), group("b", "no material harm", 0.0, 0.0)],
         "harm, repair does not help",
-        ["the error of 'a' is not shown to fall on new rows"],
+        ["the error of 'a' is not shown to decrease on new rows"],
     ),
     (
         [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
@@ -396,14 +396,14 @@ KINDS = [
         [group("a", "inconclusive", n=7), group("b", "no material harm", 0.0)],
         [],
         "inconclusive",
-        ["These rows are not enough to tell whether PCA harms 'a' (7 rows)."],
+        ["These rows do not suffice to decide whether PCA harms 'a' (7 rows)."],
     ),
     (
         [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
         [group("a", "no material harm", 0.0, 0.0), group("b", "minor", 0.05, 0.0)],
         "no material harm",
-        ["no group has a loss large enough to matter under PCA",
-         "The loss of 'b' is above zero but too small"],
+        ["no group has a material loss under PCA",
+         "The loss of 'b' is above zero but immaterial"],
     ),
 ]  # fmt: skip
 
@@ -446,7 +446,7 @@ def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
         assert verdict(plain, findings=[found]) == alone
     ours = verdict(plain, findings=[make_finding("FS109", "", groups=["a", "b"])])
     assert ours.summary.startswith(
-        "With the reservation that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
+        "With the caveat that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
     )
 
 
@@ -503,12 +503,12 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
     found = {each.model: each for each in make_verdicts([*given, plain], (), 0.95, 0.01)}
     said = (
-        "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): the "
-        "group that PCA harms most gains, and no other group is shown to become harmed. The "
-        "alternative is good (0 rows in groups that are shown to be harmed)."
+        "Among the 4 models compared, prefer better (0 rows in harmed groups): the "
+        "group that PCA harms most gains, and no other group is shown to be harmed as a result. The "
+        "alternative is good (0 rows in harmed groups)."
     )
     assert found["harms"].recommendation == found["good"].recommendation == said
-    assert found["better"].recommendation == f"Use better, and state which groups pay. {said}"
+    assert found["better"].recommendation == f"Use better, and document which groups bear the cost. {said}"
     # Fewer people are harmed under this one, but its largest loss is above that of PCA.
     worse = fair("worse", "inconclusive", 2.5)
     for each in make_verdicts(
@@ -517,7 +517,7 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
         assert "prefer PCA (100 rows" in each.recommendation
     # With a single fair model there is nothing to choose from.
     (alone,) = make_verdicts([given[2], plain], (), 0.95, 0.01)
-    assert alone.recommendation == "Use better, and state which groups pay."
+    assert alone.recommendation == "Use better, and document which groups bear the cost."
 
 
 def test_an_unstable_projection_is_said_to_be_so_first():
@@ -526,8 +526,8 @@ def test_an_unstable_projection_is_said_to_be_so_first():
     changed = replace(group("a", "minor", 0.1, -0.05), is_unstable=True)
     found = verdict([steady, open_one], changed, open_one)
     assert (found.kind, found.groups) == ("inconclusive", ("a",))
-    assert found.summary.startswith("fair itself is unstable: fitted to other rows it may raise")
-    assert "fewer or more dimensions" in found.summary.split(". ")[0]
+    assert found.summary.startswith("fair itself is unstable: refitted to other rows, it could raise")
+    assert "a different number of dimensions" in found.summary.split(". ")[1]
     assert "'a' (100 rows) is harmed by PCA" in found.summary
     veiled = replace(group("a", "inconclusive", 0.5), is_unstable=True)
     for fair in ([], [group("a", "minor", 0.1, -0.9), group("b", "harmed", 1.0, 0.8)]):
@@ -551,8 +551,8 @@ def test_of_several_groups_that_pay_the_most_is_told(n_paying):
         *(group(name, "no material harm", 0.0, 0.0) for name in "bc"[n_paying:]),
     )
     told = {
-        1: "'b' (100 rows) pays for it, with 3.0 % of the variance.",
-        2: "'b', 'c' (200 rows together) pay for it, with 3.0 % of the variance at most.",
+        1: "The cost falls on 'b' (100 rows): 3.0 % of the variance.",
+        2: "The cost falls on 'b', 'c' (200 rows together): 3.0 % of the variance at most.",
     }
     assert told[n_paying] in found.summary
 
@@ -581,7 +581,7 @@ def test_findings_and_verdict_read_the_same_figures():
 def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():
     plain = [group("a", "harmed"), group("b", "inconclusive"), group("c", "no material harm", 0.0)]
     for found in (verdict(plain), verdict(plain, group("a", "no material harm", 0.0, -0.5))):
-        assert "Whether it harms 'b' (100 rows) remains open." in found.summary
+        assert "Whether it harms 'b' (100 rows) is unresolved." in found.summary
 
 
 def test_the_largest_loss_and_the_largest_share_that_is_lost_are_told_apart():
@@ -594,5 +594,5 @@ def test_the_largest_loss_and_the_largest_share_that_is_lost_are_told_apart():
     result = audit({"PCA": model}, rows, groups)
     [said] = [each.message for each in result.findings if each.code == "FS205"]
     assert said.startswith("PCA: 'wide' has the largest loss on new rows.")
-    assert said.endswith("As a share of its variance, 'small' loses most: 85.2 %.")
+    assert said.endswith("Relative to its variance, 'small' has the largest loss: 85.2 %.")
     assert result.verdict.groups == ("small", "wide")

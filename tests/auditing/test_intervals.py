@@ -219,5 +219,5 @@ def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
             assert model.no_estimates_reason is None
             assert all(group.is_estimated for group in model.groups)
         else:
-            assert model.no_estimates_reason == "4 blocks are too few to fit it again without each"
+            assert model.no_estimates_reason == "4 blocks are too few for refitting it without each"
             assert all(not group.is_estimated for group in model.groups)

@@ -60,7 +60,7 @@ def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_mo
     assert much.groups == ("b",)
     assert "'w' (" in much.message
     assert "rows), 'x' (" in much.message
-    assert "left out" in repr(result).split("Missing values")[1]
+    assert "dropped" in repr(result).split("Shares of missing values")[1]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
@@ -116,7 +116,7 @@ def test_copies_of_rows_are_counted():
     frame, rng = table(seed=3)
     twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]
     said = found(audit(MODEL, twice, "g"))["FS410"].message
-    assert "200 rows of 1,000 equal an earlier one" in said
+    assert "200 rows of 1,000 duplicate an earlier row" in said
     # Where every feature has few values, rows are equal by chance.
     rounded = frame.assign(**frame[NAMES].round())
     assert "FS410" not in found(audit(MODEL, rounded, "g"))

@@ -147,7 +147,7 @@ def test_a_table_that_fits_stays_as_it_is():
 def test_the_interval_moves_below_the_error_where_it_must():
     rows = text_of([made_model(["old", "young"], 1.0)], 7, 60).splitlines()
     assert "95 %" not in rows[1]
-    end = rows[0].index("error") + len("error")
+    end = rows[1].index("error") + len("error")
     assert [len(row) for row in rows if "95 %:" in row] == [end] * 2
 
 
@@ -296,7 +296,7 @@ def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
             assert format_ascii_number(error.value)[:4] in html
     # On a terminal no figure stands outside of the interval beside it.
     beside = re.findall(rf"({NUMBER})\s+({NUMBER}) to\s+({NUMBER})", text)
-    beside += re.findall(rf"rows ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", text)
+    beside += re.findall(rf"disparity ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", text)
     assert beside
     for value, low, high in (map(float, each) for each in beside):
         assert value or low <= 0 <= high

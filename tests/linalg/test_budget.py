@@ -227,7 +227,7 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
     messages = [each["message"] for each in found if each["code"] == "FS110"]
     assert bool(messages) == (not made)
     for message in messages:
-        assert "in 5 folds would take 0.4 MB, and max_memory is 0.3 MB" in message
+        assert "in 5 folds would need 0.4 MB, and max_memory is 0.3 MB" in message
 
 
 @pytest.mark.parametrize(

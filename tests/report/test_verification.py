@@ -229,7 +229,7 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert "within_classes='all'" in kinds["by class"]
     assert kinds["kernel"].startswith("not a projection")
     assert {verdict["model"] for verdict in facts["given"]["verdicts"]} >= {"oblique", "nested"}
-    assert "it is no projection" in page
+    assert "it is not a projection" in page
 
 
 def test_held_out_rows_judge_the_models(tmp_path):

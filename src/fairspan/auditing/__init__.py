@@ -1,1 +1,1 @@
-"""What models do to each group: figures with intervals, and findings in words."""
+"""Audits of models by group: estimates with confidence intervals, findings and verdicts."""

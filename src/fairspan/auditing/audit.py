@@ -1,4 +1,4 @@
-"""Audit one or several projections: what they do to each group, and how that is shown."""
+"""The `audit` function and the `Audit` result."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -60,21 +60,22 @@ _SEED_STRIDE = 10
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of :func:`audit`. Printing it shows the verdict, a table and the findings.
+    """Result of :func:`audit`; printing it shows the verdict, a table and the findings.
 
     Attributes
     ----------
     models : tuple of ModelResult
-        All figures, in the order of the models.
+        Results by model, in input order.
     findings : tuple of Finding
-        Notes and warnings in words, with stable codes.
+        Notes and warnings, each with a stable code; warnings come first.
     rows : AuditedRows
     verdicts : tuple of Verdict
-        One for each model that is compared with ordinary PCA; of PCA alone if there is none.
+        One verdict per model that is compared with ordinary PCA; if there is no such model, one
+        verdict per model on its own.
     level : float
-        Level of the intervals.
-    material : float
-        The least loss that matters, as a share of a group's variance.
+        Confidence level of the intervals.
+    materiality : float
+        Materiality threshold: the smallest loss that counts, as a share of the group's variance.
     """
 
     models: tuple[ModelResult, ...]
@@ -86,29 +87,30 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether ordinary PCA harms a group on new rows, and whether the first model helps.
+        """First verdict: whether ordinary PCA harms a group on new rows, and whether repair helps.
 
         Raises
         ------
         InvalidInput
-            The audit was made without folds, or of moments that are not blocks.
+            The audit has no estimates for new rows: it was made without folds, or from a single set
+            of moments.
         """
         if not self.verdicts:
             raise InvalidInput(
-                "This audit holds no estimates for new rows, so there is no verdict",
+                "This audit has no estimates for new rows, so there is no verdict",
                 "Allowed: audits of rows with folds, or of several blocks of moments",
-                "Leave folds at its default, 10",
+                "Use the default, folds=10",
             )
         return self.verdicts[0]
 
     def changes(self) -> Any:
-        """The change of each group's expected error from ordinary PCA to a fair model.
+        """Return the change in each group's expected error from ordinary PCA to each fair model.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, rows, share (of all rows), change (in expected error; below zero
-            the group gains), change_low and change_high, which hold for all groups at once.
+            Columns: model, group, rows, share (of all rows), change (in expected error; negative is
+            an improvement), change_low and change_high (simultaneous over groups).
 
         Raises
         ------
@@ -118,24 +120,27 @@ class Audit:
         return to_data_frame(change_records(self.models), "Audit.changes()")
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group of each model; None where there is no figure."""
+        """Return one flat dictionary per model and group.
+
+        Values that are not available are None.
+        """
         return [record for model in self.models for record in model.records]
 
     def frame(self) -> Any:
-        """The data as a pandas DataFrame: one row for each group of each model.
+        """Return the results as a DataFrame with one row per model and group.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, n, n_clusters (with `clusters`), proportion. On these rows:
-            observed_total_variance, observed_error with observed_error_low and observed_error_high,
-            observed_best_error, observed_loss, observed_variance_kept, observed_kurtosis, and drift (change of the
-            error since the fit on other rows) with _low and _high. For new rows: expected_error and
-            expected_loss with _low and _high, cross_fitted_loss, expected_best_error, state
-            ("harmed", "minor", "no material harm", "inconclusive"), relative_optimism,
-            expected_change with _low and _high, n_rows_needed and min_detectable_loss. Of the model:
-            observed_disparity and expected_disparity with _low and _high, instability and min_cosine
-            (of a model fitted on these rows, how much it depends on them), n_components, center.
+            Columns: model, group, n, n_clusters (if `clusters` was given), proportion. Observed on
+            the audited rows: observed_variance, observed_error with _low and _high,
+            observed_best_error, observed_loss, observed_variance_kept, observed_kurtosis, and drift
+            (change in error since the fit, for models fitted to other rows) with _low and _high.
+            Expected on new rows: expected_error and expected_loss with _low and _high,
+            cross_fitted_loss, expected_best_error, state, relative_optimism, expected_change with
+            _low and _high, n_rows_needed and min_detectable_loss. Per model: observed_disparity and
+            expected_disparity with _low and _high, instability and min_cosine (sensitivity of an
+            in-sample model to its rows), n_components, center.
 
         Raises
         ------
@@ -145,15 +150,15 @@ class Audit:
         return to_data_frame(self.to_records(), "Audit.frame()")
 
     def feature_errors(self) -> Any:
-        """The error of each feature in each group under every projection.
+        """Return the error of each feature by model and group.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, feature, observed_error (on these rows; over the features they sum to
-            the error of the group) and expected_error (on new rows), in squared units of the
-            features, scaled where the model scales. With P the projection and S_g the second moment
-            of the group, they are the diagonal of (I - P) S_g (I - P).
+            Columns: model, group, feature, observed_error (on the audited rows; sums over features
+            to the group's error) and expected_error (on new rows), in squared units of the
+            features, scaled if the model scales. With P the projection and S_g the second moment
+            matrix of the group, these are the diagonal of (I - P) S_g (I - P).
 
         Raises
         ------
@@ -170,12 +175,12 @@ class Audit:
         [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
         """
         return to_data_frame(
-            [record for each in self._feature_error_tables for record in each.records],
+            [record for table in self._feature_error_tables for record in table.records],
             "Audit.feature_errors()",
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON."""
+        """Return the audit as JSON-serializable values."""
         return {
             "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
             "verdicts": [asdict(verdict) for verdict in self.verdicts],
@@ -189,76 +194,67 @@ class Audit:
                 for each in self.findings
             ],
             "feature_errors": [
-                record for each in self._feature_error_tables for record in each.top().records
+                record for table in self._feature_error_tables for record in table.top().records
             ],
         }
 
     def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:
-        """Draw a figure of every group under every model; needs the extra `plot`.
+        """Plot one quantity for every model and group (requires the `plot` extra).
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}, optional
-            The loss on new rows with its interval, which is shown by default where it is known; on
-            these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
-            no intervals.
+            Axes to draw on; by default, a new pyplot figure is created.
+        quantity : str, optional
+            Quantity to plot: "expected_loss" on new rows (default if it was estimated),
+            "observed_error", "observed_loss" or "observed_variance_kept" (as a share). Only the
+            first two have intervals.
 
         Returns
         -------
         displays.AuditDisplay
-            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
+            Display with `ax_`, `figure_` and `frame()`, following scikit-learn's convention.
 
         Raises
         ------
         InvalidParameter
-            Another quantity.
+            `quantity` is not one of the allowed values.
         InvalidInput
-            Expected losses of an audit that has none.
+            The expected loss was requested, but the audit has no estimates.
         """
         return get_factory("result_display", "audit")(self, quantity).plot(ax)
 
     def table(self) -> Table:
-        """The figures of every group under every model, with verdicts and findings as notes."""
+        """Return the results by model and group as a table, with verdicts and findings as notes."""
         table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
-        verdicts = [(title, f": {each}") for title, each in self._titled_verdicts()]
-        # A warning has its code emphasised.
+        verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
+        # Emphasize the codes of warnings.
         findings = [
-            (each.code, f" {each.message}") if each.severity == "warning" else str(each)
-            for each in self.findings
+            (finding.code, f" {finding.message}") if finding.severity == "warning" else str(finding)
+            for finding in self.findings
         ]
         return replace(table, notes=(*verdicts, *findings))
 
     def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:
-        """The verdict, the table and the findings, in lines of at most `width` columns.
+        """Format the verdicts, tables and findings as text of at most `width` columns.
 
         Parameters
         ----------
         width : int
         paint : callable
-            Colours words; by default none.
+            Function (text, role) -> text that adds color; by default none is added.
         """
-        verdicts = [
-            line
-            for title, each in self._titled_verdicts()
-            for line in wrap_text(f"{title}: {each}", width, "  ")
-        ]
-        findings = [
-            line
-            for each in self.findings
-            for line in format_finding(each.code, each.severity, each.message, width, paint)
-        ]
-        missing = self.rows.missing
-        return "\n".join(
-            [
-                *([*verdicts, ""] if verdicts else []),
-                self.table().to_text(width, paint),
-                "",
-                *([missing_values_table(missing).to_text(width, paint), ""] if missing else []),
-                *findings,
-            ]
-        ).rstrip()
+        lines = []
+        for title, verdict in self._titled_verdicts():
+            lines += wrap_text(f"{title}: {verdict}", width, "  ")
+        if lines:
+            lines.append("")
+        lines += [self.table().to_text(width, paint), ""]
+        if self.rows.missing:
+            lines += [missing_values_table(self.rows.missing).to_text(width, paint), ""]
+        for finding in self.findings:
+            lines += format_finding(finding.code, finding.severity, finding.message, width, paint)
+        return "\n".join(lines).rstrip()
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -268,20 +264,22 @@ class Audit:
 
     @property
     def _feature_error_tables(self) -> list[FeatureErrors]:
-        return [each.feature_errors for each in self.models if each.feature_errors is not None]
+        tables = (model.feature_errors for model in self.models)
+        return [table for table in tables if table is not None]
 
     def _titled_verdicts(self) -> list[tuple[str, Verdict]]:
-        """Each verdict under the name of its model, where there are several."""
-        several = len(self.verdicts) > 1
-        return [(each.model if several else "Verdict", each) for each in self.verdicts]
+        """Return the verdicts with their titles: "Verdict", or names of models if several."""
+        if len(self.verdicts) == 1:
+            return [("Verdict", self.verdicts[0])]
+        return [(verdict.model, verdict) for verdict in self.verdicts]
 
 
 def format_finding(code: str, severity: str, message: str, width: int, paint: Styler) -> list[str]:
-    """A finding in lines of at most `width` columns; the code of a warning is coloured."""
-    first_rows, *others = wrap_text(f"{code} {message}", width, _FINDING_INDENT)
+    """Format a finding as lines of at most `width` columns, with the code of a warning in color."""
+    first_line, *other_lines = wrap_text(f"{code} {message}", width, _FINDING_INDENT)
     if severity == "warning":
-        first_rows = paint(code, "warning") + first_rows.removeprefix(code)
-    return [first_rows, *others]
+        first_line = paint(code, "warning") + first_line.removeprefix(code)
+    return [first_line, *other_lines]
 
 
 def audit(
@@ -301,58 +299,60 @@ def audit(
     max_groups: int | None = None,
     on_missing: OnMissing = "error",
 ) -> Audit:
-    """Measure the errors and losses of each group under one or several models, with intervals.
+    """Audit one or several models.
+
+    Errors, losses and variance kept of each group, with confidence intervals.
 
     Parameters
     ----------
     models : model, or mapping of name to model
-        Any fitted object with `transform` and `inverse_transform`: a FairPCA, a PCA, a pipeline
-        (its steps up to the first that cannot be undone, such as a classifier), a KernelPCA; or a
-        FairSubspace, the path of a saved one, or a (d, p) array with orthonormal rows. Each
-        reconstructs with its own mean and scale; a model with center="group" is judged about each
-        group's own mean, a bare array about the mean of the audited rows. Where a pipeline first
-        standardizes features, errors are in standardized units. A model that is not a projection,
-        such as a KernelPCA, has errors by rows, and no estimates for new rows. Beside a FairPCA,
-        ordinary PCA of the rows that it was fitted on is added under the name "PCA", judged about
-        the same centre.
+        Fitted object with `transform` and `inverse_transform` (a FairPCA, a PCA, a KernelPCA; of a
+        pipeline, its leading invertible steps), a FairSubspace, the path of a saved one, or a (d,
+        p) array with orthonormal rows. Each model reconstructs with its own mean and scale. Errors
+        are measured about the model's mean, with center="group" about each group's mean, and for a
+        bare array about the mean of the audited rows. If a pipeline standardizes features first,
+        errors are in standardized units. A model that is not a projection, such as a KernelPCA, is
+        evaluated row by row and has no estimates for new rows. For a FairPCA, ordinary PCA of its
+        training rows is added under the name "PCA" and evaluated about the same center.
     X : (n, p) table of finite numbers
-        Training or held-out rows, as `GroupMoments.from_rows` takes them.
+        Rows to audit, training or held-out, in any form that `GroupMoments.from_rows` accepts.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-    labels : (n,) array-like, or column name of X, optional
-        y, the class of each row. It is needed to fit models again without each fold if their
-        restriction holds in each class (`MeanParity(within_classes=...)`).
+    y : (n,) array-like, or column name of X, optional
+        Class of each row. Required for refitting models whose restriction is conditional on the
+        class (`MeanParity(within_classes=...)`).
     sample_weight : (n,) array-like, or column name of X, optional
-        The intervals treat them as sampling weights.
+        Sampling weights of the rows.
     moments : GroupMoments, or sequence of them, instead of rows
-        One object gives no intervals; a sequence of at least two blocks gives jackknife intervals,
-        and estimates for new rows with blocks in place of folds.
+        Moments to audit in place of rows. A single object gives no intervals; two or more blocks
+        give jackknife intervals and serve as folds for the estimates on new rows.
     folds : int or None
-        K, the number of folds for cross-fitting. Models that were fitted on these rows are fitted
-        again without each part, with their own settings. Five where matrices of all groups in ten
-        parts would exceed 2 GiB. The fold of a row depends only on its position in the whole
-        table, or in its part of the table if the numbers of rows in the parts before are not known
-        (folders of CSV files, Spark, most Dask frames). None gives figures on the rows alone, in
-        much less time.
+        Number K of cross-fitting folds. In-sample models are refitted, with their own settings,
+        leaving out each fold in turn. K is reduced to 5 if the second moment matrices of all groups
+        in 10 folds would exceed 2 GiB. The fold of a row depends only on its position in the table,
+        or in its part of the table if the sizes of the preceding parts are unknown (folders of CSV
+        files, Spark, most Dask frames). None computes observed figures only, which is much faster.
     repeats : int
-        How many assignments of rows to folds are tried. With several, the result is that of the
-        first with the most frequent verdict, which says in how many it was found. It takes as many
-        times as long.
+        Number of random fold assignments. With several, the result is that of the first assignment
+        with the most frequent verdict, and the verdict states how many agree. Run time is
+        proportional.
     clusters : (n,) array-like, or column name of X, optional
-        Rows that belong together, such as those of one person. They stay in one fold, and count as
-        one observation in the intervals.
+        Cluster of each row, such as the person it belongs to. The rows of a cluster stay in one
+        fold and count as one observation in the intervals.
     level : float
-        Level of the intervals, above 0.5 and below 1.
-    material : float
-        The least loss that matters, as a share of a group's variance, from 0 to below 1.
+        Confidence level of the intervals, in (0.5, 1).
+    materiality : float
+        Materiality threshold: the smallest loss that counts, as a share of the group's variance, in
+        [0, 1).
     random_state : int, Generator, RandomState or None
-        For the assignment of rows to folds.
+        Seed or generator of the fold assignment.
     max_groups : int, optional
-        Most groups that rows may have, by default 100, or as many as a model was fitted on.
+        Maximum number of groups; by default 100, or the number of groups a model was fitted on if
+        that is larger.
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-        What to do with rows in which a feature or the group is missing. Those that are dropped are
-        counted by group and feature in `rows.missing`. With "em", as of
-        :meth:`GroupMoments.from_rows`, rows keep missing cells: figures on these rows are what
-        the observed cells let expect, and intervals allow for what is missing. A row in which
+        Treatment of rows in which a feature or the group is missing. Dropped rows are counted by
+        group and feature in `rows.missing`. With "em", rows keep their missing cells (see
+        :meth:`GroupMoments.from_rows`): observed figures are expectations given the observed cells,
+        and intervals account for the missing ones.
         every feature is missing is then an error; "em-drop-empty" leaves such rows out.
 
     Returns
@@ -362,31 +362,32 @@ def audit(
     Raises
     ------
     InvalidInput
-        Neither rows nor moments, or both; rows that cannot be used.
+        Neither or both of rows and moments were given, or the rows are invalid.
     UnknownGroup
-        A group that a model was not fitted on.
+        The rows contain a group that a model was not fitted on.
     InvalidType
-        A model of another kind, or one that is not fitted.
-    Incompatible
-        Moments instead of rows, for a model that is not a projection.
+        A model is of an unsupported type or not fitted.
+    IncompatibleParameters
+        Moments were given for a model that is not a projection.
 
     Notes
     -----
-    The expected loss of a group is corrected for the effect of chance on its best error on the
-    rows; its interval runs from the low end of the cross-fitted loss to the high end of the
-    corrected loss. Intervals of losses and changes hold for all groups at once (Bonferroni), and
-    decide the states and the verdict; those of errors are of one group. Errors have Student
-    intervals from the squared residuals of the rows; the disparity of two groups has Welch's, that
-    of more groups a simultaneous one (Bonferroni) over all pairs.
+    The expected loss of a group is corrected for the optimism of its in-sample best error. Its
+    interval runs from the lower confidence limit of the cross-fitted loss to the upper limit of the
+    corrected loss. Intervals of losses and changes are simultaneous over groups (Bonferroni) and
+    determine states and verdict; intervals of errors are for one group each. Errors have Student
+    intervals from the squared residuals of the rows. The disparity of two groups has Welch's
+    interval, that of more groups an interval simultaneous over all pairs (Bonferroni).
 
-    A model that was fitted on the audited rows varies with them. For expected errors, changes and
+    A model fitted to the audited rows varies with them. For its expected errors, changes and
     disparities the interval is the estimate +- t sqrt(se^2 + j^2), where se is the standard error
-    and j^2 = (K - 1) / K sum_f (theta_f - mean)^2 the delete-a-fold jackknife of theta_f, the
-    figure under the fit without fold f, over all rows of the group (Efron and Tibshirani 1993,
-    chapter 11). It then is an interval for the model as it is, not for its average over other rows.
+    and j^2 = (K - 1) / K sum_f (theta_f - mean)^2 is the delete-a-fold jackknife variance of
+    theta_f, the figure over all rows of the group under the fit without fold f (Efron and
+    Tibshirani 1993, chapter 11). The interval is for the model at hand, not for the average model
+    over samples.
 
-    Missing cells are drawn ten times from a normal model of each group, which is drawn too
-    (multiple imputation); intervals follow the rules of Rubin (1987).
+    Missing cells are imputed ten times from a normal model of each group whose parameters are drawn
+    as well (multiple imputation); intervals follow Rubin's rules (1987).
 
     Examples
     --------
@@ -406,7 +407,7 @@ def audit(
     if (X is None) == (moments is None):
         raise InvalidInput(
             "audit received " + ("neither X nor moments" if X is None else "both X and moments"),
-            "Allowed: rows (X and sensitive_features), or moments in their place",
+            "Allowed: rows (X and sensitive_features), or moments instead",
             "Pass X and sensitive_features to get intervals",
         )
     options = estimation_options(
@@ -414,9 +415,9 @@ def audit(
         level,
         materiality,
         random_state,
-        by_cluster=clusters is not None,
+        has_clusters=clusters is not None,
         has_y=y is not None,
-        runs=repeats,
+        repeats=repeats,
     )
     extra_labels = {"y": y, "clusters": clusters}
     if X is not None:
@@ -432,19 +433,20 @@ def audit(
             )
             warn_about_unused_categories(rows)
             audited = audited_models(models, rows.n_features)
-            rows = match_groups(rows, known_labels_of(audited, has_classes=y is not None))
+            known_labels = known_labels_of(audited, has_classes=y is not None)
+            rows = match_groups(rows, known_labels)
             return audit_rows(audited, rows, options=options, max_groups=max_groups)
     for name, values in extra_labels.items():
         if values is not None:
             raise InvalidInput(
                 f"{name} was given with moments",
-                f"Allowed: {name} of rows",
-                "Make each block of moments of whole clusters, and of rows with labels",
+                f"Allowed: {name} with rows",
+                "Create each block of moments from whole clusters, and from rows with y",
             )
     check_one_assignment(repeats)
     blocks = [moments] if isinstance(moments, GroupMoments) else moments
     if not isinstance(blocks, Sequence) or not all(
-        isinstance(each, GroupMoments) for each in blocks
+        isinstance(block, GroupMoments) for block in blocks
     ):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
@@ -453,10 +455,10 @@ def audit(
         )
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
-    blocks = [each.with_attributes(restriction_columns(models)) for each in blocks]
+    blocks = [block.with_attributes(restriction_columns(models)) for block in blocks]
     audited = audited_models(models, blocks[0].n_features)
-    known = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
-    return audit_moments(audited, [each.matched_to(known) for each in blocks], options)
+    known_labels = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
+    return audit_moments(audited, [block.matched_to(known_labels) for block in blocks], options)
 
 
 def check_one_assignment(repeats: int) -> None:
@@ -468,109 +470,115 @@ def check_one_assignment(repeats: int) -> None:
     """
     if repeats > 1:
         raise InvalidInput(
-            f"repeats is {repeats}, and moments were given",
-            "Allowed: several assignments of rows to folds; blocks of moments are folds themselves",
+            f"repeats is {repeats}, but moments were given",
+            "Allowed: repeats with rows; blocks of moments are themselves the folds",
             "Leave repeats at its default, 1",
         )
 
 
 def audit_rows(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     rows: Rows,
     moments: Moments | None = None,
     *,
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
 ) -> Audit:
-    """Audit on rows, read twice: for moments, and for spreads."""
-    return audit_rows_with_folds(audited, rows, moments, options=options, max_groups=max_groups)[0]
+    """Audit models on rows in two passes: one for moments, one for standard errors."""
+    return audit_rows_with_folds(models, rows, moments, options=options, max_groups=max_groups)[0]
 
 
 @explain_memory_errors()
 def audit_rows_with_folds(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     source: Rows,
     moments: Moments | None = None,
     *,
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
 ) -> tuple[Audit, FoldMoments | None]:
-    """The same, and the moments by fold where estimates for new rows were made."""
-    names = next(filter(None, (each.subspace.feature_names for each in audited)), None)
+    """Audit models on rows, and return the moments by fold as well.
+
+    These are None if nothing was estimated for new rows.
+    """
+    feature_names = (model.subspace.feature_names for model in models)
+    names = next(filter(None, feature_names), None)
     if names is not None:
         source = source.select_features(names)
     limit = GroupLimit(
         max_groups,
-        n_fitted_groups=max(len(each.training_groups) for each in audited),
+        n_fitted_groups=max(len(model.training_groups) for model in models),
         max_memory=options.max_memory,
     )
-    # Folds, blocks and draws are those of the rows that remain, so the figures are those of a table
-    # from which the others were removed before.
+    # Drop rows first, so that folds, blocks and draws do not depend on dropped rows.
     rows = source
     n_dropped = 0
     if isinstance(source, InMemoryRows) and source.on_missing == "drop":
         rows, n_dropped = source.without_dropped()
     runs = []
     for repeat in range(options.repeats):
-        # Seeds in between are those of the further assignments that one audit may make.
+        # Seeds in between are used for the additional assignments within one audit.
         run_options = replace(options, seed=options.seed + _SEED_STRIDE * repeat)
-        runs.append(evaluate_on_rows(audited, rows, moments, limit, run_options))
+        runs.append(evaluate_on_rows(models, rows, moments, limit, run_options))
         moments = runs[0][1]
     _, moments, monotone_columns, _ = runs[0]
     moments = replace(moments, n_dropped=max(moments.n_dropped, n_dropped))
-    n_beside = options.has_y + options.has_clusters
+    n_extra_labels = options.has_y + options.has_clusters
     first_rows = summarize_first_rows(
-        audited, rows, moments, n_beside, by_cluster=options.has_clusters
+        models, rows, moments, n_extra_labels, has_clusters=options.has_clusters
     )
-    is_incomplete = moments.n_dropped > 0 or moments.imputation_model is not None
-    cells = count_missing(source, n_beside) if is_incomplete else None
+    missing_cells = None
+    if moments.n_dropped > 0 or moments.imputation_model is not None:
+        missing_cells = count_missing(source, n_extra_labels)
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
-    missing = summarize_missing_values(cells, first_rows, moments, columns)
+    missing = summarize_missing_values(missing_cells, first_rows, moments, columns)
     audits = [
-        _assemble_audit(audited, results, moments, options, monotone_columns, first_rows, missing)
+        _assemble_audit(models, results, moments, options, monotone_columns, first_rows, missing)
         for results, *_ in runs
     ]
-    selected = _index_of_modal_verdict([[each.kind for each in audit.verdicts] for audit in audits])
-    found = replace(audits[selected], verdicts=_with_agreement(audits, selected))
+    selected = _index_of_modal_verdict(
+        [[verdict.kind for verdict in audit.verdicts] for audit in audits]
+    )
+    result = replace(audits[selected], verdicts=_with_agreement(audits, selected))
     folds = runs[selected][3]
     if isinstance(folds, DenseFoldMoments):
         folds = replace(folds, n_dropped=max(folds.n_dropped, n_dropped))
-    return found, folds
+    return result, folds
 
 
 def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:
-    """Position of the first audit with the most frequent kind of its first verdict."""
-    firsts = [each[0] if each else "" for each in verdict_kinds]
-    return firsts.index(max(firsts, key=firsts.count))
+    """Index of the first audit whose first verdict is the most frequent one."""
+    first_kinds = [kinds[0] if kinds else "" for kinds in verdict_kinds]
+    return first_kinds.index(max(first_kinds, key=first_kinds.count))
 
 
 def _with_agreement(audits: Sequence[Audit], selected: int) -> tuple[Verdict, ...]:
-    """The verdicts of one of several audits, with how many gave the same kind."""
+    """Return the verdicts of one audit with the number of audits that agree."""
     verdicts_by_model = zip(*(audit.verdicts for audit in audits), strict=True)
     return tuple(
         replace(
-            each[selected],
-            n_agreeing=sum(other.kind == each[selected].kind for other in each),
+            verdicts[selected],
+            n_agreeing=sum(verdict.kind == verdicts[selected].kind for verdict in verdicts),
             n_repeats=len(audits),
         )
-        for each in verdicts_by_model
+        for verdicts in verdicts_by_model
     )
 
 
 @explain_memory_errors()
 def audit_moments(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     blocks: Sequence[GroupMoments],
     options: EstimationOptions = DEFAULT_OPTIONS,
 ) -> Audit:
-    """Audit on moments alone; two or more blocks give jackknife intervals."""
+    """Audit models on moments; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    results = evaluate_on_moments(audited, pooled, blocks, options)
-    return _assemble_audit(audited, results, pooled, options, has_intervals=len(blocks) > 1)
+    results = evaluate_on_moments(models, pooled, blocks, options)
+    return _assemble_audit(models, results, pooled, options, has_intervals=len(blocks) > 1)
 
 
 def _assemble_audit(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     results: Sequence[ModelResult],
     moments: Moments,
     options: EstimationOptions,
@@ -590,17 +598,18 @@ def _assemble_audit(
     )
     has_estimates = options.folds is not None and has_intervals
     findings = [
-        *data_findings(audited, moments, monotone_columns),
+        *data_findings(models, moments, monotone_columns),
         *row_findings(missing, None if options.has_clusters else first_rows, moments),
         *model_findings(results, rows),
     ]
+    verdicts: tuple[Verdict, ...] = ()
+    if has_estimates:
+        verdicts = make_verdicts(results, findings, options.level, options.materiality)
     return Audit(
-        tuple(results),
-        tuple(sorted(findings, key=lambda each: each.severity != "warning")),
-        rows,
-        make_verdicts(results, findings, options.level, options.materiality)
-        if has_estimates
-        else (),
-        options.level,
-        options.materiality,
+        models=tuple(results),
+        findings=tuple(sorted(findings, key=lambda finding: finding.severity != "warning")),
+        rows=rows,
+        verdicts=verdicts,
+        level=options.level,
+        materiality=options.materiality,
     )

@@ -12,24 +12,24 @@ from fairspan.typing import FloatArray, IndexArray
 
 # Numbers of one repeated digit that surveys and statistical programs use as codes. A single digit
 # counts as one only if it is negative, as ratings go up to 7 or 9.
-_LONGEST_CODE = 6
+_MAX_CODE_LENGTH = 6
 _POSITIVE_CODES = tuple(
-    float(digit * length) for digit in "789" for length in range(2, _LONGEST_CODE + 1)
+    float(digit * length) for digit in "789" for length in range(2, _MAX_CODE_LENGTH + 1)
 )
 _CODES = np.sort(
     np.array([*(-code for code in _POSITIVE_CODES), -7.0, -8.0, -9.0, *_POSITIVE_CODES])
 )
-# With fewer rows a value may have come about twice by chance.
-_FEWEST_REPEATS = 3
-# With fewer other values their range is not known.
-_FEWEST_OTHERS = 2
+# Fewer occurrences of a value may be a coincidence.
+_MIN_REPEATS = 3
+# With fewer other values, their range is unknown.
+_MIN_OTHERS = 2
 # Distances from the other values, in units of their range, that are far: for a value that repeats
 # where others do not, for any value, and for zero.
 _FAR_IF_OTHERS_DIFFER = 0.25
 _FAR = 1.0
 _FAR_ZERO = 0.15
-# A column of fewer positive values is one of counts or ratings, in which zero is one more of these.
-_FEWEST_VALUES_BESIDE_ZERO = 20
+# With fewer positive values, a column holds counts or ratings, among which zero is ordinary.
+_MIN_POSITIVE_VALUES = 20
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
     Examples
     --------
     >>> values = np.r_[np.linspace(1, 5, 20), -99, -99, -99][:, None]
-    >>> [found.codes for found in codes_in(values)]
+    >>> [column_codes.codes for column_codes in codes_in(values)]
     [(-99.0,)]
     """
     for column in _columns_to_examine(values).tolist():
-        found = _codes_in_column(column, values[:, column])
-        if found is not None:
-            yield found
+        column_codes = _codes_in_column(column, values[:, column])
+        if column_codes is not None:
+            yield column_codes
 
 
 def _columns_to_examine(values: FloatArray) -> IndexArray:
@@ -92,9 +92,9 @@ def _columns_to_examine(values: FloatArray) -> IndexArray:
 def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
     """Return the codes of one column; None if it has none."""
     distinct, counts = np.unique(values, return_counts=True)
-    may_be_code = (counts >= _FEWEST_REPEATS) & np.isin(distinct, _CODES)
+    may_be_code = (counts >= _MIN_REPEATS) & np.isin(distinct, _CODES)
     others = distinct[~may_be_code]
-    if len(others) < _FEWEST_OTHERS:
+    if len(others) < _MIN_OTHERS:
         return None
     low = others[0]
     high = others[-1]
@@ -122,6 +122,6 @@ def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
 
 def _zero_is_code(positive: FloatArray, n_zeros: int) -> bool:
     """Whether zeros are a spike apart from many different positive values."""
-    if len(positive) < _FEWEST_VALUES_BESIDE_ZERO or n_zeros < _FEWEST_REPEATS:
+    if len(positive) < _MIN_POSITIVE_VALUES or n_zeros < _MIN_REPEATS:
         return False
     return bool(positive[0] >= _FAR_ZERO * (positive[-1] - positive[0]))

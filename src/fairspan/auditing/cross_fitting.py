@@ -1,4 +1,4 @@
-"""What each fold of the rows says of models as new rows would, and what is measured of a row."""
+"""Cross-fitting: best subspaces and models refitted without each fold, and held-out quantities."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,33 +23,35 @@ from fairspan.moments.operators import (
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")
-"""What is measured of each row; without folds the first alone.
+QUANTITIES = ("error", "held_out_error", "cross_fitted_loss", "corrected_loss", "change")
+"""Quantities measured for each row; without folds, only the first.
 
-Let r(V) be the squared residual of a row x about its centre. V is the model, and V_f the same
-model without the row's fold, if it was fitted on these rows. U is the best subspace of the row's
-group, U_f the same without the row's fold, and w = (K - 1) / (2K - 1). Then the quantities are:
-r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) less that of the model
-it is compared with.
+Let r(V) be the squared residual of a row x about its center. V is the model and V_f its refit
+without the row's fold (V itself if it was fitted to other rows); U is the best subspace of the
+row's group and U_f the one found without the row's fold; w = (K - 1) / (2K - 1). The quantities are
+r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) minus that of the
+baseline model.
 """
-# With more features, best subspaces are found by iteration, to a share of the variance.
-_MAX_DENSE_FEATURES, _ITERATIVE_TOL = 500, 1e-9
+# Above this number of features, best subspaces are computed iteratively, to this tolerance relative
+# to the variance.
+_MAX_DENSE_FEATURES = 500
+_ITERATIVE_TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class GroupOptima:
-    """The best subspaces of the groups, of one dimension, about one centre, in one unit.
+    """Best subspaces of all groups for one dimension, center and scale.
 
     Attributes
     ----------
-    points : (1, p) or (k, p) array
-        About which errors are measured, in all groups or in each; in units of the features.
+    centers : (1, p) or (k, p) array
+        Center of all groups or of each group, in units of the features.
     scale : (p,) array or None
-        What features are divided by.
-    own : tuple of k Projectors
-        Found on all rows; empty without folds.
-    others : tuple of K tuples of k Projectors
-        Found on all rows but those of a fold.
+        Divisors of the features.
+    best : tuple of k Projectors
+        Best subspace of each group on all rows; empty without folds.
+    best_by_fold : tuple of K tuples of k Projectors
+        Best subspace of each group on the rows outside each fold.
     """
 
     centers: FloatArray
@@ -58,40 +60,40 @@ class GroupOptima:
     best_by_fold: tuple[tuple[Projector, ...], ...] = ()
 
     def coordinates_key(self, group: int) -> tuple[bytes, bytes]:
-        """What `centred` depends on: benchmarks of several dimensions share it."""
+        """Key of the centered and scaled rows; shared by optima of different dimensions."""
         scale = b"" if self.scale is None else self.scale.tobytes()
         return self.center_of(group).tobytes(), scale
 
     def center_and_scale(self, values: FloatArray, group: int) -> FloatArray:
-        """Rows of a group about its centre, in the unit."""
+        """Return the rows of a group centered and scaled."""
         rows = values - self.center_of(group)
         return np.asarray(rows if self.scale is None else rows / self.scale)
 
     def center_of(self, group: int) -> FloatArray:
-        """About which the errors of a group are measured, (p,)."""
+        """Center of a group, (p,)."""
         return np.asarray(self.centers[group if len(self.centers) > 1 else 0])
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedModel:
-    """A model as the rows are judged by it.
+    """A model and its refits, as evaluated on the rows.
 
     Attributes
     ----------
-    benchmark : int
-        Position of what it is compared with.
-    projector : Projector, or a model that is none
+    optima_index : int
+        Index of its group optima.
+    model : Projector, or another object with `squared_residuals`
     errors : (k,) array
-        Mean error of each group.
-    by_fold : tuple of K Projectors
-        Fitted again without each fold; empty where it was fitted on other rows.
-    baseline : int or None
-        Position of the model that it is compared with.
-    errors_by_fold : (K, k) array
-        Mean error of each group, over all of its rows, under each fit of `by_fold`; (1, k), the
-        model's own, where that is empty.
+        Mean error of each group (reference values for the sums over rows).
+    refits : tuple of K Projectors
+        Refits without each fold; empty for a model fitted to other rows.
+    baseline_index : int or None
+        Index of its baseline model.
+    refit_errors : (K, k) array
+        Mean error of each group over all of its rows under each refit; if there are none, the
+        model's own errors, (1, k).
     min_cosine : float
-        Of the largest principal angle between the model and any fit of `by_fold`.
+        Cosine of the largest principal angle between the model and any refit.
     """
 
     optima_index: int
@@ -111,61 +113,64 @@ def measure_quantities(
     fold: int,
     n_folds: int,
 ) -> FloatArray:
-    """All quantities of some rows of one group in one fold, (m, q, r).
+    """Measure all quantities for rows of one group in one fold, (m, q, r).
 
     Parameters
     ----------
-    errors : callable
-        Squared residuals (l, r) for l pairs, about the centre of a benchmark and under a model.
-    benchmarks : sequence of Benchmark
-    projections : sequence of m Projections
+    squared_residuals : callable
+        Function that maps l pairs (optima for the center, model) to squared residuals (l, r).
+    optima : sequence of GroupOptima
+    models : sequence of m EvaluatedModel
     group, fold : int
     n_folds : int
-        K.
+        Number K of folds.
     """
     held_out_weight = (n_folds - 1) / (2 * n_folds - 1)
-    refitted_models = [each for each in models if each.refits]
+    refitted_models = [item for item in models if item.refits]
     pairs: list[tuple[GroupOptima, Reconstructor]] = [
-        *((each, each.best[group]) for each in optima),
-        *((each, each.best_by_fold[fold][group]) for each in optima),
-        *((optima[each.optima_index], each.model) for each in models),
-        *((optima[each.optima_index], each.refits[fold]) for each in refitted_models),
+        *((item, item.best[group]) for item in optima),
+        *((item, item.best_by_fold[fold][group]) for item in optima),
+        *((optima[item.optima_index], item.model) for item in models),
+        *((optima[item.optima_index], item.refits[fold]) for item in refitted_models),
     ]
-    b, m = len(optima), len(models)
-    inside, outside, own, refitted = np.split(squared_residuals(pairs), [b, 2 * b, 2 * b + m])
-    result = np.zeros((m, len(QUANTITIES), own.shape[1]))
-    result[:, 0] = result[:, 1] = own
-    result[[bool(each.refits) for each in models], 1] = refitted
-    optima_index = [each.optima_index for each in models]
-    result[:, 2] = result[:, 1] - outside[optima_index]
+    n_optima = len(optima)
+    n_models = len(models)
+    best_in_sample, best_held_out, model_errors, refit_errors = np.split(
+        squared_residuals(pairs), [n_optima, 2 * n_optima, 2 * n_optima + n_models]
+    )
+    result = np.zeros((n_models, len(QUANTITIES), model_errors.shape[1]))
+    result[:, 0] = result[:, 1] = model_errors
+    result[[bool(item.refits) for item in models], 1] = refit_errors
+    optima_index = [item.optima_index for item in models]
+    result[:, 2] = result[:, 1] - best_held_out[optima_index]
     result[:, 3] = (
         result[:, 1]
-        - (1 - held_out_weight) * inside[optima_index]
-        - held_out_weight * outside[optima_index]
+        - (1 - held_out_weight) * best_in_sample[optima_index]
+        - held_out_weight * best_held_out[optima_index]
     )
-    for each, quantities in zip(models, result, strict=True):
-        if each.baseline_index is not None:
-            quantities[4] = quantities[1] - result[each.baseline_index, 1]
+    for item, quantities in zip(models, result, strict=True):
+        if item.baseline_index is not None:
+            quantities[4] = quantities[1] - result[item.baseline_index, 1]
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Models and what they are compared with, found on all rows and without each fold.
+    """Models and group optima on all rows and without each fold.
 
     Attributes
     ----------
-    benchmarks : tuple of Benchmark
+    optima : tuple of GroupOptima
     training_errors : tuple of (K, k) arrays
-        Of each benchmark: the error of each group's best subspace on the rows that it was found on.
-    projections : tuple of Projection
-        One for each model.
-    shares : (K, k) array
-        Of each group's weight, by fold.
-    known : (m, k) array of bool
-        Of each model, which groups have rows enough, whichever fold is left out.
-    failures : dict of str to str
-        Why models could not be fitted again without a fold, by their name.
+        For each set of optima: in-sample error of each group's best subspace without each fold.
+    models : tuple of EvaluatedModel
+        One per model.
+    fold_shares : (K, k) array
+        Share of each group's weight in each fold.
+    has_enough_rows : (m, k) array of bool
+        For each model, the groups with enough rows whichever fold is left out.
+    refit_failures : dict of str to str
+        Why a model could not be refitted, by model name.
     """
 
     optima: tuple[GroupOptima, ...]
@@ -183,88 +188,94 @@ def cross_fit(
     folds: FoldMoments,
     n_folds: int,
 ) -> CrossFit:
-    """Find every group's best subspace without each fold, and fit the models again.
+    """Find every group's best subspace without each fold, and refit the in-sample models.
 
     Parameters
     ----------
-    audited : sequence of Audited
+    models : sequence of AuditedModel
     errors : sequence of (k,) arrays
-        Of each model, on all rows.
+        Errors of each model on all rows.
     in_sample : sequence of bool
-        Which of them were fitted on these rows.
+        Models that were fitted to these rows.
     folds : FoldMoments
     n_folds : int
-        K, with folds that have no rows.
+        K, counting empty folds.
     """
-    whole = folds.total
-    keys = [_optima_key(each.subspace, whole) for each in models]
+    total = folds.total
+    keys = [_optima_key(model.subspace, total) for model in models]
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
     distinct_keys = list(model_by_key)
-    own = _best_subspaces_by_key(model_by_key, whole, whole)
-    plain = [each.subspace.dimension for each in models if _is_pca(each)]
-    has_several = len({each.subspace.dimension for each in models}) > 1
-    failures = {
-        each.name: each.no_refit_reason
-        for each, here in zip(models, in_sample, strict=True)
-        if here and each.no_refit_reason
+    best_on_all_rows = _best_subspaces_by_key(model_by_key, total, total)
+    pca_dimensions = [model.subspace.dimension for model in models if _is_pca(model)]
+    has_several_dimensions = len({model.subspace.dimension for model in models}) > 1
+    refit_failures = {
+        model.name: model.no_refit_reason
+        for model, is_in_sample in zip(models, in_sample, strict=True)
+        if is_in_sample and model.no_refit_reason
     }
 
-    def without(fold: int) -> tuple[list[_BestSubspaces], list[Projector | None]]:
+    def fit_without(fold: int) -> tuple[list[_BestSubspaces], list[Projector | None]]:
         training = folds.excluding(fold)
-        known = _TrainingMoments(training, max(plain, default=0), has_several)
-        again: list[Projector | None] = []
-        for each, here in zip(models, in_sample, strict=True):
-            again.append(None)
-            if here and each.name not in failures:
-                try:
-                    again[-1] = _refit(each, known)
-                except FairspanError as error:
-                    failures[each.name] = str(error.args[0])
-        found = _best_subspaces_by_key(model_by_key, training, whole)
-        stage.advance()
-        return found, again
-
-    with Stage("fitting again without each part", n_folds, "parts") as stage:
-        fold_results = map_in_threads(without, range(n_folds))
-    best_by_fold = list(zip(*(found for found, _ in fold_results), strict=True))
-    refits = [
-        () if None in again else tuple(filter(None, again))
-        for again in zip(*(again for _, again in fold_results), strict=True)
-    ]
-    names = [each.name for each in models]
-    benchmarks = [
-        GroupOptima(
-            reference_points(each.subspace, whole),
-            each.subspace.scale,
-            tuple(map(Projector, model_errors.bases)),
-            tuple(tuple(map(Projector, each.bases)) for each in found),
+        training_moments = _TrainingMoments(
+            training, max(pca_dimensions, default=0), has_several_dimensions
         )
-        for each, model_errors, found in zip(model_by_key.values(), own, best_by_fold, strict=True)
+        model_refits: list[Projector | None] = []
+        for model, is_in_sample in zip(models, in_sample, strict=True):
+            model_refits.append(None)
+            if is_in_sample and model.name not in refit_failures:
+                try:
+                    model_refits[-1] = _refit(model, training_moments)
+                except FairspanError as error:
+                    refit_failures[model.name] = str(error.args[0])
+        best = _best_subspaces_by_key(model_by_key, training, total)
+        stage.advance()
+        return best, model_refits
+
+    with Stage("refitting without each fold", n_folds, "folds") as stage:
+        fold_results = map_in_threads(fit_without, range(n_folds))
+    best_by_fold = list(zip(*(best for best, _ in fold_results), strict=True))
+    refits = [
+        () if None in model_refits else tuple(filter(None, model_refits))
+        for model_refits in zip(*(model_refits for _, model_refits in fold_results), strict=True)
     ]
-    counts = np.min([found.counts for found in best_by_fold[0]], axis=0)
+    names = [model.name for model in models]
+    optima = [
+        GroupOptima(
+            reference_points(model.subspace, total),
+            model.subspace.scale,
+            tuple(map(Projector, on_all_rows.bases)),
+            tuple(tuple(map(Projector, subspaces.bases)) for subspaces in best),
+        )
+        for model, on_all_rows, best in zip(
+            model_by_key.values(), best_on_all_rows, best_by_fold, strict=True
+        )
+    ]
+    counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
     return CrossFit(
-        tuple(benchmarks),
-        tuple(np.array([each.errors for each in found]) for found in best_by_fold),
+        tuple(optima),
+        tuple(np.array([subspaces.errors for subspaces in best]) for best in best_by_fold),
         tuple(
             EvaluatedModel(
-                distinct_keys.index(place),
-                each.subspace.projector,
+                distinct_keys.index(key),
+                model.subspace.projector,
                 model_errors,
-                again,
-                names.index(each.baseline) if each.baseline in names else None,
-                *_refit_errors_and_cosine(each.subspace, again, whole, model_errors),
+                model_refits,
+                names.index(model.baseline) if model.baseline in names else None,
+                *_refit_errors_and_cosine(model.subspace, model_refits, total, model_errors),
             )
-            for each, place, model_errors, again in zip(models, keys, errors, refits, strict=True)
+            for model, key, model_errors, model_refits in zip(
+                models, keys, errors, refits, strict=True
+            )
         ),
-        1 - np.array([found.weights for found in best_by_fold[0]]) / whole.weights,
-        np.array([counts > each.subspace.dimension for each in models]),
-        failures,
+        1 - np.array([best.weights for best in best_by_fold[0]]) / total.weights,
+        np.array([counts > model.subspace.dimension for model in models]),
+        refit_failures,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _BestSubspaces:
-    """Each group's best subspace: its basis, its error on the same rows, and what these weigh."""
+    """Best subspace of each group with its in-sample error, row counts and weights."""
 
     bases: tuple[FloatArray, ...]
     errors: FloatArray
@@ -272,182 +283,204 @@ class _BestSubspaces:
     weights: FloatArray
 
 
-# Models of one place have the same benchmark: dimension, centre and scale agree.
+# Models with the same dimension, center and scale share their group optima.
 _OptimaKey = tuple[int, bytes, bytes]
 
 
-def _optima_key(subspace: FairSubspace, whole: Moments) -> _OptimaKey:
+def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
     scale = b"" if subspace.scale is None else subspace.scale.tobytes()
-    return subspace.dimension, reference_points(subspace, whole).tobytes(), scale
+    return subspace.dimension, reference_points(subspace, total).tobytes(), scale
 
 
 def _best_subspaces_by_key(
     model_by_key: Mapping[_OptimaKey, AuditedModel], moments: Moments, total: Moments
 ) -> list[_BestSubspaces]:
-    """The benchmarks of all places, found on the rows of some moments."""
+    """Best subspaces for all keys, computed from `moments`."""
     keys_by_coordinates: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
-    for place in model_by_key:
-        keys_by_coordinates.setdefault(place[1:], []).append(place)
-    found: dict[_OptimaKey, _BestSubspaces] = {}
+    for key in model_by_key:
+        keys_by_coordinates.setdefault(key[1:], []).append(key)
+    best_by_key: dict[_OptimaKey, _BestSubspaces] = {}
     for keys in keys_by_coordinates.values():
         subspace = model_by_key[keys[0]].subspace
-        dimensions = [place[0] for place in keys]
+        dimensions = [key[0] for key in keys]
         best = _best_subspaces(
             moments, reference_points(subspace, total), subspace.scale, dimensions, total
         )
-        found |= dict(zip(keys, best, strict=True))
-    return [found[place] for place in model_by_key]
+        best_by_key |= dict(zip(keys, best, strict=True))
+    return [best_by_key[key] for key in model_by_key]
 
 
 def _best_subspaces(
     moments: Moments,
-    points: FloatArray,
+    centers: FloatArray,
     scale: FloatArray | None,
     dimensions: Sequence[int],
-    whole: Moments,
+    total: Moments,
 ) -> list[_BestSubspaces]:
-    """The best subspaces of the groups of `whole`, of each dimension, found on some moments."""
-    met = [i for i, label in enumerate(whole.labels) if label in set(moments.labels)]
-    second = _second_moments_about(points if len(points) == 1 else points[met], scale, moments)
-    m, k, p = len(dimensions), whole.n_groups, moments.n_features
+    """Best subspaces of the groups of `total` for each dimension, computed from `moments`."""
+    present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
+    second_moments = _second_moments_about(
+        centers if len(centers) == 1 else centers[present], scale, moments
+    )
+    m = len(dimensions)
+    k = total.n_groups
+    p = moments.n_features
     bases = [[np.eye(d, p)] * k for d in dimensions]
-    errors, weights = np.zeros((m, k)), np.zeros(k)
+    errors = np.zeros((m, k))
+    weights = np.zeros(k)
     counts = np.zeros(k, dtype=np.int64)
-    for alone, group in zip(np.eye(len(met)), met, strict=True):
-        for i, vectors in enumerate(_leading_eigenvectors(second, alone, dimensions)):
+    for unit_weights, group in zip(np.eye(len(present)), present, strict=True):
+        for i, vectors in enumerate(
+            _leading_eigenvectors(second_moments, unit_weights, dimensions)
+        ):
             bases[i][group] = np.ascontiguousarray(vectors.T)
-            errors[i, group] = float(second.residual_variances(vectors) @ alone)
-    counts[met], weights[met] = moments.counts, moments.weights
+            errors[i, group] = float(second_moments.residual_variances(vectors) @ unit_weights)
+    counts[present] = moments.counts
+    weights[present] = moments.weights
     return [
-        _BestSubspaces(tuple(model_errors), error, counts, weights)
-        for model_errors, error in zip(bases, errors, strict=True)
+        _BestSubspaces(tuple(group_bases), group_errors, counts, weights)
+        for group_bases, group_errors in zip(bases, errors, strict=True)
     ]
 
 
 def _second_moments_about(
-    points: FloatArray, scale: FloatArray | None, moments: Moments
+    centers: FloatArray, scale: FloatArray | None, moments: Moments
 ) -> SecondMoments:
-    """Second moments about one point, or one for each group, in the unit."""
+    """Second moments of the scaled rows about one center, or one center per group."""
     if scale is not None:
-        moments, points = moments.divided_by(scale), points / scale
-    return moments.second_moments_about(points[0] if len(points) == 1 else points)
+        moments = moments.divided_by(scale)
+        centers = centers / scale
+    return moments.second_moments_about(centers[0] if len(centers) == 1 else centers)
 
 
 def _leading_eigenvectors(
-    second: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
+    second_moments: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
 ) -> list[FloatArray]:
-    """The leading eigenvectors of a mixture of groups, (p, d) for each dimension.
+    """Leading eigenvectors of a mixture of groups, (p, d) for each dimension.
 
-    With a few features those of the most dimensions hold all others; with many, each is found by
-    iteration, as exactly as it needs.
+    With few features, one decomposition serves all dimensions; with many, the vectors of each
+    dimension are computed iteratively to their own tolerance.
     """
-    most = max(dimensions)
-    if second.n_features <= _MAX_DENSE_FEATURES or not hasattr(second, "approximate_leading"):
-        vectors = second.leading(weights, most).vectors
+    max_dimension = max(dimensions)
+    if second_moments.n_features <= _MAX_DENSE_FEATURES or not hasattr(
+        second_moments, "approximate_leading"
+    ):
+        vectors = second_moments.leading(weights, max_dimension).vectors
         return [vectors[:, :d] for d in dimensions]
-    goal = _ITERATIVE_TOL * float(second.traces @ weights)
+    goal = _ITERATIVE_TOL * float(second_moments.traces @ weights)
     return [
-        second.approximate_leading(weights, d, sum_goal=goal).vectors[:, :d] for d in dimensions
+        second_moments.approximate_leading(weights, d, sum_goal=goal).vectors[:, :d]
+        for d in dimensions
     ]
 
 
-def _is_pca(each: AuditedModel) -> bool:
-    """Whether a model is ordinary PCA, whose components are the same for any d that has them."""
-    return each.is_pca or each.subspace.certificate is None
+def _is_pca(model: AuditedModel) -> bool:
+    """Whether a model is ordinary PCA, whose components do not depend on d."""
+    return model.is_pca or model.subspace.certificate is None
 
 
 class _TrainingMoments:
-    """What models are fitted to again: eigenproblems that several of them share are solved once.
+    """Training moments for refits, with a cache of the eigenproblems that models share.
 
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
-    most : int
-        The largest dimension of an ordinary PCA.
-    has_several : bool
-        Whether the models have several dimensions: then groups are decomposed for all of them.
+    max_pca_dimension : int
+        Largest dimension of an ordinary PCA among the models.
+    precompute_spectra : bool
+        Whether models differ in dimension, so that the full spectrum of each group is computed up
+        front.
     """
 
     def __init__(self, moments: Moments, max_pca_dimension: int, precompute_spectra: bool) -> None:
-        self._moments, self._most, self._has_several = (
-            moments,
-            max_pca_dimension,
-            precompute_spectra,
-        )
+        self._moments = moments
+        self._max_pca_dimension = max_pca_dimension
+        self._precompute_spectra = precompute_spectra
         self._second_moments: dict[tuple[str, bytes], tuple[Moments, SecondMoments]] = {}
         self._pca: dict[tuple[str, bytes], FloatArray] = {}
 
     def second_moments_about(
         self, center: Center, scale: FloatArray | None
     ) -> tuple[Moments, SecondMoments]:
-        """The moments in a unit, and their second moments about a centre."""
+        """Return the scaled moments and their second moments about a center."""
         key = (center, b"" if scale is None else scale.tobytes())
         if key not in self._second_moments:
             scaled = self._moments if scale is None else self._moments.divided_by(scale)
-            second = scaled.second_moments_about(scaled.center_point(center))
-            if self._has_several and isinstance(second, DenseSecondMoments):
-                for alone in (
-                    np.eye(second.n_groups) if second.n_features <= _MAX_DENSE_FEATURES else ()
-                ):
-                    second.eigen_cache.decomposition(alone)
-            self._second_moments[key] = scaled, second
+            second_moments = scaled.second_moments_about(scaled.center_point(center))
+            is_small = second_moments.n_features <= _MAX_DENSE_FEATURES
+            if self._precompute_spectra and is_small:
+                _decompose_groups(second_moments)
+            self._second_moments[key] = scaled, second_moments
         return self._second_moments[key]
 
-    def pca_components(self, about: Center, scale: FloatArray | None) -> FloatArray:
-        """Components of ordinary PCA, (most, p)."""
-        key = (about, b"" if scale is None else scale.tobytes())
+    def pca_components(self, center: Center, scale: FloatArray | None) -> FloatArray:
+        """Components of ordinary PCA, (max_pca_dimension, p)."""
+        key = (center, b"" if scale is None else scale.tobytes())
         if key not in self._pca:
-            scaled, second = self.second_moments_about(about, scale)
+            scaled, second_moments = self.second_moments_about(center, scale)
             shares = scaled.weights / scaled.weights.sum()
-            self._pca[key] = _leading_eigenvectors(second, shares, [self._most])[0].T
+            self._pca[key] = _leading_eigenvectors(
+                second_moments, shares, [self._max_pca_dimension]
+            )[0].T
         return self._pca[key]
 
 
-def _refit(each: AuditedModel, training: _TrainingMoments) -> Projector:
-    """A model fitted again with its own settings, in the units of the existing one."""
-    subspace, made = each.subspace, each.subspace.certificate
-    if made is None or _is_pca(each):
-        about: Center = "none" if subspace.center == "none" else "global"
-        return Projector(training.pca_components(about, subspace.scale)[: subspace.dimension])
+def _decompose_groups(second_moments: SecondMoments) -> None:
+    """Fill the cache of eigendecompositions of single groups, if there is one."""
+    if isinstance(second_moments, DenseSecondMoments):
+        for unit_weights in np.eye(second_moments.n_groups):
+            second_moments.eigen_cache.decomposition(unit_weights)
+
+
+def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
+    """Refit a model with its own settings, keeping its scale."""
+    subspace = model.subspace
+    certificate = model.subspace.certificate
+    if certificate is None or _is_pca(model):
+        pca_center: Center = "none" if subspace.center == "none" else "global"
+        return Projector(training.pca_components(pca_center, subspace.scale)[: subspace.dimension])
     center = cast(Center, subspace.center)
-    moments, second = training.second_moments_about(center, subspace.scale)
-    near = None
-    if made.groups == tuple(moments.labels) and not subspace.is_nested:
-        # The rows may be in other coordinates than those of the fit, and the subspace with them.
-        near = replace(made, components=subspace.components)
+    moments, second_moments = training.second_moments_about(center, subspace.scale)
+    warm_start = None
+    if certificate.groups == tuple(moments.labels) and not subspace.is_nested:
+        # The rows and the subspace may be in other coordinates than those of the fit.
+        warm_start = replace(certificate, components=subspace.components)
     return fit_subspace(
         moments,
         subspace.dimension,
-        criterion=made.criterion,
-        restriction=made.restriction,
+        criterion=certificate.criterion,
+        restriction=certificate.restriction,
         center=center,
-        tol=max(made.tol, each.refit_tol),
+        tol=max(certificate.tol, model.refit_tol),
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
-        warm_start=near,
-        second_moments=second if isinstance(second, DenseSecondMoments) else None,
+        warm_start=warm_start,
+        second_moments=second_moments if isinstance(second_moments, DenseSecondMoments) else None,
     ).projector
 
 
 def _refit_errors_and_cosine(
-    subspace: FairSubspace, refits: Sequence[Projector], whole: Moments, errors: FloatArray
+    subspace: FairSubspace, refits: Sequence[Projector], total: Moments, errors: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Errors of all rows under each refit, (K, k), and the least cosine; see :class:`Projection`.
+    """Errors of all rows under each refit, (K, k), and the smallest cosine.
 
-    The second moments stay those of all rows, so the errors differ by the fits alone.
+    The second moments are those of all rows, so the errors differ only because of the fits. See
+    :class:`EvaluatedModel`.
     """
     if not refits:
         return errors[None], 1.0
-    second = _second_moments_about(reference_points(subspace, whole), subspace.scale, whole)
+    second_moments = _second_moments_about(reference_points(subspace, total), subspace.scale, total)
     basis = np.linalg.qr(subspace.projector.basis)[0]
     cosines = [
-        np.linalg.svd(basis.T @ np.linalg.qr(each.basis)[0], compute_uv=False)[-1]
-        for each in refits
+        np.linalg.svd(basis.T @ np.linalg.qr(refit.basis)[0], compute_uv=False)[-1]
+        for refit in refits
     ]
-    return np.array([reconstruction_errors(each, second) for each in refits]), float(min(cosines))
+    return np.array([reconstruction_errors(refit, second_moments) for refit in refits]), float(
+        min(cosines)
+    )
 
 
 def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:
-    """About which errors are measured, (1, p), or (k, p) where each group has its own mean."""
-    point = subspace.center_point(total)
-    return total.means if point is None else np.asarray(point)[None]
+    """Centers for measuring errors: (1, p), or (k, p) if each group has its own mean."""
+    center_point = subspace.center_point(total)
+    return total.means if center_point is None else np.asarray(center_point)[None]

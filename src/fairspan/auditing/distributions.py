@@ -1,34 +1,38 @@
-"""Student's and Fisher's distributions; importing scipy.special takes longer than a small audit.
+"""Student's t and Fisher's F distributions, without the slow import of scipy.special.
 
-Sections are those of Abramowitz and Stegun, Handbook of Mathematical Functions (1964).
+Numbers refer to Abramowitz and Stegun, Handbook of Mathematical Functions (1964).
 """
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
 
-# From so many degrees of freedom the expansion about the normal quantile has all digits.
+# Degrees of freedom above which the expansion about the normal quantile is exact to double
+# precision.
 _EXPANSION_MIN_DF = 1e4
-# From such arguments the expansion of a quotient of gamma functions has all digits.
+# Argument above which the expansion of the gamma ratio is exact to double precision.
 _GAMMA_RATIO_MIN = 150.0
-_MAX_ITER, _MAX_TERMS = 60, 2000
+# Iterations of Newton's method, which takes fewer than ten.
+_MAX_ITER = 60
+# Terms of the continued fraction; it takes O(sqrt(max(a, b))).
+_MAX_TERMS = 2000
 
 
 @lru_cache(maxsize=4096)
 def student_isf(tail: float, df: float) -> float:
-    """The t that Student's variable exceeds with a probability below one half.
+    """Inverse survival function of Student's t: the value exceeded with probability `tail` < 1/2.
 
     Parameters
     ----------
     tail : float
-        The probability, above 0 and below 1/2.
-    freedom : float
+        Tail probability in (0, 1/2).
+    df : float
         Degrees of freedom; infinity for the normal distribution.
 
     Returns
     -------
     float
-        NaN without a positive number of degrees of freedom.
+        NaN unless `df` is positive.
 
     Examples
     --------
@@ -47,14 +51,14 @@ def student_isf(tail: float, df: float) -> float:
     return z + (first + (second + third / df) / df) / df
 
 
-def f_cdf(ratio: float, df1: float, df2: float) -> float:
-    """The probability that Fisher's F is below a small value, by 26.6.2 and 26.5.8.
+def f_cdf(x: float, df1: float, df2: float) -> float:
+    """Cumulative distribution function of Fisher's F for small arguments (26.6.2, 26.5.8).
 
     Parameters
     ----------
-    ratio : float
-        The value, at most about one, where the continued fraction converges.
-    first, second : float
+    x : float
+        Argument, at most about 1, where the continued fraction converges.
+    df1, df2 : float
         Degrees of freedom, positive.
 
     Examples
@@ -62,63 +66,71 @@ def f_cdf(ratio: float, df1: float, df2: float) -> float:
     >>> round(f_cdf(0.5, 10, 40), 4)
     0.1203
     """
-    if ratio <= 0:
+    if x <= 0:
         return 0.0
-    a, b = df1 / 2, df2 / 2
-    x = df1 * ratio / (df1 * ratio + df2)
+    a = df1 / 2
+    b = df2 / 2
+    beta_argument = df1 * x / (df1 * x + df2)
     factor = math.lgamma(a + b) - math.lgamma(a + 1) - math.lgamma(b)
-    return math.exp(factor + a * math.log(x) + b * math.log1p(-x)) * _incomplete_beta_fraction(
-        x, a, b
-    )
+    return math.exp(
+        factor + a * math.log(beta_argument) + b * math.log1p(-beta_argument)
+    ) * _incomplete_beta_fraction(beta_argument, a, b)
 
 
 def _invert_tail(
     tail: float, t: float, tail_and_density: Callable[[float], tuple[float, float]]
 ) -> float:
-    """Newton's method for log(tail) of log(t), which is concave: from the second step it falls."""
+    """Solve for t by Newton's method for log(tail) as a function of log(t).
+
+    It is concave, so the iterates decrease from the second step on.
+    """
     for _ in range(_MAX_ITER):
         current_tail, density = tail_and_density(t)
         step = current_tail / (t * density) * math.log(current_tail / tail)
         t *= math.exp(step)
-        if abs(step) < 1e-9:  # the next one would be its square
+        if abs(step) < 1e-9:  # convergence is quadratic
             break
     return t
 
 
 def _normal_tail_and_density(t: float) -> tuple[float, float]:
-    """P(Z > t), and the density at t."""
+    """Upper tail probability and density of the standard normal distribution at t."""
     return math.erfc(t / math.sqrt(2)) / 2, math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
 
 
-def _student_tail_and_density(t: float, freedom: float) -> tuple[float, float]:
-    """P(T > t), which is half an incomplete beta function (26.5.27), and the density at t > 0."""
-    a, x = freedom / 2, freedom / (freedom + t * t)
+def _student_tail_and_density(t: float, df: float) -> tuple[float, float]:
+    """Upper tail probability and density of Student's t at t > 0.
+
+    The probability is half an incomplete beta function (26.5.27).
+    """
+    a = df / 2
+    x = df / (df + t * t)
     if a < _GAMMA_RATIO_MIN:
         quotient = math.gamma(a + 0.5) / math.gamma(a)
     else:
         terms = 1, -1 / 8, 1 / 128, 5 / 1024, -21 / 32768
         quotient = math.sqrt(a) * sum(term / a**i for i, term in enumerate(terms))
-    power = math.exp(-a * math.log1p(t * t / freedom))
-    density = quotient * power / math.sqrt(math.pi * (freedom + t * t))
+    power = math.exp(-a * math.log1p(t * t / df))
+    density = quotient * power / math.sqrt(math.pi * (df + t * t))
     if x < (a + 1) / (a + 2.5):
         return t * density / (2 * a) * _incomplete_beta_fraction(x, a, 0.5), density
     return 0.5 - t * density * _incomplete_beta_fraction(1 - x, 0.5, a), density
 
 
 def _incomplete_beta_fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction 26.5.8 of an incomplete beta function, by Lentz's method."""
-    numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    """Continued fraction 26.5.8 of the incomplete beta function, by Lentz's method."""
+    numerator = 1.0
+    denominator = 1 / (1 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, _MAX_TERMS):
-        even, odd = a + 2 * m - 1, a + 2 * m + 1
+        even = a + 2 * m - 1
+        odd = a + 2 * m + 1
         for coefficient in (
             m * (b - m) / (even * (a + 2 * m)),
             -(a + m) * (a + b + m) / ((a + 2 * m) * odd),
         ):
-            denominator, numerator = (
-                1 / (1 + coefficient * x * denominator),
-                1 + coefficient * x / numerator,
-            )
+            denominator = 1 / (1 + coefficient * x * denominator)
+            numerator = 1 + coefficient * x / numerator
             value *= numerator * denominator
         if abs(numerator * denominator - 1) < 1e-16:
             break

@@ -1,17 +1,16 @@
-"""Intervals, and the expected loss of each group on new rows, with a state.
+"""Intervals, and estimates of each group's loss on new rows.
 
-A group's best error is too small on its own rows, to which its best subspace was fitted, and too
-large on rows that were left out, as fewer rows found it. To second order both are off by the same,
-so the mean of training and test error of the subspaces found without each fold is nearly unbiased.
-The loss that is measured against the test error alone is never too large, whatever the
-distribution: a claim of harm rests on it.
+The best error of a group is biased downward on its own rows, to which the best subspace was fitted,
+and upward on held-out rows, since fewer rows determined that subspace. To second order both biases
+are equal, so the mean of training and held-out error of the subspaces found without each fold is
+nearly unbiased. The loss against the held-out error is biased downward whatever the distribution;
+claims of harm rest on it.
 """
 
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,19 +30,19 @@ DEFAULT_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure, NaN if it is not known, with the ends of its interval, None where there is none."""
+    """A value (NaN if unknown) with its confidence limits (None if there is no interval)."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
     def to_record(self, name: str) -> dict[str, float | None]:
-        """The figure and the ends of its interval as columns of a table; None where unknown."""
+        """Return value and limits as entries `name`, `name_low`, `name_high`."""
         return {name: none_if_nan(self.value), f"{name}_low": self.low, f"{name}_high": self.high}
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval."""
+        """Whether both confidence limits are known."""
         return self.low is not None and self.high is not None
 
     @property
@@ -52,16 +51,16 @@ class Estimate:
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
     def without_rounding(self, rounding: float) -> "Estimate":
-        """The same with zero for a figure or an end that is no larger than `rounding`."""
+        """Return the estimate with zero in place of a value or limit of at most `rounding`."""
         value = 0.0 if abs(self.value) <= rounding else self.value
         low, high = (
-            0.0 if end is not None and abs(end) <= rounding else end
-            for end in (self.low, self.high)
+            0.0 if limit is not None and abs(limit) <= rounding else limit
+            for limit in (self.low, self.high)
         )
         return Estimate(value, low, high)
 
     def clipped_at_zero(self) -> "Estimate":
-        """With a low end that is not below zero, as of an error."""
+        """Return the estimate with its lower limit clipped at zero."""
         return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
 
     @classmethod
@@ -73,20 +72,20 @@ class Estimate:
         n_tests: int = 1,
         level: float = DEFAULT_LEVEL,
     ) -> "Estimate":
-        """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
+        """Two-sided Student interval, Bonferroni-adjusted for `n_tests` simultaneous intervals."""
         margin = half_width(standard_error, df, n_tests, level)
         return cls(value, value - margin, value + margin)
 
 
 def none_if_nan(value: float) -> float | None:
-    """A figure as plain values have it: None where there is none."""
+    """Return the value, or None if it is NaN."""
     return None if math.isnan(value) else value
 
 
-def half_width(standard_error: float, freedom: float, tests: int, level: float) -> float:
-    """Of a two-sided Student interval; with several tests of a simultaneous one (Bonferroni)."""
-    # Huge degrees of freedom are the normal limit, which the quantile reaches by itself.
-    return student_isf((1 - level) / (2 * tests), float(freedom)) * standard_error
+def half_width(standard_error: float, df: float, n_tests: int, level: float) -> float:
+    """Half width of a two-sided Student interval, Bonferroni-adjusted for `n_tests`."""
+    # The quantile handles infinite degrees of freedom.
+    return student_isf((1 - level) / (2 * n_tests), float(df)) * standard_error
 
 
 def error_estimates(
@@ -95,24 +94,30 @@ def error_estimates(
     counts: FloatArray,
     level: float = DEFAULT_LEVEL,
 ) -> list[Estimate]:
-    """Student intervals of each group's mean error; none for a group of one row.
+    """Student intervals of each group's mean error, clipped at zero.
 
-    Counts are one more than degrees of freedom, and need not be whole numbers.
-    The lower end is cut at zero, below which no error lies.
+    `counts` are the degrees of freedom plus one and need not be integers. There is no interval for
+    a group of one row.
     """
-    return [
-        Estimate.from_standard_error(error, standard_error, n - 1, level=level).clipped_at_zero()
-        if n > 1
-        else Estimate(error)
-        for error, standard_error, n in zip(
-            errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True
-        )
-    ]
+    estimates = []
+    values = zip(errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True)
+    for error, standard_error, count in values:
+        estimate = Estimate(error)
+        if count > 1:
+            estimate = Estimate.from_standard_error(error, standard_error, count - 1, level=level)
+            estimate = estimate.clipped_at_zero()
+        estimates.append(estimate)
+    return estimates
 
 
 def widest_pair(errors: FloatArray) -> tuple[int, int]:
-    """Positions (a, b) of the two groups whose errors make the disparity, error_b - error_a."""
-    return (0, 1) if len(errors) == 2 else (int(np.argmin(errors)), int(np.argmax(errors)))
+    """Indices (a, b) of the groups that define the disparity error_b - error_a.
+
+    The two groups, or those with the smallest and largest error.
+    """
+    if len(errors) == 2:
+        return 0, 1
+    return int(np.argmin(errors)), int(np.argmax(errors))
 
 
 def disparity_estimate(
@@ -122,46 +127,40 @@ def disparity_estimate(
     level: float = DEFAULT_LEVEL,
     refit_errors: FloatArray | None = None,
 ) -> Estimate:
-    """The disparity with Welch's interval for two independent samples.
+    """Disparity with Welch's interval for two independent samples.
 
-    Of more than two groups the widest pair is shown, which was picked by looking: the interval is
-    then simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row.
-    With `by_fold`, the errors (K, k) under fits without each fold, the jackknife spread of their
-    difference is added.
+    With more than two groups, the widest pair is selected from the data, so the interval is
+    simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row. With
+    `refit_errors` (K, k), the jackknife variance of their difference is added.
     """
     value = signed_disparity(errors)
     pair = list(widest_pair(errors))
     if len(errors) < 2 or (counts[pair] < 2).any():
         return Estimate(value)
-    total = float(np.hypot(*standard_errors[pair]))
-    if total == 0:
+    standard_error = float(np.hypot(*standard_errors[pair]))
+    if standard_error == 0:
         return Estimate(value, value, value)
-    # As shares, so that no power of an error overflows.
-    shares = (standard_errors[pair] / total) ** 2
-    freedom = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
+    # Normalize first to avoid overflow.
+    shares = (standard_errors[pair] / standard_error) ** 2
+    df = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
     if refit_errors is not None:
-        total = float(
-            np.hypot(
-                total, jackknife_standard_error(refit_errors[:, pair[1]] - refit_errors[:, pair[0]])
-            )
-        )
-    return Estimate.from_standard_error(
-        value, total, freedom, len(list(combinations(range(len(errors)), 2))), level
-    )
+        differences = refit_errors[:, pair[1]] - refit_errors[:, pair[0]]
+        standard_error = float(np.hypot(standard_error, jackknife_standard_error(differences)))
+    return Estimate.from_standard_error(value, standard_error, df, math.comb(len(errors), 2), level)
 
 
 def jackknife_estimate(
     value: float, leave_one_out: Sequence[float], n_tests: int = 1, level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Delete-a-block jackknife: the interval from the values with each block left out.
+    """Delete-a-block jackknife interval.
 
     Parameters
     ----------
     value : float
-        With all blocks.
+        Value from all blocks.
     leave_one_out : sequence of B >= 2 floats
-    tests : int
-        For a simultaneous interval over so many figures.
+    n_tests : int
+        Number of simultaneous intervals.
     """
     values = np.asarray(leave_one_out, dtype=np.float64)
     return Estimate.from_standard_error(
@@ -170,73 +169,74 @@ def jackknife_estimate(
 
 
 def jackknife_standard_error(leave_one_out: FloatArray) -> FloatArray:
-    """sqrt((B - 1) / B sum_f (theta_f - their mean)^2), along the first of the axes."""
+    """Jackknife standard error sqrt((B - 1) / B sum_f (theta_f - mean)^2) along the first axis."""
     n_blocks = len(leave_one_out)
     deviations = leave_one_out - leave_one_out.mean(axis=0)
-    # No square that could overflow.
+    # hypot avoids overflow of the squares.
     return np.asarray(math.sqrt((n_blocks - 1) / n_blocks) * np.hypot.reduce(deviations, axis=0))
 
 
 State = Literal["harmed", "minor", "no material harm", "inconclusive"]
-"""What the intervals say of a group's loss."""
+"""Classification of a group's loss by its intervals."""
 
-# Where the test error exceeds the error on the rows by more than this share of the best error, the
-# estimate moves with the folds, and is averaged over several.
+# If the held-out error of the best subspace exceeds its in-sample error by more than this share of
+# the best error, the estimate depends on the folds and is averaged over several assignments.
 MAX_OPTIMISM = 0.1
-# The fourth moment of n numbers, over the squared variance, is n where one of them is all that
-# matters, and stays the same for any n where there is a fourth moment: 15 for squares of a normal
-# number, which few numbers exceed by chance. More than this share of n is too much for intervals.
-_MAX_KURTOSIS_SHARE, _MIN_HEAVY_KURTOSIS = 0.1, 30.0
-# So many rows, each as far out as the kurtosis allows, may have added to a mean.
+# The kurtosis of n numbers is n if a single one dominates, and bounded in n if the fourth moment is
+# finite. Above this share of n, intervals are unreliable.
+_MAX_KURTOSIS_SHARE = 0.1
+# Squares of normal variables have a kurtosis of 15, and few samples of them exceed 30 by chance.
+_MIN_HEAVY_KURTOSIS = 30.0
+# Number of rows that may lie as far out as the kurtosis allows.
 _N_OUTLYING_ROWS = 4.0
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
-    for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
+    for name in ("held_out_error", "cross_fitted_loss", "corrected_loss", "change")
 )
 
 
 UNKNOWN = Estimate(math.nan)
-"""A figure of which nothing is known."""
+"""Estimate of an unknown value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEstimates:
-    """What a model would do to new rows of a group, in squared (scaled) units of the features.
+    """Estimates for new rows of a group under a model, in squared (scaled) units of the features.
 
-    By default nothing is known: figures are NaN.
+    By default, all are unknown (NaN).
 
     Attributes
     ----------
     expected_error : Estimate
-        Mean error. Of a model fitted on these rows it is that of the same fit on other rows, and
-        the interval allows for how the model varies with its rows.
+        Mean error on new rows. For an in-sample model, that of the same fit to other rows; the
+        interval includes the variation of the model with its rows.
     expected_loss : Estimate
-        By how much it exceeds the best error that the group could have. The interval runs from the
-        low end of the cross-fitted loss to the high end of the corrected loss, for all groups at
-        once.
+        Expected excess over the group's best error. The interval runs from the lower limit of the
+        cross-fitted loss to the upper limit of the corrected loss and is simultaneous over groups.
     cross_fitted_loss : float
-        Never above the true loss but for chance.
+        Loss against the held-out best error; its expectation is at most the true loss.
     expected_best_error : float
-        The least error that any subspace of the same dimension has on new rows, corrected.
+        Bias-corrected estimate of the smallest error of any subspace of the same dimension on new
+        rows.
     state : {"harmed", "minor", "no material harm", "inconclusive"}
-        By intervals that hold for all groups at once.
+        Classification by the simultaneous intervals.
     relative_optimism : float
-        By how much the group's best subspace does worse on rows that were left out, as a share of
-        the best error.
+        Optimism of the group's best subspace (held-out minus in-sample error), relative to the best
+        error.
     expected_change : Estimate
-        In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
+        Change in error from the baseline PCA, with intervals simultaneous over groups.
     min_detectable_loss : float
-        The least loss that these rows can show, where the state is "inconclusive"; otherwise NaN.
+        Smallest loss that these rows can detect if the state is "inconclusive", otherwise NaN.
     sample_size_factor : float
-        How many times as many rows would show the loss, or the least one that matters if that is
-        larger (:func:`required_sample_size`); NaN where they would not.
+        Factor on the number of rows at which the loss, or the materiality threshold if larger,
+        would be detected (:func:`required_sample_size`); NaN if not applicable.
     is_unstable : bool
-        Whether the rows would tell that the model harms the group, or the sign of the change, but
-        the loss or the change is no larger than its jackknife spread.
+        Whether harm, or the sign of the change, would be significant for the fixed model, but is
+        within the jackknife spread of its refits.
     is_heavy_tailed : bool
-        Whether a few rows decide the loss, so that its interval means little.
+        Whether a few rows dominate the loss, so that its interval is unreliable.
     n_clusters : int or None
-        Clusters, such as persons, that the group has rows of; None where they are not known.
+        Number of clusters in the group; None if clusters were not given.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -254,40 +254,42 @@ class GroupEstimates:
 
     @property
     def state_reason(self) -> str:
-        """Why the state is "inconclusive", where it is not the interval's width alone."""
+        """Reason for an inconclusive state other than the width of the interval."""
         if self.state != "inconclusive":
             return ""
         if not self.is_estimated:
             return "too few rows"
-        return "unstable model" * self.is_unstable or "a few rows dominate" * self.is_heavy_tailed
+        if self.is_unstable:
+            return "unstable model"
+        return "heavy-tailed losses" if self.is_heavy_tailed else ""
 
     @property
     def is_estimated(self) -> bool:
-        """Whether anything is known of new rows."""
+        """Whether there are estimates for new rows."""
         return not math.isnan(self.expected_loss.value)
 
     def has_negative_loss(self, rounding_bound: float) -> bool:
-        """Whether the whole interval of the loss is below zero, beyond rounding."""
+        """Whether the entire interval of the loss is negative beyond rounding error."""
         return self.expected_loss.high is not None and self.expected_loss.high < -rounding_bound
 
 
 @dataclass(frozen=True)
 class ModelEstimates:
-    """What a model would do to new rows of all groups.
+    """Estimates for new rows of all groups under one model.
 
     Attributes
     ----------
     groups : sequence of k GroupEstimates
     disparity : Estimate
-        Of the expected errors.
-    pair : (int, int)
-        Positions of the two groups that make it; equal where there is none.
+        Disparity of the expected errors.
+    disparity_pair : (int, int)
+        Indices of the two groups that define it; equal if there is none.
     instability : float or None
-        How much the model depends on its rows: the delete-a-fold jackknife spread of a group's
-        error over the half width of its loss's interval, the largest over groups. None for a model
-        that was not fitted on the audited rows.
+        Sensitivity of an in-sample model to its rows: the largest ratio over groups of the
+        delete-a-fold jackknife standard error of a group's error to the half width of the interval
+        of its loss. None for other models.
     min_cosine : float or None
-        Cosine of the largest principal angle between the model and its fits without a fold.
+        Cosine of the largest principal angle between the model and any of its refits.
     """
 
     groups: Sequence[GroupEstimates]
@@ -299,27 +301,26 @@ class ModelEstimates:
 
 @dataclass(frozen=True)
 class EstimationOptions:
-    """How estimates of what new rows would show are made.
+    """Options for the estimates on new rows.
 
     Attributes
     ----------
     folds : int or None
-        K; None for no estimates.
+        Number K of folds; None for no estimates.
     level : float
-        Level of the intervals.
-    material : float
-        The least loss that matters, as a share of the group's variance.
+        Confidence level of the intervals.
+    materiality : float
+        Materiality threshold, as a share of the group's variance.
     seed : int
-        For the assignment of rows to folds.
-    by_cluster : bool
-        Whether the last column of the labels names the cluster of a row.
+        Seed of the fold assignment.
+    has_clusters : bool
+        Whether the last label column is the cluster.
     has_y : bool
-        Whether the last column of the labels, but for the cluster, is the class that a row has in
-        y.
+        Whether the last label column before the cluster is y.
     max_memory : int or None
-        Bytes that moments by fold may take: fewer folds are made, or none.
+        Memory budget in bytes for moments by fold; the number of folds is reduced to fit it.
     repeats : int
-        How many assignments of rows to folds are tried.
+        Number of fold assignments.
     """
 
     folds: int | None = 10
@@ -333,7 +334,7 @@ class EstimationOptions:
 
 
 def is_heavy_tailed(kurtosis: float, n: int) -> bool:
-    """Whether a few of n numbers decide their mean, so that no interval can be trusted.
+    """Whether a few of n numbers dominate their mean, so that intervals are unreliable.
 
     Examples
     --------
@@ -344,24 +345,24 @@ def is_heavy_tailed(kurtosis: float, n: int) -> bool:
 
 
 DEFAULT_OPTIONS = EstimationOptions()
-"""As :func:`fairspan.audit` makes them by default."""
+"""The defaults of :func:`fairspan.audit`."""
 
 
 def estimation_options(
     folds: int | None,
     level: float,
-    material: float,
+    materiality: float,
     random_state: Any,
     *,
-    by_cluster: bool,
+    has_clusters: bool,
     has_y: bool = False,
-    runs: int = 1,
+    repeats: int = 1,
 ) -> EstimationOptions:
-    """Settings that were given by a user, checked.
+    """Validate the user's settings and return them as options.
 
     Raises
     ------
-    InvalidParameter, InvalidType, Incompatible
+    InvalidParameter, InvalidType, IncompatibleParameters
     """
     if not isinstance(level, numbers.Real) or not 0.5 < level < 1:
         raise InvalidParameter(
@@ -369,31 +370,31 @@ def estimation_options(
             "Allowed: a number above 0.5 and below 1",
             "Use the default, 0.95",
         )
-    if not isinstance(material, numbers.Real) or not 0 <= material < 1:
+    if not isinstance(materiality, numbers.Real) or not 0 <= materiality < 1:
         raise InvalidParameter(
-            f"material is {material!r}",
-            "Allowed: a share of a group's variance, from 0 to below 1",
+            f"materiality is {materiality!r}",
+            "Allowed: a share of a group's variance, at least 0 and below 1",
             "Use the default, 0.01",
         )
-    if folds is None and by_cluster:
+    if folds is None and has_clusters:
         raise IncompatibleParameters(
-            "clusters was given, and folds is None",
-            "Allowed: clusters with folds, which keep each cluster in one",
+            "clusters was given, but folds is None",
+            "Allowed: clusters together with folds",
             "Leave folds at its default, 10",
         )
-    check_integer("repeats", runs)
+    check_integer("repeats", repeats)
     if folds is not None:
         Folds(folds)
-    elif runs > 1:
+    elif repeats > 1:
         raise IncompatibleParameters(
-            f"repeats is {runs}, and folds is None",
-            "Allowed: several assignments of rows to folds, where there are folds",
+            f"repeats is {repeats}, but folds is None",
+            "Allowed: repeats together with folds",
             "Leave folds at its default, 10",
         )
     is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
     seed = int(random_state) if is_seed else int(as_generator(random_state).integers(2**31))
     return EstimationOptions(
-        folds, float(level), float(material), seed, by_cluster, has_y, repeats=runs
+        folds, float(level), float(materiality), seed, has_clusters, has_y, repeats=repeats
     )
 
 
@@ -405,256 +406,351 @@ def estimate_models(
     options: EstimationOptions,
     is_loss_significant: Callable[[int, int], bool] = lambda model, group: False,
 ) -> list[ModelEstimates]:
-    """Estimates for each model and each group; without figures if there are too few rows.
+    """Estimate losses, errors and changes on new rows for each model and group.
 
-    A model that was fitted on these rows varies with them. Let theta_f be a figure under the fit
-    without fold f, over all rows of the group: the spread j^2 = (K - 1) / K sum_f (theta_f - their
-    mean)^2 is added to the squared standard errors of its errors and changes.
+    Groups with too few rows get none.
+
+    An in-sample model varies with its rows: with theta_f a figure over all rows of the group under
+    the fit without fold f, the jackknife variance j^2 = (K - 1) / K sum_f (theta_f - mean)^2 is
+    added to the squared standard errors of its errors and changes.
 
     Parameters
     ----------
-    repeats : sequence of (CrossFit, RowStatistics)
-        Of one or several assignments of rows to folds. Best errors are averaged over these for
-        models of which some move with the folds; its own figures, whatever other models there are
-        stay the same.
+    runs : sequence of (CrossFit, RowStatistics)
+        One run per fold assignment. Best errors are averaged over the runs for models with an
+        unstable group; all other figures come from the first run, so they do not depend on which
+        other models are audited.
     best_errors, variances, roundings : sequences of (k,) arrays
-        Of each model, on the rows: e*_g, tr S_g, and the size up to which a loss is rounding.
-    options : Expectations
+        Observed best errors e*_g and variances tr S_g for each model.
+    options : EstimationOptions
     is_loss_significant : callable
-        Of a model and a group by position, whether a test shows a loss that cross-fitting does not.
+        Function (model index, group index) -> whether the loss test is significant.
     """
-    cross, figures = runs[0]
-    means, errors = figures.means.copy(), figures.standard_errors
-    needs_averaging = np.asarray(
-        (
-            cross.has_enough_rows & (relative_optimism(cross, figures, best_errors) > MAX_OPTIMISM)
-        ).any(axis=1)
-    )[:, None]
-    held_out_best = np.mean([held_out_best_errors(f) for _, f in runs], axis=0)
-    held_out_best = np.where(needs_averaging, held_out_best, held_out_best_errors(figures))
-    means[:, _CROSS] = means[:, _NEW_ERROR] - held_out_best
-    best_errors_new_rows = np.mean([corrected_best_errors(*each) for each in runs], axis=0)
-    best_errors_new_rows = np.where(
-        needs_averaging, best_errors_new_rows, corrected_best_errors(cross, figures)
-    )
-    is_known = np.logical_and.reduce([each.has_enough_rows for each, _ in runs]) & (
-        figures.n_independent > 1
-    )
-    k, sizes, degrees = len(figures.n_independent), figures.n_independent.tolist(), figures.df
+    estimator = _Estimator(runs, best_errors, variances, roundings, options, is_loss_significant)
+    return [estimator.estimate_model(i) for i in range(len(estimator.models))]
 
-    def margin(i: int, g: int, quantity: int, beside: float = 0.0, tests: int = k) -> float:
-        uncertain = float(np.hypot(errors[i, quantity, g], beside))
-        return half_width(uncertain, float(degrees[i, quantity, g]), tests, options.level)
 
-    def of_group(i: int, g: int, spread: float, of_change: float) -> GroupEstimates:
-        each = cross.models[i]
-        error, cross_fitted, change = (float(means[i, q, g]) for q in (_NEW_ERROR, _CROSS, _CHANGE))
-        best, own = float(best_errors_new_rows[i, g]), margin(i, g, _NEW_ERROR, spread, tests=1)
-        beside = float(figures.training_standard_errors[i, _CROSS, g]) if each.refits else 0.0
-        value, change_margin = error - best, margin(i, g, _CHANGE, of_change)
-        low, high = cross_fitted - margin(i, g, _CROSS, beside), value + margin(i, g, _CORRECTED)
-        optimism = error - cross_fitted - float(best_errors[i][g])
-        matters, rounding = options.materiality * float(variances[i][g]), float(roundings[i][g])
-        if max(abs(low), abs(value), abs(high)) <= rounding:
-            low = value = high = 0.0
-        tails = float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]
-        state = _classify_loss(
-            (low, value, high),
-            cross_fitted,
-            optimism,
-            (matters, rounding),
-            tails,
-            float(errors[i, _CROSS, g]),
+class _Estimator:
+    """Estimates of models and groups, given by their indices; see :func:`estimate_models`."""
+
+    def __init__(
+        self,
+        runs: Sequence[tuple[CrossFit, RowStatistics]],
+        best_errors: Sequence[FloatArray],
+        variances: Sequence[FloatArray],
+        roundings: Sequence[FloatArray],
+        options: EstimationOptions,
+        is_loss_significant: Callable[[int, int], bool],
+    ) -> None:
+        cross, statistics = runs[0]
+        self._cross = cross
+        self._statistics = statistics
+        self._best_errors = best_errors
+        self._variances = variances
+        self._roundings = roundings
+        self._options = options
+        self._is_loss_significant = is_loss_significant
+        self._n_groups = len(statistics.n_independent)
+        self.models = cross.models
+        optimism = relative_optimism(cross, statistics, best_errors)
+        is_group_unstable = cross.has_enough_rows & (optimism > MAX_OPTIMISM)
+        needs_averaging = np.asarray(is_group_unstable.any(axis=1))[:, None]
+        held_out_best = np.where(
+            needs_averaging,
+            np.mean([held_out_best_errors(run_statistics) for _, run_statistics in runs], axis=0),
+            held_out_best_errors(statistics),
         )
-        # The loss that a claim rests on; and how large it is at least, if only the test shows it.
-        claimed_loss, loss_low = cross_fitted, 2 * value - high
-        is_decided = state != "inconclusive" or tails[0] > _MIN_HEAVY_KURTOSIS
-        if (
-            not is_decided
-            and value >= matters
-            and loss_low > rounding
-            and is_loss_significant(i, g)
-        ):
-            state, claimed_loss, low = "harmed", value, max(low, loss_low)
-        needed = _sample_size_figures(
+        self._means = statistics.means.copy()
+        self._means[:, _CROSS] = self._means[:, _NEW_ERROR] - held_out_best
+        self._best_errors_new_rows = np.where(
+            needs_averaging,
+            np.mean([corrected_best_errors(*run) for run in runs], axis=0),
+            corrected_best_errors(cross, statistics),
+        )
+        has_enough_rows = np.logical_and.reduce([run.has_enough_rows for run, _ in runs])
+        self._is_estimated = has_enough_rows & (statistics.n_independent > 1)
+
+    def estimate_model(self, i: int) -> ModelEstimates:
+        """Estimate all groups of a model, their disparity and the model's instability."""
+        model = self.models[i]
+        baseline = model if model.baseline_index is None else self.models[model.baseline_index]
+        refit_spreads = jackknife_standard_error(model.refit_errors)
+        change_spreads = jackknife_standard_error(model.refit_errors - baseline.refit_errors)
+        groups = [GroupEstimates()] * self._n_groups
+        estimated = np.flatnonzero(self._is_estimated[i])
+        for g in estimated.tolist():
+            groups[g] = self._estimate_group(
+                i, g, float(refit_spreads[g]), float(change_spreads[g])
+            )
+        if not len(estimated):
+            return ModelEstimates(groups)
+        instability = None
+        min_cosine = None
+        if model.refits:
+            losses = [groups[g].expected_loss for g in estimated]
+            margins = np.array([((loss.high or 0.0) - (loss.low or 0.0)) / 2 for loss in losses])
+            ratios = np.zeros_like(margins)
+            np.divide(refit_spreads[estimated], margins, out=ratios, where=margins > 0)
+            instability = float(ratios.max())
+            min_cosine = model.min_cosine
+        disparity = UNKNOWN
+        disparity_pair = (int(estimated[0]), int(estimated[0]))
+        if len(estimated) > 1:
+            errors = self._means[i, _NEW_ERROR, estimated]
+            disparity = disparity_estimate(
+                errors,
+                self._statistics.standard_errors[i, _NEW_ERROR, estimated],
+                self._statistics.df[i, _NEW_ERROR, estimated] + 1,
+                self._options.level,
+                model.refit_errors[:, estimated],
+            )
+            low, high = widest_pair(errors)
+            disparity_pair = (int(estimated[low]), int(estimated[high]))
+        return ModelEstimates(groups, disparity, disparity_pair, instability, min_cosine)
+
+    def _margin(
+        self,
+        i: int,
+        g: int,
+        quantity: int,
+        extra_standard_error: float = 0.0,
+        n_tests: int | None = None,
+    ) -> float:
+        """Half width of the interval of a quantity, simultaneous over all groups by default."""
+        row_standard_error = self._statistics.standard_errors[i, quantity, g]
+        standard_error = float(np.hypot(row_standard_error, extra_standard_error))
+        df = float(self._statistics.df[i, quantity, g])
+        if n_tests is None:
+            n_tests = self._n_groups
+        return half_width(standard_error, df, n_tests, self._options.level)
+
+    def _estimate_group(
+        self, i: int, g: int, refit_spread: float, change_spread: float
+    ) -> GroupEstimates:
+        """Estimate a group, given the spreads of its error and change under the refits."""
+        model = self.models[i]
+        statistics = self._statistics
+        error = float(self._means[i, _NEW_ERROR, g])
+        cross_fitted = float(self._means[i, _CROSS, g])
+        best = float(self._best_errors_new_rows[i, g])
+        error_margin = self._margin(i, g, _NEW_ERROR, refit_spread, n_tests=1)
+        cross_standard_error = float(statistics.standard_errors[i, _CROSS, g])
+        training_standard_error = 0.0
+        if model.refits:
+            training_standard_error = float(statistics.training_standard_errors[i, _CROSS, g])
+        optimism = error - cross_fitted - float(self._best_errors[i][g])
+        loss = _LossInterval(
+            low=cross_fitted - self._margin(i, g, _CROSS, training_standard_error),
+            value=error - best,
+            high=error - best + self._margin(i, g, _CORRECTED),
+            cross_fitted=cross_fitted,
+            optimism=optimism,
+            min_material_loss=self._options.materiality * float(self._variances[i][g]),
+            rounding_bound=float(self._roundings[i][g]),
+            kurtosis=float(np.nan_to_num(statistics.kurtosis[i, _CROSS, g])),
+            n=int(statistics.n_independent[g]),
+            standard_error=cross_standard_error,
+        ).without_rounding()
+        state = _classify_loss(loss)
+        low = loss.low
+        # Loss that the claim is based on.
+        claimed_loss = cross_fitted
+        if self._is_shown_by_test(i, g, state, loss):
+            state = "harmed"
+            claimed_loss = loss.value
+            low = max(low, loss.low_of_corrected)
+        n_folds = len(self._cross.fold_shares)
+        detectable_loss, sample_size_factor_ = _sample_size_figures(
             state,
-            max(value, matters),
-            float(np.hypot(errors[i, _CROSS, g], beside)),
-            optimism * (len(cross.fold_shares) - 1) / (2 * len(cross.fold_shares) - 1),
-            tails,
-            power_quantile(k, options.level),
+            loss,
+            float(np.hypot(cross_standard_error, training_standard_error)),
+            optimism * (n_folds - 1) / (2 * n_folds - 1),
+            power_quantile(self._n_groups, self._options.level),
         )
-        is_unstable = state == "harmed" and claimed_loss <= spread
-        sign_depends_on_refits = margin(i, g, _CHANGE) < abs(change) <= of_change
+        is_unstable = state == "harmed" and claimed_loss <= refit_spread
+        expected_change = UNKNOWN
+        sign_depends_on_refits = False
+        if model.baseline_index is not None:
+            change = float(self._means[i, _CHANGE, g])
+            change_margin = self._margin(i, g, _CHANGE, change_spread)
+            expected_change = Estimate(change, change - change_margin, change + change_margin)
+            sign_depends_on_refits = self._margin(i, g, _CHANGE) < abs(change) <= change_spread
         return GroupEstimates(
-            expected_error=Estimate(error, max(error - own, 0.0), error + own),
-            expected_loss=Estimate(value, low, high),
+            expected_error=Estimate(error, max(error - error_margin, 0.0), error + error_margin),
+            expected_loss=Estimate(loss.value, low, loss.high),
             cross_fitted_loss=cross_fitted,
             expected_best_error=best,
             state="inconclusive" if is_unstable else state,
             relative_optimism=optimism / best if best > 0 else 0.0,
-            expected_change=UNKNOWN
-            if each.baseline_index is None
-            else Estimate(change, change - change_margin, change + change_margin),
-            min_detectable_loss=needed[0],
-            sample_size_factor=needed[1],
-            is_unstable=is_unstable or (each.baseline_index is not None and sign_depends_on_refits),
-            is_heavy_tailed=is_heavy_tailed(*tails),
-            n_clusters=sizes[g] if options.has_clusters else None,
+            expected_change=expected_change,
+            min_detectable_loss=detectable_loss,
+            sample_size_factor=sample_size_factor_,
+            is_unstable=is_unstable or sign_depends_on_refits,
+            is_heavy_tailed=loss.is_heavy_tailed,
+            n_clusters=loss.n if self._options.has_clusters else None,
         )
 
-    def of_model(i: int) -> ModelEstimates:
-        each = cross.models[i]
-        plain = each if each.baseline_index is None else cross.models[each.baseline_index]
-        spreads = jackknife_standard_error(each.refit_errors)
-        of_changes = jackknife_standard_error(each.refit_errors - plain.refit_errors)
-        groups = [
-            of_group(i, g, float(spreads[g]), float(of_changes[g]))
-            if is_known[i, g]
-            else GroupEstimates()
-            for g in range(k)
-        ]
-        known_ones = np.flatnonzero(is_known[i])
-        if not len(known_ones):
-            return ModelEstimates(groups)
-        losses = [groups[g].expected_loss for g in known_ones]
-        halves = np.array([float((each.high or 0.0) - (each.low or 0.0)) / 2 for each in losses])
-        ratios = np.divide(spreads[known_ones], halves, out=np.zeros_like(halves), where=halves > 0)
-        low, high = widest_pair(means[i, _NEW_ERROR, known_ones]) if len(known_ones) > 1 else (0, 0)
-        return ModelEstimates(
-            groups,
-            disparity_estimate(
-                means[i, _NEW_ERROR, known_ones],
-                errors[i, _NEW_ERROR, known_ones],
-                degrees[i, _NEW_ERROR, known_ones] + 1,
-                options.level,
-                each.refit_errors[:, known_ones],
-            )
-            if len(known_ones) > 1
-            else UNKNOWN,
-            (int(known_ones[low]), int(known_ones[high])),
-            float(ratios.max()) if each.refits else None,
-            each.min_cosine if each.refits else None,
-        )
-
-    return [of_model(i) for i in range(len(cross.models))]
+    def _is_shown_by_test(self, i: int, g: int, state: State, loss: "_LossInterval") -> bool:
+        """Whether the loss test shows a material loss that the intervals leave open."""
+        if state != "inconclusive" or loss.kurtosis > _MIN_HEAVY_KURTOSIS:
+            return False
+        is_material = loss.value >= loss.min_material_loss
+        is_above_rounding = loss.low_of_corrected > loss.rounding_bound
+        return is_material and is_above_rounding and self._is_loss_significant(i, g)
 
 
-def corrected_best_errors(cross: CrossFit, figures: RowStatistics) -> FloatArray:
-    """Each group's best error on new rows, corrected, for each model, (m, k)."""
-    training = [
-        (cross.fold_shares * cross.training_errors[each.optima_index]).sum(axis=0)
-        for each in cross.models
+@dataclass(frozen=True)
+class _LossInterval:
+    """Loss of a group with its simultaneous limits, and what decides its state.
+
+    Attributes
+    ----------
+    low, value, high : float
+        Lower limit of the cross-fitted loss; corrected loss and its upper limit.
+    cross_fitted, optimism : float
+        The cross-fitted loss, and the optimism of the group's best subspace. If eigenvalue d is
+        nearly tied, which of the tied directions were found is decisive.
+    min_material_loss, rounding_bound : float
+        Absolute materiality threshold, and the rounding error bound.
+    kurtosis : float
+        Kurtosis of the rows' losses.
+    n : int
+        Number of independent rows or clusters.
+    standard_error : float
+        Standard error of the cross-fitted loss.
+    """
+
+    low: float
+    value: float
+    high: float
+    cross_fitted: float
+    optimism: float
+    min_material_loss: float
+    rounding_bound: float
+    kurtosis: float
+    n: int
+    standard_error: float
+
+    @property
+    def is_heavy_tailed(self) -> bool:
+        """Whether a few rows dominate the loss, so that intervals are unreliable."""
+        return is_heavy_tailed(self.kurtosis, self.n)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether value and limits are zero."""
+        return not any((self.low, self.value, self.high))
+
+    @property
+    def low_of_corrected(self) -> float:
+        """Lower limit of the corrected loss, whose interval is symmetric."""
+        return 2 * self.value - self.high
+
+    def without_rounding(self) -> "_LossInterval":
+        """Return zeros in place of value and limits if they are negligible (rounding errors)."""
+        if max(abs(self.low), abs(self.value), abs(self.high)) > self.rounding_bound:
+            return self
+        return replace(self, low=0.0, value=0.0, high=0.0)
+
+
+def corrected_best_errors(cross: CrossFit, statistics: RowStatistics) -> FloatArray:
+    """Bias-corrected best error of each group on new rows for each model, (m, k)."""
+    in_sample_errors = [
+        (cross.fold_shares * cross.training_errors[model.optima_index]).sum(axis=0)
+        for model in cross.models
     ]
-    return np.asarray((np.array(training) + held_out_best_errors(figures)) / 2)
+    return np.asarray((np.array(in_sample_errors) + held_out_best_errors(statistics)) / 2)
 
 
-def held_out_best_errors(figures: RowStatistics) -> FloatArray:
-    """Mean errors of best subspaces on the folds that they were found without, (m, k)."""
-    return np.asarray(figures.means[:, _NEW_ERROR] - figures.means[:, _CROSS])
+def held_out_best_errors(statistics: RowStatistics) -> FloatArray:
+    """Mean held-out errors of the groups' best subspaces, (m, k)."""
+    return np.asarray(statistics.means[:, _NEW_ERROR] - statistics.means[:, _CROSS])
 
 
 def relative_optimism(
-    cross: CrossFit, figures: RowStatistics, best_errors: Sequence[FloatArray]
+    cross: CrossFit, statistics: RowStatistics, best_errors: Sequence[FloatArray]
 ) -> FloatArray:
-    """By how much best subspaces do worse on rows left out, as a share of best errors, (m, k)."""
-    best = corrected_best_errors(cross, figures)
-    beyond = held_out_best_errors(figures) - np.array(best_errors)
-    return np.asarray(np.divide(beyond, best, out=np.zeros_like(beyond), where=best > 0))
+    """Optimism of the groups' best subspaces relative to their best errors, (m, k)."""
+    best = corrected_best_errors(cross, statistics)
+    optimism = held_out_best_errors(statistics) - np.array(best_errors)
+    return np.asarray(np.divide(optimism, best, out=np.zeros_like(optimism), where=best > 0))
 
 
 def _sample_size_figures(
-    state: State,
-    loss: float,
-    standard_error: float,
-    learnt: float,
-    tails: tuple[float, int],
-    quantile: float,
+    state: State, loss: _LossInterval, standard_error: float, bias_per_row: float, quantile: float
 ) -> tuple[float, float]:
-    """The least loss that the rows show, and how many times as many show this one.
+    """Smallest detectable loss, and the factor on the number of rows needed to detect this one.
 
-    NaN where there is something to tell, or where a few rows decide, and more tell nothing.
+    NaN if the state is conclusive or the losses are heavy-tailed.
     """
-    if state != "inconclusive" or is_heavy_tailed(*tails) or not (loss > 0 and standard_error > 0):
+    target_loss = max(loss.value, loss.min_material_loss)
+    is_conclusive = state != "inconclusive"
+    if is_conclusive or loss.is_heavy_tailed or not (target_loss > 0 and standard_error > 0):
         return math.nan, math.nan
-    n, bias = tails[1], max(learnt, 0.0) * tails[1]
-    spread = standard_error * math.sqrt(n)
-    loss_low = min_detectable_loss(n, spread, bias, quantile)
-    return loss_low, sample_size_factor(n, loss, spread, bias, quantile)
-
-
-def _classify_loss(
-    loss: tuple[float, float, float],
-    crossed: float,
-    learnt: float,
-    least: tuple[float, float],
-    tails: tuple[float, int],
-    standard_error: float,
-) -> State:
-    """What may be said of a group, by intervals that hold for all groups at once.
-
-    "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
-    than what the group's own best subspace loses on rows that it was found without. "minor": it is
-    above zero beyond chance, and the corrected loss is immaterial. "no material harm": the high end of the
-    corrected loss is immaterial, and not below zero; so is a loss that is only rounding. "cannot
-    tell": otherwise, unless a test shows
-    the loss (:mod:`fairspan.auditing.loss_test`). If the losses of
-    single rows have long tails, a loss counts only if it exceeds what a few rows can have added.
-
-    Parameters
-    ----------
-    loss : tuple of 3 floats
-        Low end, corrected loss, high end.
-    crossed, learnt : float
-        The cross-fitted loss; and what the group's own best subspace loses on rows left out. Where
-        eigenvalue d is nearly tied, which of the tied directions were learnt decides.
-    least : tuple of 2 floats
-        The least loss that matters, and what is only rounding.
-    tails : (float, int)
-        Kurtosis of the losses of rows, and how many rows.
-    standard_error : float
-        Of the cross-fitted loss.
-    """
-    (low, value, high), (matters, rounding), is_heavy = loss, least, is_heavy_tailed(*tails)
-    if not any(loss):  # not even the tails of what is only rounding
-        return "no material harm"
-    # By the kurtosis of n losses, none is further from their mean than sigma (kurtosis n)^(1/4): so
-    # much a few rows can have moved it.
-    outlier_margin = (
-        _N_OUTLYING_ROWS * standard_error * (tails[0] / tails[1]) ** 0.25 if is_heavy else 0.0
+    bias = max(bias_per_row, 0.0) * loss.n
+    standard_deviation = standard_error * math.sqrt(loss.n)
+    detectable_loss = min_detectable_loss(loss.n, standard_deviation, bias, quantile)
+    return detectable_loss, sample_size_factor(
+        loss.n, target_loss, standard_deviation, bias, quantile
     )
-    if low - outlier_margin > rounding and crossed >= max(matters, learnt):
+
+
+def _classify_loss(loss: _LossInterval) -> State:
+    """Classify the loss of a group by simultaneous intervals.
+
+    "harmed": the cross-fitted loss is significantly positive, at least the materiality threshold,
+    and at least the optimism of the group's best subspace. "minor": it is significantly positive,
+    but the corrected loss is immaterial. "no material harm": the upper limit of the corrected loss
+    is immaterial and not negative; also if the loss is negligible (rounding error). "inconclusive":
+    otherwise, unless the loss test is significant (:mod:`fairspan.auditing.loss_test`). If the
+    losses of single rows are heavy-tailed, a loss counts only if it exceeds what a few rows can
+    have contributed.
+    """
+    if loss.is_zero:
+        return "no material harm"
+    # No loss is further from the mean than sigma (kurtosis n)^(1/4), which bounds the contribution
+    # of a few rows.
+    outlier_margin = 0.0
+    if loss.is_heavy_tailed:
+        outlier_margin = _N_OUTLYING_ROWS * loss.standard_error * (loss.kurtosis / loss.n) ** 0.25
+    is_large_enough = loss.cross_fitted >= max(loss.min_material_loss, loss.optimism)
+    if loss.low - outlier_margin > loss.rounding_bound and is_large_enough:
         return "harmed"
-    if is_heavy:
-        return "inconclusive"  # intervals mean little where a few rows decide
-    if low > rounding:
-        return "minor" if value < matters else "inconclusive"
-    # No loss is below zero: such rows are not those of a model that was made without them.
-    return "no material harm" if -rounding <= high < max(matters, rounding) else "inconclusive"
+    if loss.is_heavy_tailed:
+        return "inconclusive"
+    if loss.low > loss.rounding_bound:
+        return "minor" if loss.value < loss.min_material_loss else "inconclusive"
+    # The true loss is nonnegative; a negative interval suggests that the rows were used in fitting.
+    max_immaterial = max(loss.min_material_loss, loss.rounding_bound)
+    if -loss.rounding_bound <= loss.high < max_immaterial:
+        return "no material harm"
+    return "inconclusive"
 
 
-# A loss is shown in so many of the audits of other rows. The formula is that of cross-fitted losses
-# and holds to first order: at its n the power was .6 to 1, so more rows than that are named.
-_POWER, _SAFETY_FACTOR = 0.8, 1.3
+# Target power.
+_POWER = 0.8
+# The formula is for cross-fitted losses and exact to first order; at its n the simulated power was
+# .6 to 1.
+_SAFETY_FACTOR = 1.3
 
 
 def required_sample_size(
     loss: float, standard_deviation: float, bias: float, quantile: float
 ) -> float:
-    """The n at which a loss is shown: max{[(z s + sqrt(z^2 s^2 + 4 l B)) / 2 l]^2, 3 B / l}.
+    """Number of rows at which a loss is detected.
 
-    A loss l is shown where the low end of the cross-fitted loss is above zero, and where that loss
-    is at least what the group's own best subspace loses on rows that it was found without. With n
-    rows the cross-fitted loss is l - B / n on average and varies by s / sqrt(n), and the best
-    subspace loses 2 B / n. Of normal rows with second moment S, eigenvalues lambda and leading
-    eigenvectors U, B = sum over i <= d < j of lambda_i lambda_j / (lambda_i - lambda_j) and s^2 =
-    2 tr[((UU' - VV') S)^2]. Audits take both from the rows, of whatever distribution: s from the
-    spread of the rows' losses, and B from the difference between errors on rows left out and on the
-    rows of the fit.
+    The number is max{[(z s + sqrt(z^2 s^2 + 4 l B)) / 2 l]^2, 3 B / l}. A loss l is detected if the
+    lower limit of the cross-fitted loss is positive and that loss is at least the optimism of the
+    group's best subspace. With n rows, the cross-fitted loss has mean l - B / n and standard
+    deviation s / sqrt(n), and the optimism is 2 B / n. For normal rows with
+    second moment S, eigenvalues lambda and leading eigenvectors U, B = sum over i <= d < j of
+    lambda_i lambda_j / (lambda_i - lambda_j) and s^2 = 2 tr[((UU' - VV') S)^2]. Audits estimate
+    both from the rows without distributional assumptions: s from the spread of the rows' losses, B
+    from the difference between held-out and in-sample errors.
 
     Parameters
     ----------
-    loss, spread, bias, quantile : float
+    loss, standard_deviation, bias, quantile : float
         l > 0, s, B and z.
 
     Examples
@@ -667,30 +763,33 @@ def required_sample_size(
     return max(root_n**2, 3 * bias / loss)
 
 
-def min_detectable_loss(n: float, spread: float, bias: float, quantile: float) -> float:
-    """The least loss that n rows show: the same solved for l.
+def min_detectable_loss(n: float, standard_deviation: float, bias: float, quantile: float) -> float:
+    """Smallest loss that n rows detect: :func:`required_sample_size` solved for l.
 
     Examples
     --------
     >>> round(min_detectable_loss(21.58, 2.0, 3.0, 2.0), 2)
     1.0
     """
-    return max(quantile * spread / math.sqrt(n) + bias / n, 3 * bias / n)
+    return max(quantile * standard_deviation / math.sqrt(n) + bias / n, 3 * bias / n)
 
 
 def power_quantile(n_tests: int, level: float) -> float:
-    """z: of the low end, simultaneous over so many groups, and of the power."""
+    """Sum of the normal quantiles of the simultaneous confidence limit and of the power."""
     tails = (1 - level) / (2 * n_tests), 1 - _POWER
     return sum(student_isf(tail, math.inf) for tail in tails)
 
 
-def sample_size_factor(n: float, loss: float, spread: float, bias: float, quantile: float) -> float:
-    """How many times as many rows as these n show a loss, with a margin."""
-    return _SAFETY_FACTOR * max(required_sample_size(loss, spread, bias, quantile) / n, 1.0)
+def sample_size_factor(
+    n: float, loss: float, standard_deviation: float, bias: float, quantile: float
+) -> float:
+    """Factor on n at which a loss is detected, including the safety factor."""
+    required = required_sample_size(loss, standard_deviation, bias, quantile)
+    return _SAFETY_FACTOR * max(required / n, 1.0)
 
 
 def round_up_two_digits(rows: float) -> int:
-    """A number of rows with two digits.
+    """Round a number of rows up to two significant digits.
 
     Examples
     --------

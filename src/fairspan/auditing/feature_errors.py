@@ -1,8 +1,8 @@
-"""Where models lose what they lose: the error of each feature in each group.
+"""Reconstruction error of each feature in each group.
 
-With R = I - DE what a projection leaves of a centred row, and S_g the second moment of a group, the
-errors are the diagonal of R S_g R'; they sum to e_g. On new rows, those of a model that was fitted
-on these rows come from the folds: the diagonal for the moments of a fold and the model fitted
+With R = I - DE the residual map of the model (encoder E, decoder D) and S_g the second moment
+matrix of a group, the errors are the diagonal of R S_g R'; they sum to e_g. The expected errors of
+an in-sample model come from the folds: the diagonal for the moments of a fold under the refit
 without it, averaged with the folds' weights.
 """
 
@@ -20,14 +20,17 @@ from fairspan.rows.groups import Label
 from fairspan.typing import BoolArray, FloatArray
 
 MAX_FEATURES_SHOWN = 20
-"""Features that are listed one by one in JSON, on pages and in pictures; the rest are summed."""
-# With more, k times as many figures a model would be kept for every audit.
+"""Number of entries shown in JSON, on pages and in plots.
+
+The last one is the sum of the remaining features.
+"""
+# Above this, every audit would have to store k p values per model.
 _MAX_FEATURES = 5000
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureErrors:
-    """The error of each feature in each group under one model, in squared (scaled) units.
+    """Error of each feature in each group under one model, in squared (scaled) units.
 
     Attributes
     ----------
@@ -35,11 +38,11 @@ class FeatureErrors:
     groups : tuple of k labels
     features : tuple of p str
     observed_error : (k, p) array
-        On these rows; they sum to the groups' errors.
+        Errors on the audited rows; each row sums to the group's error.
     expected_error : (k, p) array
-        On new rows; NaN where nothing is known of these.
+        Errors on new rows; NaN for groups without estimates.
     has_remainder : bool
-        Whether the last feature is the sum of others.
+        Whether the last entry is the sum of the remaining features.
     """
 
     model: str
@@ -51,25 +54,27 @@ class FeatureErrors:
 
     @property
     def best_estimate(self) -> FloatArray:
-        """On new rows where that is known of every group, otherwise on these."""
+        """Expected errors if every group has them, otherwise observed errors."""
         return self.observed_error if np.isnan(self.expected_error).any() else self.expected_error
 
     def top(self, n_features: int = MAX_FEATURES_SHOWN) -> "FeatureErrors":
-        """The features with the largest error in any group; what is left, as a last one, summed.
+        """Return the features with the largest error in any group, in decreasing order.
 
-        The first has the largest.
+        If there are more than `n_features`, the last entry is the sum of the others.
         """
         order = np.argsort(-self.best_estimate.max(axis=0), kind="stable")
         if len(order) <= n_features:
-            first, remainder_positions = order, order[:0]
+            positions = order
+            remainder_positions = order[:0]
         else:
-            first, remainder_positions = order[: n_features - 1], order[n_features - 1 :]
+            positions = order[: n_features - 1]
+            remainder_positions = order[n_features - 1 :]
 
-        def of(errors: FloatArray) -> FloatArray:
+        def _select(errors: FloatArray) -> FloatArray:
             remainder = (
                 [errors[:, remainder_positions].sum(axis=1)] if len(remainder_positions) else []
             )
-            return np.column_stack([errors[:, first], *remainder])
+            return np.column_stack([errors[:, positions], *remainder])
 
         remainder_name = (
             (counted(len(remainder_positions), "other"),) if len(remainder_positions) else ()
@@ -77,14 +82,17 @@ class FeatureErrors:
         return FeatureErrors(
             self.model,
             self.groups,
-            (*(self.features[i] for i in first), *remainder_name),
-            of(self.observed_error),
-            of(self.expected_error),
+            (*(self.features[i] for i in positions), *remainder_name),
+            _select(self.observed_error),
+            _select(self.expected_error),
             len(remainder_positions) > 0,
         )
 
     def largest_shares(self, group: Label, n_features: int = 3) -> list[tuple[str, float]]:
-        """The features with most of a group's error, with their shares of it; none of no error."""
+        """Return the features with the largest errors of a group and their shares of its error.
+
+        Features without error are omitted.
+        """
         errors = self.best_estimate[self.groups.index(group)]
         order = np.argsort(-errors, kind="stable")[:n_features].tolist()
         total = float(errors.sum())
@@ -92,7 +100,10 @@ class FeatureErrors:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group and feature; None where there is no figure."""
+        """Return one flat dictionary per group and feature.
+
+        Values that are not available are None.
+        """
         return [
             {
                 "model": self.model,
@@ -101,10 +112,12 @@ class FeatureErrors:
                 "observed_error": float(observed),
                 "expected_error": None if np.isnan(expected) else float(expected),
             }
-            for group, own, new in zip(
+            for group, group_observed, group_expected in zip(
                 self.groups, self.observed_error, self.expected_error, strict=True
             )
-            for feature, observed, expected in zip(self.features, own, new, strict=True)
+            for feature, observed, expected in zip(
+                self.features, group_observed, group_expected, strict=True
+            )
         ]
 
 
@@ -115,24 +128,27 @@ def compute_feature_errors(
     refits: Sequence[Projector] = (),
     folds: FoldMoments | None = None,
 ) -> FeatureErrors | None:
-    """The errors by feature of a projection; None of tables of many thousand features.
+    """Compute the errors by feature.
+
+    None above 5,000 features and for models that are not projections.
 
     Parameters
     ----------
-    each : Audited
+    model : AuditedModel
     moments : GroupMoments, SparseMoments or WideMoments
-        Of all rows.
-    is_known : (k,) array of bool
-        Of which groups something is known of new rows.
-    by_fold : sequence of K Projectors
-        Fitted again without each fold; empty where it was fitted on other rows.
+        Moments of all rows.
+    is_estimated : (k,) array of bool
+        Groups that have estimates for new rows.
+    folds : sequence of K Projectors
+        Refits without each fold; empty for models fitted to other rows.
     folds : FoldMoments, optional
     """
     if moments.n_features > _MAX_FEATURES or model.row_model is not None:
         return None
     names = moments.feature_names or model.subspace.feature_names
-    point, scale = model.subspace.center_point(moments), model.subspace.scale
-    center = moments.means if point is None else point
+    center_point = model.subspace.center_point(moments)
+    scale = model.subspace.scale
+    center = moments.means if center_point is None else center_point
     observed = _residual_diagonals(moments, center, scale, model.subspace.projector)
     expected = np.full_like(observed, np.nan)
     if not refits:
@@ -154,33 +170,33 @@ def _held_out_errors(
     scale: FloatArray | None,
     refits: Sequence[Projector],
 ) -> FloatArray:
-    whole = folds.total
-    errors, labels = np.zeros((whole.n_groups, whole.n_features)), whole.labels
-    for part, projector in zip(folds.by_fold, refits, strict=True):
-        if part is None:
+    total = folds.total
+    errors = np.zeros((total.n_groups, total.n_features))
+    labels = total.labels
+    for fold, projector in zip(folds.by_fold, refits, strict=True):
+        if fold is None:
             continue
-        met = [labels.index(label) for label in part.labels]
-        points = center[met] if center.ndim > 1 else center
-        shares = part.weights / whole.weights[met]
-        errors[met] += shares[:, None] * _residual_diagonals(part, points, scale, projector)
+        present = [labels.index(label) for label in fold.labels]
+        points = center[present] if center.ndim > 1 else center
+        shares = fold.weights / total.weights[present]
+        errors[present] += shares[:, None] * _residual_diagonals(fold, points, scale, projector)
     return errors
 
 
 def _residual_diagonals(
     moments: Moments, center: FloatArray, scale: FloatArray | None, projector: Projector
 ) -> FloatArray:
-    """The diagonal of R S_g R' of each group, (k, p)."""
+    """Diagonal of R S_g R' for each group, (k, p)."""
     second_moment_diagonal = moments.variances + (moments.means - center) ** 2
     if scale is not None:
-        moments, center, second_moment_diagonal = (
-            moments.divided_by(scale),
-            center / scale,
-            second_moment_diagonal / scale**2,
-        )
-    encoder, decoder = projector.encoder.T, projector.decoder
+        moments = moments.divided_by(scale)
+        center = center / scale
+        second_moment_diagonal = second_moment_diagonal / scale**2
+    encoder = projector.encoder.T
+    decoder = projector.decoder
     images = moments.second_moments_about(center).apply(encoder)
     encoded = np.einsum("pr,gps->grs", encoder, images)
     cross_term = np.einsum("gpr,pr->gp", images, decoder)
     reconstructed = np.einsum("pr,grs,ps->gp", decoder, encoded, decoder, optimize=True)
-    # What a projection keeps of a feature may be all of it, up to rounding.
+    # Clip rounding errors: a feature may be reconstructed exactly.
     return np.asarray(np.maximum(second_moment_diagonal - 2 * cross_term + reconstructed, 0.0))

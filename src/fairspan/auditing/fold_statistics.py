@@ -1,4 +1,4 @@
-"""What new rows would show, from rows in folds or from blocks of moments in place of folds."""
+"""Cross-fitted statistics from rows in folds, or from blocks of moments that serve as folds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -49,29 +49,29 @@ from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.typing import FloatArray
 
-# Up to so many features, a hundred groups in ten folds are within the budget of memory.
+# Up to this number of features, moments of a hundred groups in ten folds fit the memory budget.
 _MAX_FEATURES_WITHOUT_CHECK = 300
-# Further assignments of rows to folds, where the groups' best errors move with them.
+# Number of additional fold assignments if the groups' best errors depend on the folds.
 _N_EXTRA_ASSIGNMENTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """Rows in folds, with the models that they judge.
+    """Rows assigned to folds, their moments by fold, and the models under audit.
 
     Attributes
     ----------
-    audited : sequence of Audited
-        In the coordinates of the rows.
-    rows : RowSource or PartitionedRows
-    assigned : Folds
-    moments : FoldMoments
+    models : sequence of AuditedModel
+        Models in the coordinates of the rows.
+    rows : Rows
+    folds : Folds
+    fold_moments : FoldMoments
     limit : GroupLimit
     has_y : bool
-        Whether the rows' labels hold classes of y.
+        Whether the label columns include y.
     """
 
-    audited: Sequence[AuditedModel]
+    models: Sequence[AuditedModel]
     rows: Rows
     folds: Folds
     fold_moments: FoldMoments
@@ -81,115 +81,121 @@ class FoldedRows:
     @classmethod
     def read(
         cls,
-        audited: Sequence[AuditedModel],
+        models: Sequence[AuditedModel],
         rows: Rows,
-        assigned: Folds,
+        folds: Folds,
         limit: GroupLimit,
         *,
         has_y: bool = False,
     ) -> "FoldedRows":
-        """Read all rows once."""
+        """Read all rows once and accumulate their moments by fold."""
         if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y:
-            sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, assigned, limit)
-            return cls(audited, sparse.rows, assigned, sparse, limit)
-        moments = compute_fold_moments(rows, assigned, limit, has_y=has_y)
-        return cls(audited, rows, assigned, moments, limit, has_y)
+            sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, folds, limit)
+            return cls(models, sparse.rows, folds, sparse, limit)
+        moments = compute_fold_moments(rows, folds, limit, has_y=has_y)
+        return cls(models, rows, folds, moments, limit, has_y)
 
     def with_rows(self, rows: Rows) -> "FoldedRows":
-        """The same of another table of these rows, of which moments have matrices."""
-        return FoldedRows.read(self.audited, rows, self.folds, self.limit, has_y=self.has_y)
+        """Return the same for another version of the rows (an imputation), with dense moments."""
+        return FoldedRows.read(self.models, rows, self.folds, self.limit, has_y=self.has_y)
 
     def with_new_folds(self) -> "FoldedRows":
-        """The same rows in other folds."""
+        """Return the same rows under another fold assignment."""
         other = replace(self.folds, seed=self.folds.seed + 1)
-        return FoldedRows.read(self.audited, self.rows, other, self.limit, has_y=self.has_y)
+        return FoldedRows.read(self.models, self.rows, other, self.limit, has_y=self.has_y)
 
 
 def read_moments(
-    audited: Sequence[AuditedModel],
+    models: Sequence[AuditedModel],
     rows: Rows,
     moments: Moments | None,
     limit: GroupLimit,
     options: EstimationOptions,
 ) -> tuple[Moments, FoldedRows | None, str | None]:
-    """Read all rows, by fold where estimates for new rows are wanted and memory allows.
+    """Read moments of all rows; by fold if estimates are requested and memory suffices.
 
     Parameters
     ----------
-    audited : sequence of Audited
-    rows : RowSource or PartitionedRows
+    models : sequence of AuditedModel
+    rows : Rows
     moments : GroupMoments, SparseMoments or WideMoments, optional
-        Of all rows, if they are known.
+        Moments of all rows, if already known.
     limit : GroupLimit
-    options : Expectations
+    options : EstimationOptions
 
     Returns
     -------
-    moments of all rows, the rows in folds or None, and why there are none
+    The moments of all rows; the folded rows or None; and the reason for None.
 
     Raises
     ------
-    Incompatible
-        Clusters without folds.
+    IncompatibleParameters
+        Clusters were given, but moments by fold do not fit into memory.
     """
     has_y = options.has_y
     if options.folds is None:
         return moments or compute_moments(rows, limit, has_y=has_y), None, None
-    assigned, p = Folds(options.folds, options.seed, options.has_clusters), rows.n_features
-    if not (isinstance(rows, SparseRows) and p > MAX_DENSE_FEATURES) and (
-        p > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
+    folds = Folds(options.folds, options.seed, options.has_clusters)
+    n_features = rows.n_features
+    if not (isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES) and (
+        n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
     ):
         if moments is None and not options.has_clusters:
             moments = compute_moments(rows, limit, has_y=has_y)
         if isinstance(moments, WideMoments):
-            reduced = reduce_to_span(audited, rows, moments)
+            reduced = reduce_to_span(models, rows, moments)
             if reduced is None:
-                return moments, None, "the models reach beyond the span of these few rows"
-            return moments, FoldedRows.read(*reduced, assigned, limit), None
+                return moments, None, "the models extend beyond the span of these few rows"
+            return moments, FoldedRows.read(*reduced, folds, limit), None
         n_groups = 2 if moments is None else moments.n_groups
-        n_folds = affordable_folds(options.folds, n_groups, p, limit.max_memory)
+        n_folds = affordable_folds(options.folds, n_groups, n_features, limit.max_memory)
         if n_folds is None:
-            description = f"moments of {counted(n_groups, 'group')} in {MIN_FOLDS} folds would take"
-            why = f"{description} {MIN_FOLDS * n_groups * p**2 * 8 / 2**30:.0f} GiB"
+            description = f"moments of {counted(n_groups, 'group')} in {MIN_FOLDS} folds would need"
+            no_folds_reason = (
+                f"{description} {MIN_FOLDS * n_groups * n_features**2 * 8 / 2**30:.0f} GiB"
+            )
             if limit.max_memory is not None:
-                size = format_bytes(moments_nbytes(MIN_FOLDS * n_groups, p))
-                why = f"{description} {size}, and max_memory is {format_bytes(limit.max_memory)}"
+                size = format_bytes(moments_nbytes(MIN_FOLDS * n_groups, n_features))
+                no_folds_reason = (
+                    f"{description} {size}, and max_memory is {format_bytes(limit.max_memory)}"
+                )
             if moments is None:
                 raise IncompatibleParameters(
-                    f"clusters was given, but {why}",
+                    f"clusters was given, but {no_folds_reason}",
                     "Allowed: tables whose moments by fold fit into memory",
-                    "Choose fewer features",
+                    "Use fewer features",
                 )
-            return moments, None, why
-        assigned = replace(assigned, n_folds=n_folds)
-    folded = FoldedRows.read(audited, rows, assigned, limit, has_y=has_y)
+            return moments, None, no_folds_reason
+        folds = replace(folds, n_folds=n_folds)
+    folded = FoldedRows.read(models, rows, folds, limit, has_y=has_y)
     return moments or folded.fold_moments.total, folded, None
 
 
 def cross_fit_rows(
-    folded: FoldedRows, judged: Sequence[GroupErrors], in_sample: Sequence[bool]
+    folded: FoldedRows, group_errors: Sequence[GroupErrors], in_sample: Sequence[bool]
 ) -> list[tuple[CrossFit, RowStatistics]]:
-    """Cross-fitted models with what the rows say of them, for one assignment to folds or several.
+    """Cross-fit the models and evaluate them on the rows, for one fold assignment or several.
 
-    Where the groups' best errors move with the folds there are five. All but the first are used
-    for these best errors alone: models are not fitted again for them, and rows are judged by their
-    moments.
+    If the groups' best errors depend on the folds, four further assignments are added; they serve
+    only to average the best errors, so models are not refitted and the rows are evaluated from
+    their moments.
 
     Raises
     ------
     InvalidParameter
-        Too few folds for models that are to be fitted again.
+        Too few folds for refitting models.
     """
     n_folds = folded.folds.n_folds
     if any(in_sample) and n_folds < MIN_FOLDS:
         raise InvalidParameter(
-            f"folds is {n_folds}, and models were fitted on these rows",
-            f"Allowed: {MIN_FOLDS} folds or more, as the models are fitted again without "
-            "each: with fewer, they would be fitted on too few rows",
-            "Use the default, 10, or audit rows that were held out",
+            f"folds is {n_folds}, but some models were fitted to these rows",
+            f"Allowed: {MIN_FOLDS} folds or more, since these models are refitted without each "
+            "fold: with fewer, the training sets would be too small",
+            "Use the default, 10, or audit held-out rows",
         )
-    errors, best_errors = [each.errors for each in judged], [each.best_errors for each in judged]
-    cross = cross_fit(folded.audited, errors, in_sample, folded.fold_moments, n_folds)
+    errors = [model_errors.errors for model_errors in group_errors]
+    best_errors = [model_errors.best_errors for model_errors in group_errors]
+    cross = cross_fit(folded.models, errors, in_sample, folded.fold_moments, n_folds)
     labels = folded.fold_moments.total.labels
     statistics = compute_row_statistics(
         folded.rows,
@@ -200,102 +206,108 @@ def cross_fit_rows(
         has_y=folded.has_y,
     )
     results = [(cross, statistics)]
-    if not (
-        relative_optimism(cross, statistics, best_errors)[cross.has_enough_rows] > MAX_OPTIMISM
-    ).any():
+    optimism = relative_optimism(cross, statistics, best_errors)[cross.has_enough_rows]
+    if not (optimism > MAX_OPTIMISM).any():
         return results
     for _ in range(_N_EXTRA_ASSIGNMENTS):
         folded = folded.with_new_folds()
         if not isinstance(folded.fold_moments, DenseFoldMoments):
             break
         cross = cross_fit(
-            folded.audited, errors, [False] * len(judged), folded.fold_moments, n_folds
+            folded.models, errors, [False] * len(group_errors), folded.fold_moments, n_folds
         )
         results.append((cross, block_statistics(cross, labels, folded.fold_moments.by_fold)))
     return results
 
 
 def error_statistics(
-    audited: Sequence[AuditedModel],
-    judged: Sequence[GroupErrors],
+    models: Sequence[AuditedModel],
+    group_errors: Sequence[GroupErrors],
     rows: Rows,
     moments: Moments,
     *,
     has_y: bool,
 ) -> RowStatistics:
-    """Means and spreads of errors alone, from one pass over the rows."""
-    benchmarks, projections = [], []
-    for i, (each, figures) in enumerate(zip(audited, judged, strict=True)):
-        subspace, model = each.subspace, each.row_model
-        if model is None:
-            benchmarks.append(GroupOptima(reference_points(subspace, moments), subspace.scale))
-            projections.append(EvaluatedModel(i, subspace.projector, figures.errors))
-        else:  # it takes rows as they came
-            benchmarks.append(GroupOptima(np.zeros((1, moments.n_features)), None))
-            projections.append(EvaluatedModel(i, model, np.zeros(moments.n_groups)))
-    return compute_row_statistics(rows, moments, benchmarks, projections, has_y=has_y)
+    """Means and standard errors of the models' errors, from one pass over the rows."""
+    optima = []
+    evaluated_models = []
+    for i, (model, model_errors) in enumerate(zip(models, group_errors, strict=True)):
+        subspace = model.subspace
+        row_model = model.row_model
+        if row_model is None:
+            optima.append(GroupOptima(reference_points(subspace, moments), subspace.scale))
+            evaluated_models.append(EvaluatedModel(i, subspace.projector, model_errors.errors))
+        else:  # it takes rows uncentered and unscaled
+            optima.append(GroupOptima(np.zeros((1, moments.n_features)), None))
+            evaluated_models.append(EvaluatedModel(i, row_model, np.zeros(moments.n_groups)))
+    return compute_row_statistics(rows, moments, optima, evaluated_models, has_y=has_y)
 
 
 def reduce_to_span(
-    audited: Sequence[AuditedModel], rows: Rows, thin: WideMoments
+    models: Sequence[AuditedModel], rows: Rows, wide_moments: WideMoments
 ) -> tuple[list[AuditedModel], ArrayRows] | None:
-    """Models and rows in orthonormal coordinates that hold both; distances stay what they are.
+    """Express models and rows in orthonormal coordinates of their joint span.
 
-    The origin stays where it is, so that errors about it can be measured too.
+    Distances and the origin are preserved.
 
     Parameters
     ----------
-    audited : sequence of Audited
+    models : sequence of AuditedModel
     rows : InMemoryRows
-        With labels.
+        Rows with labels.
     thin : WideMoments
-        Of the same rows.
+        Moments of the same rows.
 
     Returns
     -------
-    list of Audited, ArrayRows; or None
-        None where the models are in different units, or have more dimensions than there are rows.
+    list of AuditedModel, ArrayRows; or None
+        None if the models differ in scale, the rows are not in memory, or a model has more
+        dimensions than there are rows.
     """
-    scales: list[Any] = [each.subspace.scale for each in audited]
-    if not all(np.array_equal(scale, scales[0]) for scale in scales) or not isinstance(
-        rows, InMemoryRows
-    ):
+    scales: list[Any] = [model.subspace.scale for model in models]
+    has_one_scale = all(np.array_equal(other, scales[0]) for other in scales)
+    if not has_one_scale or not isinstance(rows, InMemoryRows):
         return None
-    scaled = thin if scales[0] is None else thin.divided_by(scales[0])
-    unit = 1.0 if scales[0] is None else scales[0]
-    points = [each.subspace.center_point(thin) for each in audited]
+    scaled = wide_moments if scales[0] is None else wide_moments.divided_by(scales[0])
+    scale = 1.0 if scales[0] is None else scales[0]
+    center_points = [model.subspace.center_point(wide_moments) for model in models]
     directions = [-scaled.shift[:, None]]
-    for each, point in zip(audited, points, strict=True):
-        directions.append(each.subspace.projector.stacked_columns)
-        if point is not None:
-            directions.append((point / unit - scaled.shift)[:, None])
-    if max(each.subspace.dimension for each in audited) > scaled.row_space.n_axes:
+    for model, center_point in zip(models, center_points, strict=True):
+        directions.append(model.subspace.projector.stacked_columns)
+        if center_point is not None:
+            directions.append((center_point / scale - scaled.shift)[:, None])
+    if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         return None
-    known = scaled.row_space.extend(np.hstack(directions))
-    origin = known.project(directions[0])[:, 0]
+    joint_span = scaled.row_space.extend(np.hstack(directions))
+    origin = joint_span.project(directions[0])[:, 0]
     reduced = []
-    for each, point in zip(audited, points, strict=True):
-        projector = each.subspace.projector
-        reduced_projector = projector.with_stacked_columns(known.project(projector.stacked_columns))
+    for model, center_point in zip(models, center_points, strict=True):
+        projector = model.subspace.projector
+        reduced_projector = projector.with_stacked_columns(
+            joint_span.project(projector.stacked_columns)
+        )
+        mean = None
+        if center_point is not None:
+            shifted_center = (center_point / scale - scaled.shift)[:, None]
+            mean = joint_span.project(shifted_center)[:, 0] - origin
         subspace = replace(
-            each.subspace,
+            model.subspace,
             components=reduced_projector.encoder,
             oblique_decoder=reduced_projector.oblique_decoder,
-            mean=None
-            if point is None
-            else known.project((point / unit - scaled.shift)[:, None])[:, 0] - origin,
+            mean=mean,
             scale=None,
             feature_names=None,
         )
-        reduced.append(replace(each, subspace=subspace))
+        reduced.append(replace(model, subspace=subspace))
     assert rows.group_labels is not None
-    row_positions = np.concatenate([part.row_indices for part in thin.group_rows])
-    order = np.argsort(row_positions)
-    padded = np.pad(
-        known.row_coordinates[order], [(0, 0), (0, known.n_axes - known.row_coordinates.shape[1])]
+    row_positions = np.concatenate(
+        [group_rows.row_indices for group_rows in wide_moments.group_rows]
     )
+    order = np.argsort(row_positions)
+    n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
+    coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
     return reduced, ArrayRows(
-        padded - origin,
+        coordinates - origin,
         group_labels=rows.group_labels[row_positions[order]],
         weights=None if rows.weights is None else rows.weights[row_positions[order]],
         weight_exponent=rows.weight_exponent,
@@ -305,20 +317,22 @@ def reduce_to_span(
 def block_statistics(
     cross: CrossFit, labels: Sequence[Label], blocks: Sequence[GroupMoments | None]
 ) -> RowStatistics:
-    """Means over all blocks, and their standard errors by how blocks differ.
+    """Means over all blocks, with standard errors from the variation between blocks.
 
-    With D_f the mean over block f of K, which weighs n_f of n, and l the mean over all: the
-    variance of l is K / (K - 1) sum (n_f / n)^2 (D_f - l)^2.
+    With D_f the mean in block f of K, n_f / n its weight, and l the overall mean, the variance of l
+    is K / (K - 1) sum (n_f / n)^2 (D_f - l)^2.
 
     Parameters
     ----------
     cross : CrossFit
-        Found without each block.
+        Cross-fit with blocks as folds.
     labels : sequence of k labels
-    blocks : sequence of GroupMoments, or None for one without rows
+    blocks : sequence of K GroupMoments
+        None for an empty block.
     """
     shape = (len(blocks), len(cross.models), len(QUANTITIES), len(labels))
-    values, weights = np.zeros(shape), np.zeros((len(blocks), len(labels)))
+    values = np.zeros(shape)
+    weights = np.zeros((len(blocks), len(labels)))
     for fold, block in enumerate(blocks):
         if block is None:
             continue
@@ -331,38 +345,45 @@ def block_statistics(
             )[:, :, 0]
     shares = weights / weights.sum(axis=0)
     means = np.einsum("fg,fmqg->mqg", shares, values)
-    sizes = (weights > 0).sum(axis=0)
-    spread = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
-    factor = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
-    # Blocks vary by the rows that they were fitted without as well: nothing is uncertain beside.
+    n_blocks = (weights > 0).sum(axis=0)
+    variances = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
+    factor = np.where(n_blocks > 1, n_blocks / np.maximum(n_blocks - 1, 1), 0.0)
+    # The variation between blocks already includes that of the training rows.
     return RowStatistics(
-        means, np.sqrt(spread * factor), sizes, np.full(means.shape, np.nan), np.zeros(means.shape)
+        means,
+        np.sqrt(variances * factor),
+        n_blocks,
+        np.full(means.shape, np.nan),
+        np.zeros(means.shape),
     )
 
 
 def _block_residuals(
     block: GroupMoments, group: int
 ) -> Callable[[Sequence[tuple[GroupOptima, Reconstructor]]], FloatArray]:
-    """Mean squared residuals (l, 1) of one group of a block, for l benchmarks and projectors.
+    """Return a function for mean squared residuals of one group of a block.
 
-    Benchmarks of different dimensions share the second moments about their centre.
+    It computes an array (l, 1) for l pairs of optima and projectors. Optima of different dimensions
+    share their second moments.
     """
-    second: dict[tuple[bytes, bytes], SecondMoments] = {}
+    second_moments_by_key: dict[tuple[bytes, bytes], SecondMoments] = {}
 
-    def about(benchmark: GroupOptima) -> SecondMoments:
-        key = benchmark.coordinates_key(group)
-        if key not in second:
-            point, unit = benchmark.center_of(group), benchmark.scale
-            unit = np.ones_like(point) if unit is None else unit
-            second[key] = block.divided_by(unit).second_moments_about(point / unit)
-        return second[key]
+    def second_moments(optima: GroupOptima) -> SecondMoments:
+        key = optima.coordinates_key(group)
+        if key not in second_moments_by_key:
+            center = optima.center_of(group)
+            scale = np.ones_like(center) if optima.scale is None else optima.scale
+            second_moments_by_key[key] = block.divided_by(scale).second_moments_about(
+                center / scale
+            )
+        return second_moments_by_key[key]
 
     def errors(pairs: Sequence[tuple[GroupOptima, Reconstructor]]) -> FloatArray:
-        # Moments judge projections alone: others have been refused.
+        # Only projections get here: other models cannot be evaluated from moments.
         return np.array(
             [
-                reconstruction_errors(cast(Projector, model), about(benchmark))
-                for benchmark, model in pairs
+                reconstruction_errors(cast(Projector, model), second_moments(optima))
+                for optima, model in pairs
             ]
         )
 
@@ -372,15 +393,16 @@ def _block_residuals(
 def leave_one_block_out_errors(
     blocks: Sequence[GroupMoments], pooled: GroupMoments, subspace: FairSubspace
 ) -> FloatArray:
-    """Errors of each group over all blocks but one, for each block left out, (B, k).
+    """Errors of each group with each block left out in turn, (B, k).
 
-    About where the model of all blocks is judged, or about each group's own mean without the block.
+    They are measured about the reference point of the full model, or about each group's own mean
+    without the block.
 
     Parameters
     ----------
     blocks : sequence of B >= 2 GroupMoments
     pooled : GroupMoments
-        Their sum.
+        Sum of the blocks.
     subspace : FairSubspace
 
     Raises
@@ -388,18 +410,20 @@ def leave_one_block_out_errors(
     InvalidInput
         A group is in a single block: without that block it has no rows.
     """
-    folds, point = DenseFoldMoments(tuple(blocks)), subspace.center_point(pooled)
-    unit = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
+    folds = DenseFoldMoments(tuple(blocks))
+    center_point = subspace.center_point(pooled)
+    scale = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
     errors = np.empty((len(blocks), pooled.n_groups))
     for index in range(len(blocks)):
         remaining = folds.excluding(index)
-        if missing_groups := [label for label in pooled.labels if label not in remaining.labels]:
+        missing_groups = [label for label in pooled.labels if label not in remaining.labels]
+        if missing_groups:
             raise InvalidInput(
-                f"The group {missing_groups[0]!r} stands in only one of the {len(blocks)} blocks",
-                "Allowed: blocks among which every group stands in at least two",
-                "Make larger blocks, or pass the sum of the blocks to audit without intervals",
+                f"The group {missing_groups[0]!r} occurs in only one of the {len(blocks)} blocks",
+                "Allowed: blocks such that every group occurs in at least two",
+                "Use larger blocks, or pass the sum of the blocks to audit without intervals",
             )
-        about = (remaining.means if point is None else point) / unit
-        second = remaining.divided_by(unit).second_moments_about(about)
-        errors[index] = reconstruction_errors(subspace.projector, second)
+        center = (remaining.means if center_point is None else center_point) / scale
+        second_moments = remaining.divided_by(scale).second_moments_about(center)
+        errors[index] = reconstruction_errors(subspace.projector, second_moments)
     return errors

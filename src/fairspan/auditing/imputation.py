@@ -1,9 +1,10 @@
-"""Figures of tables in which missing cells were drawn, as one: the rules of Rubin (1987).
+"""Multiple imputation: pool statistics of several imputations by Rubin's rules (1987).
 
-Of m tables with figures q_j and squared standard errors u_j, the figure is their mean, and its
-squared standard error T = mean u_j + (1 + 1/m) B, with B the variance of the q_j. With the share
-l = (1 + 1/m) B / T and v degrees of freedom without missing cells, it has 1 / (1/v_1 + 1/v_2) of
-these: v_1 = (m - 1) / l^2 and v_2 = v (1 - l) (v + 1) / (v + 3) (Barnard and Rubin 1999).
+For m imputations with estimates q_j and squared standard errors u_j, the pooled estimate is their
+mean, with squared standard error T = mean u_j + (1 + 1/m) B, where B is the variance of the q_j.
+With l = (1 + 1/m) B / T and v degrees of freedom for complete data, the degrees of freedom are 1 /
+(1/v_1 + 1/v_2), where v_1 = (m - 1) / l^2 and v_2 = v (1 - l) (v + 1) / (v + 3) (Barnard and Rubin
+1999).
 """
 
 from collections.abc import Sequence
@@ -19,13 +20,16 @@ from fairspan.moments.multiple_imputation import draw_imputations
 from fairspan.moments.of_rows import Moments, compute_dense_moments
 from fairspan.rows.protocol import GroupLimit, Rows
 
-Repeats = list[tuple[CrossFit, RowStatistics]]
+Runs = list[tuple[CrossFit, RowStatistics]]
 
 
 def impute_rows(
     rows: Rows, moments: Moments | None, limit: GroupLimit, options: EstimationOptions
 ) -> tuple[Sequence[Rows], Moments]:
-    """Tables in which missing cells are drawn, one where none is missing; and the rows' moments."""
+    """Impute the missing cells several times (once if none is missing).
+
+    Also return the moments of the rows.
+    """
     label_columns = {"has_y": options.has_y, "by_cluster": options.has_clusters}
     if not isinstance(moments, GroupMoments) or moments.em_summary is None:
         moments = compute_dense_moments(rows, limit, **label_columns)
@@ -37,20 +41,21 @@ def impute_rows(
     return list(draw_imputations(rows, moments, limit, options.seed, **label_columns)), moments
 
 
-def pool_runs(imputations: Sequence[Repeats]) -> Repeats:
-    """What several tables say, for each assignment of rows to folds that all of them have."""
-    found: Repeats = []
-    for of_tables in zip(*imputations, strict=False):
-        crosses, figures = zip(*of_tables, strict=True)
-        found.append((_pool_cross_fits(crosses), pool_statistics(figures)))
-    return found
+def pool_runs(imputations: Sequence[Runs]) -> Runs:
+    """Pool the imputations, for each fold assignment that all of them have."""
+    pooled: Runs = []
+    for runs in zip(*imputations, strict=False):
+        cross_fits, statistics = zip(*runs, strict=True)
+        pooled.append((_pool_cross_fits(cross_fits), pool_statistics(statistics)))
+    return pooled
 
 
 def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
-    """Figures of rows in several tables, as one."""
-    first, m = imputations[0], len(imputations)
-    means = np.array([model_versions.means for model_versions in imputations])
-    within = np.mean([model_versions.standard_errors**2 for model_versions in imputations], axis=0)
+    """Pool row statistics over imputations."""
+    first = imputations[0]
+    m = len(imputations)
+    means = np.array([imputation.means for imputation in imputations])
+    within = np.mean([imputation.standard_errors**2 for imputation in imputations], axis=0)
     between = (1 + 1 / m) * means.var(axis=0, ddof=1)
     total = within + between
     missing_information = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
@@ -62,31 +67,33 @@ def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
         first,
         means=means.mean(axis=0),
         standard_errors=np.sqrt(total),
-        kurtosis=np.mean([model_versions.kurtosis for model_versions in imputations], axis=0),
+        kurtosis=np.mean([imputation.kurtosis for imputation in imputations], axis=0),
         training_standard_errors=np.mean(
-            [model_versions.training_standard_errors for model_versions in imputations], axis=0
+            [imputation.training_standard_errors for imputation in imputations], axis=0
         ),
         df_override=df,
     )
 
 
 def _pool_cross_fits(imputations: Sequence[CrossFit]) -> CrossFit:
-    """Best errors on the rows, and errors of models fitted again, as means over tables."""
+    """Average training errors and refit errors over imputations; take the smallest cosine."""
     first = imputations[0]
-    projections = tuple(
+    models = tuple(
         replace(
-            model_versions[0],
-            refit_errors=np.mean([version.refit_errors for version in model_versions], axis=0),
-            min_cosine=min(version.min_cosine for version in model_versions),
+            versions[0],
+            refit_errors=np.mean([version.refit_errors for version in versions], axis=0),
+            min_cosine=min(version.min_cosine for version in versions),
         )
-        for model_versions in zip(*(table.models for table in imputations), strict=True)
+        for versions in zip(*(imputation.models for imputation in imputations), strict=True)
     )
-    errors = zip(*(table.training_errors for table in imputations), strict=True)
+    errors = zip(*(imputation.training_errors for imputation in imputations), strict=True)
     return replace(
         first,
-        training_errors=tuple(np.mean(model_versions, axis=0) for model_versions in errors),
-        models=projections,
+        training_errors=tuple(np.mean(versions, axis=0) for versions in errors),
+        models=models,
         refit_failures={
-            name: reason for table in imputations for name, reason in table.refit_failures.items()
+            name: reason
+            for imputation in imputations
+            for name, reason in imputation.refit_failures.items()
         },
     )

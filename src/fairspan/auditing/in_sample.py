@@ -1,16 +1,16 @@
-"""Whether the audited rows are those that a model was fitted on, or some of them.
+"""Detect models whose training rows overlap with the audited rows.
 
-New rows differ from those of a fit by as much as parts of them differ among themselves; rows of the
-fit by less. Two distances tell. Let V be the leading eigenvectors of a mixture S of the groups'
-second moments: V'S(I - VV') is zero on the rows of the fit, and on others it is not. Where the mean
-or the moments of the rows of the fit are known, these are compared as well.
-
-By how much parts of the rows differ, folds tell, whatever the distribution: with z the figures of
-all rows, z_f those of fold f, which has the share s_f of the weight, and D_f = s_f (z_f - z), the
-variance of z is K / (K - 1) sum ||D_f||^2. The squared distance over that variance is close to
-Fisher's F; its degrees of freedom follow from the Gram matrix of the D_f, as in Box (1954).
+New rows differ from the training rows as much as parts of them differ from each other; training
+rows differ less. Two distances are compared. With V the leading eigenvectors of a mixture S of the
+groups' second moments, V'S(I - VV') is zero on the training rows and nonzero on others. If the mean
+or the moments of the training rows are known, they are compared as well. The variation between
+parts is estimated from the folds, without distributional assumptions: with z the figures of all
+rows, z_f those of fold f with weight share s_f, and D_f = s_f (z_f - z), the variance of z is K /
+(K - 1) sum ||D_f||^2. The squared distance over this variance is approximately F distributed, with
+degrees of freedom from the Gram matrix of the D_f (Box 1954).
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,33 +23,36 @@ from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
 from fairspan.typing import FloatArray
 
 UNKNOWN_IN_SAMPLE_FIT = (
-    "it fits these rows more closely than it could fit new ones, and how it was made is not known"
+    "it fits these rows more closely than it could fit new ones, and how it was fitted is unknown"
 )
-# Of the probability that new rows are as close; and of the squared distance, relative to that of
-# new rows. Half of the rows of a fit are half as far from it.
-_MAX_P_VALUE, _MAX_F_RATIO = 1e-3, 0.5
-# With more features, means are compared alone; they are many then.
+# Maximum p-value at which rows count as training rows, so that one of a thousand audits of new rows
+# is mistaken.
+_MAX_P_VALUE = 1e-3
+# Maximum F ratio (squared distance relative to that expected for new rows). For a model fitted to
+# twice the rows, the ratio is about one half.
+_MAX_F_RATIO = 0.5
+# Above this number of features, only means are compared, which are then numerous enough.
 _MAX_FEATURES_SECOND_MOMENTS = 100
-# With fewer parts, their differences tell too little.
+# Minimum number of folds for estimating the variation.
 _MIN_FOLDS = 4
-# Up to such a share of the variance, distances are rounding.
+# Relative tolerance for rounding errors of distances.
 _ROUNDING_TOL = 1e-10
-# How much more than its own PCA loses of these rows a PCA of some of them may lose.
+# Relative excess error at which a basis still counts as PCA of some of the rows.
 _MAX_EXCESS_LOSS = 0.05
 
 
 @dataclass(frozen=True)
 class InSampleStatus:
-    """What is known of the rows that one model was fitted on.
+    """Whether a model was fitted to the audited rows.
 
     Attributes
     ----------
     in_sample : bool
-        Whether these are some or all of the audited rows.
+        Whether the training rows are, or largely overlap with, the audited rows.
     inferred : bool
-        Whether only a test says so; number and mean of the rows are not those of the fit.
+        Whether this was inferred by the test, since number and mean of the rows do not match.
     no_refit_reason : str
-        Why it cannot be fitted again, where that is so.
+        Why the model cannot be refitted; empty if it can.
     """
 
     in_sample: bool
@@ -63,206 +66,210 @@ def detect_in_sample(
     fold_models: Sequence[AuditedModel],
     folds: FoldMoments,
 ) -> list[InSampleStatus]:
-    """Of each model, whether it was fitted on the audited rows or on rows among which these are.
+    """Determine for each model whether its training rows are, or overlap with, the audited rows.
 
     Parameters
     ----------
-    audited : sequence of Audited
-    exact : sequence of bool
-        Of which models number and mean of the rows are those of the fit.
-    in_folds : sequence of Audited
-        The same models in the coordinates of the folds.
+    models : sequence of AuditedModel
+    is_exact_match : sequence of bool
+        Models for which number and mean of the rows match.
+    fold_models : sequence of AuditedModel
+        The models in the coordinates of the folds.
     folds : FoldMoments
     """
     if not isinstance(folds, DenseFoldMoments) or len(folds.by_fold) < _MIN_FOLDS:
         return [
-            InSampleStatus(is_exact, False, each.no_refit_reason)
-            for each, is_exact in zip(models, is_exact_match, strict=True)
+            InSampleStatus(is_exact, False, model.no_refit_reason)
+            for model, is_exact in zip(models, is_exact_match, strict=True)
         ]
     passed_test = [
-        not is_exact and _is_in_sample(each, fold_model, folds)
-        for each, fold_model, is_exact in zip(models, fold_models, is_exact_match, strict=True)
+        not is_exact and _is_in_sample(model, fold_model, folds)
+        for model, fold_model, is_exact in zip(models, fold_models, is_exact_match, strict=True)
     ]
     # Models that carry the same moments were fitted on the same rows.
-    found = {
-        id(each.training_moments)
-        for each, is_close in zip(models, passed_test, strict=True)
-        if is_close and each.training_moments is not None
+    matching_moments = {
+        id(model.training_moments)
+        for model, is_close in zip(models, passed_test, strict=True)
+        if is_close and model.training_moments is not None
     }
     results = []
-    for each, fold_model, is_exact, is_close in zip(
+    for model, fold_model, is_exact, is_close in zip(
         models, fold_models, is_exact_match, passed_test, strict=True
     ):
-        is_close = not is_exact and (is_close or id(each.training_moments) in found)
-        is_unknown_model = is_close and each.subspace.certificate is None and not each.is_pca
-        why = (
-            UNKNOWN_IN_SAMPLE_FIT
-            if is_unknown_model and not _is_nearly_pca(fold_model, folds.total)
-            else ""
-        )
-        results.append(InSampleStatus(is_exact or is_close, is_close, each.no_refit_reason or why))
+        is_close = not is_exact and (is_close or id(model.training_moments) in matching_moments)
+        is_unknown_model = is_close and model.subspace.certificate is None and not model.is_pca
+        reason = model.no_refit_reason
+        if not reason and is_unknown_model and not _is_nearly_pca(fold_model, folds.total):
+            reason = UNKNOWN_IN_SAMPLE_FIT
+        results.append(InSampleStatus(is_exact or is_close, is_close, reason))
     return results
 
 
-def _is_in_sample(each: AuditedModel, in_folds: AuditedModel, folds: DenseFoldMoments) -> bool:
-    """Whether a model or what it knows of its rows is nearer to these than new rows would be."""
-    if _is_closer_than_chance(*_eigenvector_residual(in_folds, folds)):
+def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFoldMoments) -> bool:
+    """Whether the model, or its moments or mean, is closer to these rows than chance allows."""
+    if _is_closer_than_chance(*_eigenvector_residual(fold_model, folds)):
         return True
-    counts, weights = folds.total.counts, folds.total.weights
-    # Of weighted rows it is not known how many equally weighted ones they stand for.
+    counts = folds.total.counts
+    weights = folds.total.weights
+    # The effective sample size of weighted rows is unknown.
     is_weighted = not np.allclose(weights * counts.sum(), counts * weights.sum())
-    training_moments = each.training_moments
+    training_moments = model.training_moments
     if (
         isinstance(training_moments, GroupMoments)
         and training_moments.n_features == folds.total.n_features
         and training_moments.counts.all()
         and not set(folds.total.labels).isdisjoint(training_moments.labels)
     ):
-        # Second moments tell more, but of heavy tails a single row may decide them.
-        compare_second_moments = training_moments.n_features <= _MAX_FEATURES_SECOND_MOMENTS
-        return any(
-            _is_closer_than_chance(
-                *_moment_difference(
-                    training_moments, folds, is_weighted=is_weighted, with_second=second
-                )
-            )
-            for second in (False, True)[: 1 + compare_second_moments]
+        # Second moments are more informative, but can be dominated by a single row if tails are
+        # heavy; try both.
+        difference = functools.partial(
+            _moment_difference, training_moments, folds, is_weighted=is_weighted
         )
-    mean = in_folds.subspace.mean
-    if mean is None or not each.n_training_rows or in_folds.subspace.center == "none":
+        if _is_closer_than_chance(*difference(with_second=False)):
+            return True
+        compare_second_moments = training_moments.n_features <= _MAX_FEATURES_SECOND_MOMENTS
+        return compare_second_moments and _is_closer_than_chance(*difference(with_second=True))
+    mean = fold_model.subspace.mean
+    if mean is None or not model.n_training_rows or fold_model.subspace.center == "none":
         return False
-    if in_folds.subspace.n_features != each.subspace.n_features:
-        # In coordinates of few rows, the part of another mean that lies beside them looks small.
+    if fold_model.subspace.n_features != model.subspace.n_features:
+        # In the span of few rows, the orthogonal part of another mean is lost.
         return False
-    unit = _pooled_scale(folds.total)
-    scores = [
-        np.zeros_like(mean)
-        if part is None
-        else part.weights.sum() / weights.sum() * (part.mean - folds.total.mean) / unit
-        for part in folds.by_fold
-    ]
-    size_ratio = 0.0 if is_weighted else float(counts.sum()) / each.n_training_rows
-    return _is_closer_than_chance(
-        np.array(scores), (mean - folds.total.mean) / unit / np.sqrt(1 + size_ratio)
-    )
+    scale = _pooled_scale(folds.total)
+    scores = np.zeros((len(folds.by_fold), len(mean)))
+    for score, fold in zip(scores, folds.by_fold, strict=True):
+        if fold is not None:
+            score += fold.weights.sum() / weights.sum() * (fold.mean - folds.total.mean) / scale
+    size_ratio = 0.0 if is_weighted else float(counts.sum()) / model.n_training_rows
+    distance = (mean - folds.total.mean) / scale / np.sqrt(1 + size_ratio)
+    return _is_closer_than_chance(scores, distance)
 
 
 def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> bool:
-    """Whether a distance is too small for new rows, with the scores D_f as rows of (K, m)."""
-    magnitude = float(np.abs(fold_scores).max(initial=0.0)) or 1.0  # fourth powers are taken below
-    fold_scores, distance = fold_scores / magnitude, distance / magnitude
+    """Whether a distance is too small for new rows, given fold scores D_f, a (K, m) array."""
+    # Avoid overflow: fourth powers follow.
+    magnitude = float(np.abs(fold_scores).max(initial=0.0)) or 1.0
+    fold_scores = fold_scores / magnitude
+    distance = distance / magnitude
     gram = fold_scores @ fold_scores.T
-    freedom = int((np.diag(gram) > 0).sum()) - 1
-    if freedom + 1 < _MIN_FOLDS:
+    df = int((np.diag(gram) > 0).sum()) - 1
+    if df + 1 < _MIN_FOLDS:
         return False
-    variance = float(np.trace(gram)) * (freedom + 1) / freedom
+    variance = float(np.trace(gram)) * (df + 1) / df
     ratio = float(distance @ distance) / variance
-    # Of independent scores with covariance C, E tr(G)^2 = m^2 (tr C)^2 + 2 m tr C^2 and
-    # E |G|^2 = m (tr C)^2 + m (m + 1) tr C^2, with m degrees of freedom.
-    trace_squared, frobenius_squared = float(np.trace(gram)) ** 2, float((gram**2).sum())
-    trace_of_square = max(
-        (frobenius_squared - trace_squared / freedom) / ((freedom - 1) * (freedom + 2)), 0.0
-    )
-    square_of_trace = (trace_squared - 2 * freedom * trace_of_square) / freedom**2
+    # For independent scores with covariance C and m degrees of freedom, E tr(G)^2 = m^2 (tr C)^2 +
+    # 2 m tr C^2 and E |G|^2 = m (tr C)^2 + m (m + 1) tr C^2.
+    trace_squared = float(np.trace(gram)) ** 2
+    frobenius_squared = float((gram**2).sum())
+    trace_of_square = max((frobenius_squared - trace_squared / df) / ((df - 1) * (df + 2)), 0.0)
+    square_of_trace = (trace_squared - 2 * df * trace_of_square) / df**2
     n_values = float(len(distance))
-    dimensions = (
-        min(square_of_trace / trace_of_square, n_values) if trace_of_square > 0 else n_values
-    )
-    return ratio < _MAX_F_RATIO and (f_cdf(ratio, dimensions, freedom * dimensions) < _MAX_P_VALUE)
+    dimensions = n_values
+    if trace_of_square > 0:
+        dimensions = min(square_of_trace / trace_of_square, n_values)
+    return ratio < _MAX_F_RATIO and (f_cdf(ratio, dimensions, df * dimensions) < _MAX_P_VALUE)
 
 
 def _eigenvector_residual(
     model: AuditedModel, folds: DenseFoldMoments
 ) -> tuple[FloatArray, FloatArray]:
-    """(I - VV')SV of the mixture S whose leading eigenvectors a model may be, and its scores."""
-    subspace, whole = model.subspace, folds.total
+    """Fold scores of (I - VV')SV and its value, for the mixture S that the model belongs to."""
+    subspace = model.subspace
+    total = folds.total
     no_evidence = np.zeros((len(folds.by_fold), 1)), np.ones(1)
     if subspace.oblique_decoder is not None or subspace.is_soft:
         return no_evidence
-    made, basis = subspace.certificate, subspace.components.T
-    weights = whole.weights / whole.weights.sum()
-    point: FloatArray | None = whole.mean
-    if made is not None and not model.is_pca:
-        if made.groups != tuple(whole.labels):
+    certificate = subspace.certificate
+    basis = subspace.components.T
+    weights = total.weights / total.weights.sum()
+    center_point: FloatArray | None = total.mean
+    if certificate is not None and not model.is_pca:
+        if certificate.groups != tuple(total.labels):
             return no_evidence
-        weights = made.weights
-        point = point if subspace.center == "global" else subspace.center_point(whole)
+        weights = certificate.weights
+        if subspace.center != "global":
+            center_point = subspace.center_point(total)
     elif subspace.center == "none":
-        point = np.zeros_like(whole.mean)
-    unit = np.ones(len(basis)) if subspace.scale is None else subspace.scale
+        center_point = np.zeros_like(total.mean)
+    scale = np.ones(len(basis)) if subspace.scale is None else subspace.scale
 
-    def images(moments: GroupMoments) -> FloatArray:
-        about = moments.means if point is None else point
-        applied = moments.second_moments_about(about).apply(basis / unit[:, None])
-        applied = applied / unit[:, None]
+    def residual_images(moments: GroupMoments) -> FloatArray:
+        center = moments.means if center_point is None else center_point
+        applied = moments.second_moments_about(center).apply(basis / scale[:, None])
+        applied = applied / scale[:, None]
         return np.asarray(applied - basis @ (basis.T @ applied))
 
-    row_groups = images(whole)
-    labels, scores = whole.labels, np.zeros((len(folds.by_fold), basis.size))
-    for score, part in zip(scores, folds.by_fold, strict=True):
-        if part is not None:
-            met = [labels.index(label) for label in part.labels]
-            shares = weights[met] * part.weights / whole.weights[met]
-            score += np.einsum("g,gpd->pd", shares, images(part) - row_groups[met]).ravel()
-    total = float(
-        ((whole.variances + (0.0 if point is None else (whole.means - point) ** 2)) / unit**2).sum()
-    )
-    if np.abs(scores).max() <= _ROUNDING_TOL * total:
+    residuals = residual_images(total)
+    labels = total.labels
+    scores = np.zeros((len(folds.by_fold), basis.size))
+    for score, fold in zip(scores, folds.by_fold, strict=True):
+        if fold is not None:
+            present = [labels.index(label) for label in fold.labels]
+            shares = weights[present] * fold.weights / total.weights[present]
+            score += np.einsum(
+                "g,gpd->pd", shares, residual_images(fold) - residuals[present]
+            ).ravel()
+    squared_offsets = 0.0 if center_point is None else (total.means - center_point) ** 2
+    total_variance = float(((total.variances + squared_offsets) / scale**2).sum())
+    if np.abs(scores).max() <= _ROUNDING_TOL * total_variance:
         return no_evidence
-    return scores, np.einsum("g,gpd->pd", weights, row_groups).ravel()
+    return scores, np.einsum("g,gpd->pd", weights, residuals).ravel()
 
 
 def _moment_difference(
     training_moments: GroupMoments, folds: DenseFoldMoments, *, is_weighted: bool, with_second: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Means of each group beside those of the fit, or second moments too, and their scores."""
-    whole, unit = folds.total, _pooled_scale(folds.total)
-    common = [label for label in whole.labels if label in training_moments.labels]
-    row_groups, training_groups = (
-        [moments.labels.index(label) for label in common] for moments in (whole, training_moments)
-    )
-    ratios = (
-        np.zeros(len(common))
-        if is_weighted
-        else whole.counts[row_groups] / training_moments.counts[training_groups]
-    )
+    """Fold scores and difference of group means and moments from those of the training rows."""
+    total = folds.total
+    scale = _pooled_scale(folds.total)
+    common = [label for label in total.labels if label in training_moments.labels]
+    row_groups = [total.labels.index(label) for label in common]
+    training_groups = [training_moments.labels.index(label) for label in common]
+    size_ratios = np.zeros(len(common))
+    if not is_weighted:
+        size_ratios = total.counts[row_groups] / training_moments.counts[training_groups]
 
-    def figures(moments: GroupMoments, group: int, mean: FloatArray) -> FloatArray:
-        offset: FloatArray = (moments.means[group] - mean) / unit
+    def statistics(moments: GroupMoments, group: int, mean: FloatArray) -> FloatArray:
+        offset: FloatArray = (moments.means[group] - mean) / scale
         if not with_second:
             return offset
-        second = moments.scatters[group] / moments.weights[group] / np.outer(unit, unit)
-        return np.concatenate([offset, (second + np.outer(offset, offset)).ravel()])
+        second_moment = moments.scatters[group] / moments.weights[group] / np.outer(scale, scale)
+        return np.concatenate([offset, (second_moment + np.outer(offset, offset)).ravel()])
 
-    scores, distance = [], []
-    for mine, other, ratio in zip(row_groups, training_groups, ratios, strict=True):
-        mean, label = whole.means[mine], whole.labels[mine]
-        about = figures(whole, mine, mean)
-        scores.append(np.zeros((len(folds.by_fold), len(about))))
-        distance.append((figures(training_moments, other, mean) - about) / np.sqrt(1 + ratio))
-        for score, part in zip(scores[-1], folds.by_fold, strict=True):
-            if part is not None and label in part.labels:
-                place = part.labels.index(label)
-                share = part.weights[place] / whole.weights[mine]
-                score += share * (figures(part, place, mean) - about)
+    scores = []
+    distance = []
+    for row_group, training_group, size_ratio in zip(
+        row_groups, training_groups, size_ratios, strict=True
+    ):
+        mean = total.means[row_group]
+        label = total.labels[row_group]
+        expected = statistics(total, row_group, mean)
+        scores.append(np.zeros((len(folds.by_fold), len(expected))))
+        difference = statistics(training_moments, training_group, mean) - expected
+        distance.append(difference / np.sqrt(1 + size_ratio))
+        for score, fold in zip(scores[-1], folds.by_fold, strict=True):
+            if fold is not None and label in fold.labels:
+                position = fold.labels.index(label)
+                share = fold.weights[position] / total.weights[row_group]
+                score += share * (statistics(fold, position, mean) - expected)
     return np.hstack(scores), np.concatenate(distance)
 
 
-def _pooled_scale(whole: GroupMoments) -> FloatArray:
-    deviations = whole.standard_deviations
+def _pooled_scale(total: GroupMoments) -> FloatArray:
+    deviations = total.standard_deviations
     return np.where(deviations > 0, deviations, 1.0)
 
 
-def _is_nearly_pca(each: AuditedModel, whole: GroupMoments) -> bool:
-    """Whether a basis loses hardly more of these rows than their own ordinary PCA."""
-    subspace, unit = each.subspace, each.subspace.scale
-    moments = whole if unit is None else whole.divided_by(unit)
-    point = np.zeros_like(moments.mean) if subspace.center == "none" else moments.mean
-    second, shares = moments.second_moments_about(point), whole.weights / whole.weights.sum()
-    best = second.leading(shares, subspace.dimension).vectors
-    pca_error, model_error = (
-        shares @ second.residual_variances(basis) for basis in (best, subspace.components.T)
-    )
-    return bool(
-        model_error <= (1 + _MAX_EXCESS_LOSS) * pca_error + _ROUNDING_TOL * (shares @ second.traces)
-    )
+def _is_nearly_pca(model: AuditedModel, total: GroupMoments) -> bool:
+    """Whether the error of a basis hardly exceeds that of ordinary PCA of these rows."""
+    subspace = model.subspace
+    scale = model.subspace.scale
+    moments = total if scale is None else total.divided_by(scale)
+    center_point = np.zeros_like(moments.mean) if subspace.center == "none" else moments.mean
+    second_moments = moments.second_moments_about(center_point)
+    shares = total.weights / total.weights.sum()
+    best = second_moments.leading(shares, subspace.dimension).vectors
+    pca_error = shares @ second_moments.residual_variances(best)
+    model_error = shares @ second_moments.residual_variances(subspace.components.T)
+    rounding_bound = _ROUNDING_TOL * (shares @ second_moments.traces)
+    return bool(model_error <= (1 + _MAX_EXCESS_LOSS) * pca_error + rounding_bound)

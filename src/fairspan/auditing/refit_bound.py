@@ -1,8 +1,8 @@
-"""What the proof of a model says of rows that it was not fitted on, and how errors moved since.
+"""Bounds on what a refit to new rows could achieve, and drift of the errors since the fit.
 
-The weights that prove a bound prove one for any second moments: of a mixture of these no subspace
-leaves less than the sum of its smallest eigenvalues. So a saved model bounds what a refit to this
-month's rows could reach, without a refit.
+The dual weights of a certificate prove a bound for any second moments: no subspace has a smaller
+weighted error than the sum of the smallest eigenvalues of the weighted mixture. A saved model
+therefore bounds what a refit to this month's rows could achieve, without a refit.
 """
 
 import math
@@ -26,35 +26,35 @@ from fairspan.typing import FloatArray, IntegerArray
 
 @dataclass(frozen=True)
 class RefitBound:
-    """What a model reaches on rows that it was not fitted on, and what a refit could at best.
+    """Objective of a model on rows it was not fitted to, and a lower bound for a refit to them.
 
-    A refit is a fit to these rows by the same criterion and restriction, in the units of the model
-    and about its own centre: with center="global" about the mean of these rows.
+    A refit uses the same criterion, restriction and units as the model and its own center: with
+    center="global" the mean of the new rows.
 
     Attributes
     ----------
     criterion : str
-        What was minimised, under which restriction.
+        Description of criterion and restriction.
     objective : float
-        The criterion at the errors of the model as it is; losses are those beyond the groups' best
-        errors in a refit. NaN where the criterion is not defined for these rows; infinite where
-        nothing is left of a variance whose logarithm counts.
+        Criterion evaluated at the model's errors on these rows; losses are relative to the groups'
+        best errors in a refit. NaN if the criterion is undefined for these rows; infinite if a
+        variance whose logarithm is taken is zero.
     recentered_objective : float
-        The same if the model subtracted the mean of these rows in place of its own.
+        The objective with the model's mean replaced by the mean of these rows.
     lower_bound : float
-        No refit reaches less; NaN where nothing is proven.
-    violation : float
-        By how much the groups' errors differ more than a criterion of equal errors allows.
+        Lower bound on the objective of any refit; NaN if there is no proof.
+    constraint_violation : float
+        Violation of the equality constraint of a criterion of equal errors.
     scale : float
-        What the gap is a share of: the size of the objective, as in a certificate.
+        Scale for the relative gap, as in a certificate.
     refit_may_help : bool or None
-        Whether the gap, or the violation, is more than the share of a group's variance that
-        matters; None where nothing is proven.
-    reason : str or None
-        Why nothing is proven, where that is so.
+        Whether the gap or the violation exceeds the materiality threshold; None if there is no
+        bound.
+    no_bound_reason : str or None
+        Why there is no bound, if there is none.
     is_restricted : bool
-        Whether the model was fitted under a restriction, which it need not meet on these rows: then
-        the bound of a refit, which does, may lie above the objective.
+        Whether the model has a restriction. It need not be feasible for these rows, so the bound
+        for a refit, which must be feasible, may exceed the objective.
     """
 
     criterion: str
@@ -69,72 +69,74 @@ class RefitBound:
 
     @property
     def gap(self) -> float:
-        """By how much a refit may be better at most; zero where the bound is above the objective.
+        """Largest possible improvement by a refit; zero if the bound exceeds the objective.
 
-        That may be: a refit is about the mean of these rows, which suits some groups less.
+        It can: a refit is centered at the mean of these rows, which suits some groups less.
         """
-        # A gap that is not known stays so.
+        # np.maximum propagates NaN.
         return float(np.maximum(self.objective - self.lower_bound, 0.0))
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the size of the objective; 0 where both are zero."""
+        """Gap relative to `scale`; zero if the gap is zero."""
         if self.gap == 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, ready for JSON; None where there is no figure."""
-        own = {
-            name: each
-            for name, each in vars(self).items()
+        """Return JSON-serializable values; non-finite floats become None."""
+        values = {
+            name: value
+            for name, value in vars(self).items()
             if name not in ("scale", "is_restricted")
         }
-        both = {"gap": self.gap, "relative_gap": self.relative_gap}
+        values |= {"gap": self.gap, "relative_gap": self.relative_gap}
         return {
-            name: None if isinstance(each, float) and not math.isfinite(each) else each
-            for name, each in (own | both).items()
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
         }
 
 
 def refit_bound(
-    subspace: FairSubspace, moments: Moments, errors: FloatArray, material: float
+    subspace: FairSubspace, moments: Moments, errors: FloatArray, materiality: float
 ) -> RefitBound | None:
-    """What the proof of a model says of other rows; None of a model that carries none.
+    """Bound what a refit of the model to these rows could achieve.
+
+    None for a model without certificate.
 
     Parameters
     ----------
     subspace : FairSubspace
     moments : GroupMoments, SparseMoments or WideMoments
-        Of the rows, in the units of the features.
+        Moments of the rows, in the units of the features.
     errors : (k,) array
-        Of the model, about its own centre.
-    material : float
-        The least change that matters, as a share of a group's variance.
+        Errors of the model on these rows, about its own center.
+    materiality : float
+        Materiality threshold, as a share of the smallest variance of a group.
     """
     certificate = subspace.certificate
     if certificate is None:
         return None
-    for part in (certificate.criterion, certificate.restriction):
-        if isinstance(part, UnresolvedObject):
-            return RefitBound(certificate.problem_text, no_bound_reason=part.error().args[0])
-    found = RefitBound(certificate.problem_text, is_restricted=certificate.restriction is not None)
+    for component in (certificate.criterion, certificate.restriction):
+        if isinstance(component, UnresolvedObject):
+            return RefitBound(certificate.problem_text, no_bound_reason=component.error().args[0])
+    result = RefitBound(certificate.problem_text, is_restricted=certificate.restriction is not None)
     try:
-        whole = (
-            _refit_problems(subspace, moments, restricted=False)
-            .reduction_at(subspace.dimension)
-            .problem
-        )
-        found = _with_objective(found, subspace, moments, errors, whole)
+        problems = _refit_problems(subspace, moments, restricted=False)
+        unrestricted = problems.reduction_at(subspace.dimension).problem
+        result = _with_objective(result, subspace, moments, errors, unrestricted)
         bound = _dual_bound(subspace, moments)
     except FairspanError as error:
-        return replace(found, no_bound_reason=error.args[0])
+        return replace(result, no_bound_reason=error.args[0])
     if isinstance(bound, str):
-        return replace(found, no_bound_reason=bound)
-    found = replace(found, lower_bound=bound)
-    min_variances = np.full(whole.n_groups, whole.second_moments.traces.min())
-    matters = material * whole.criterion.largest_scaled_error(min_variances, whole)
-    return replace(found, refit_may_help=max(found.gap, found.constraint_violation) > matters)
+        return replace(result, no_bound_reason=bound)
+    result = replace(result, lower_bound=bound)
+    min_variances = np.full(unrestricted.n_groups, unrestricted.second_moments.traces.min())
+    min_material_gap = materiality * unrestricted.criterion.largest_scaled_error(
+        min_variances, unrestricted
+    )
+    possible_gain = max(result.gap, result.constraint_violation)
+    return replace(result, refit_may_help=possible_gain > min_material_gap)
 
 
 def error_drift(
@@ -142,56 +144,54 @@ def error_drift(
     moments: Moments,
     errors: FloatArray,
     standard_errors: FloatArray,
-    freedom: IntegerArray | int,
+    df: IntegerArray | int,
     level: float,
 ) -> list[Estimate]:
-    """By how much each group's error is larger than it was at the fit, for all groups at once.
+    """Change in each group's error since the fit, with intervals that are simultaneous over groups.
 
-    The rows of the fit are not there any more. Errors are taken to have varied among them as they
-    do among these, so the variance of the change is that of the error here, (1 + n / n_fit) times.
+    The training rows are no longer available; their squared residuals are assumed to have the
+    variance of those of these rows, so the variance of the change is (1 + n / n_fit) times the
+    variance of the current error.
 
     Parameters
     ----------
     subspace, moments, errors
-        As of :func:`refit_bound`.
+        See :func:`refit_bound`.
     standard_errors : (k,) array
-        Of the errors; NaN where they are not known.
-    freedom : (k,) array, or int
-        Degrees of freedom of these.
+        Standard errors of the errors; NaN if unknown.
+    df : (k,) array, or int
+        Degrees of freedom of the standard errors.
     level : float
     """
     certificate = subspace.certificate
     if certificate is None:
         return [UNKNOWN] * moments.n_groups
-    training_errors = dict(
-        zip(
-            certificate.groups,
-            zip(certificate.errors, certificate.counts, strict=True),
-            strict=True,
-        )
-    )
-    found, k = [], moments.n_groups
-    df_by_group = np.broadcast_to(freedom, (k,))
+    errors_and_counts = zip(certificate.errors, certificate.counts, strict=True)
+    training_errors = dict(zip(certificate.groups, errors_and_counts, strict=True))
+    estimates = []
+    n_groups = moments.n_groups
+    df_by_group = np.broadcast_to(df, (n_groups,))
     for i, label in enumerate(moments.labels):
         training_error, n_fit = training_errors.get(label, (math.nan, 0))
         change = float(errors[i] - training_error)
-        standard_error, n = float(standard_errors[i]), int(moments.counts[i])
-        if n_fit > 0 and n > 0 and standard_error >= 0 and df_by_group[i] > 0:
-            standard_error *= math.sqrt(1 + n / n_fit)
-            found.append(
+        standard_error = float(standard_errors[i])
+        n_rows = int(moments.counts[i])
+        if n_fit > 0 and n_rows > 0 and standard_error >= 0 and df_by_group[i] > 0:
+            standard_error *= math.sqrt(1 + n_rows / n_fit)
+            estimates.append(
                 Estimate.from_standard_error(
-                    change, standard_error, float(df_by_group[i]), k, level
+                    change, standard_error, float(df_by_group[i]), n_groups, level
                 )
             )
         else:
-            found.append(Estimate(change))
-    return found
+            estimates.append(Estimate(change))
+    return estimates
 
 
 def _refit_problems(
     subspace: FairSubspace, moments: Moments, *, restricted: bool = True
 ) -> ProblemFamily:
-    """The problems that a refit would solve."""
+    """Optimization problems that a refit to these rows would solve."""
     certificate = subspace.require_certificate()
     return build_problem_family(
         moments,
@@ -211,60 +211,64 @@ def _with_objective(
     errors: FloatArray,
     unrestricted: Problem,
 ) -> RefitBound:
-    """With what the model reaches."""
-    criterion, recentred = unrestricted.criterion, errors
+    """Return `result` with the model's objective, violation and scale on these rows."""
+    criterion = unrestricted.criterion
+    recentered_errors = errors
     if subspace.center == "global":
-        second, projector = replace(subspace, mean=moments.mean).second_moments_and_projector(
-            moments
-        )
-        recentred = reconstruction_errors(projector, second)
+        recentered = replace(subspace, mean=moments.mean)
+        second_moments, projector = recentered.second_moments_and_projector(moments)
+        recentered_errors = reconstruction_errors(projector, second_moments)
     return replace(
         result,
         objective=criterion.value(errors, unrestricted),
-        recentered_objective=criterion.value(recentred, unrestricted),
+        recentered_objective=criterion.value(recentered_errors, unrestricted),
         constraint_violation=max(criterion.constraint_violation(errors), 0.0),
         scale=criterion.scale(errors, unrestricted),
     )
 
 
 def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
-    """What no refit reaches less than; or in words why that is not known.
+    """Lower bound for any refit, or the reason why there is none.
 
-    Weights alone prove the best of three bounds: theirs, that of equal weights, and that of the
-    mean of both. Where the groups changed much, equal weights may be the better ones.
+    For a proof by weights, take the best of three bounds: with the saved weights, with equal
+    weights, and with their midpoint; if the groups have changed much, equal weights may be better.
     """
     certificate = subspace.require_certificate()
     proof = certificate.proof
     if proof is None:
-        return "the model carries no proof"
-    # Other proofs hold matrices in the coordinates of the features.
+        return "the certificate of the model has no proof"
+    # Other proofs contain matrices in feature coordinates.
     working_moments = moments if type(proof) is Proof else moments.to_dense()
     reduction = _refit_problems(subspace, working_moments).reduction_at(subspace.dimension)
-    problem, criterion = reduction.problem, reduction.problem.criterion
+    problem = reduction.problem
+    criterion = problem.criterion
     labels = tuple(problem.group_labels)
     if not problem.has_matrices:
-        return "the rows stay sparse"
+        return "the rows are sparse, so second moment matrices are not available"
     if type(proof) is Proof:
         weight_by_group = dict(zip(certificate.groups, proof.weights.tolist(), strict=True))
         weights = np.array([weight_by_group.get(label, 0.0) for label in labels])
         weights /= np.abs(weights).sum() or 1.0
         candidate_weights = [
-            weights + part * (1 / len(labels) - weights) for part in (0.0, 0.5, 1.0)
+            weights + share * (1 / len(labels) - weights) for share in (0.0, 0.5, 1.0)
         ]
-        # Of a linear criterion they are the same.
+        # For a linear criterion, all three are the same.
         dual_weights = np.unique(
-            [criterion.dual_feasible_weights(each, problem) for each in candidate_weights], axis=0
+            [criterion.dual_feasible_weights(weights, problem) for weights in candidate_weights],
+            axis=0,
         )
-        proofs = [Proof(each) for each in dual_weights]
+        proofs = [Proof(weights) for weights in dual_weights]
     else:
         proofs = [proof if reduction.axes is None else proof.change_coordinates(reduction.axes.T)]
         if labels != tuple(certificate.groups) or not proofs[0].applies_to(problem):
-            return "the proof of the model is one of other groups or limits than these rows have"
+            return (
+                "the proof of the model is for other groups or restriction limits than these rows"
+            )
     basis = problem.pooled_optimum.vectors
     errors = problem.errors(basis)
     bounds = [
-        each.lower_bound(problem, basis, errors)[0] + problem.objective_offset for each in proofs
+        proof.lower_bound(problem, basis, errors)[0] + problem.objective_offset for proof in proofs
     ]
-    least = 0.0 if criterion.is_nonnegative else -math.inf
-    best = max([least, *(each for each in bounds if not math.isnan(each))])
-    return best if math.isfinite(best) else "the proof says nothing of these rows"
+    min_objective = 0.0 if criterion.is_nonnegative else -math.inf
+    best = max([min_objective, *(bound for bound in bounds if not math.isnan(bound))])
+    return best if math.isfinite(best) else "the proof gives no finite bound for these rows"

@@ -1,8 +1,8 @@
-"""The figures and findings of an audit, how groups are named, and the verdict.
+"""Results of an audit by model and group, findings, and verdicts.
 
-The verdict says whether ordinary PCA harms anybody, and whether a fair model helps. It is based on
-estimates for new rows, with intervals that hold for all groups at once; if too little is known, it
-says so.
+A verdict states whether ordinary PCA harms a group and whether a fair model helps. It is based on
+estimates for new rows with intervals simultaneous over groups, and is inconclusive if these do not
+suffice.
 """
 
 import math
@@ -25,13 +25,13 @@ from fairspan.auditing.refit_bound import RefitBound
 from fairspan.certificates.certificate import tolerance_suffix
 from fairspan.formatting.text import (
     counted,
+    format_change,
     format_count,
     format_level,
     format_share,
     join_truncated,
     to_ascii,
 )
-from fairspan.formatting.text import format_change as relative_change
 from fairspan.moments.base import describe_dropped_rows
 from fairspan.rows.groups import Label, format_label, printable, table_name
 from fairspan.typing import FloatArray
@@ -39,33 +39,33 @@ from fairspan.typing import FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class GroupResult(GroupEstimates):
-    """What one model does to one group, in squared (scaled) units of the features.
+    """Results of one model for one group, in squared (scaled) units of the features.
 
-    A name that ends with `_here` is of these rows; the others, of :class:`GroupEstimates`, are
-    estimates for new rows.
+    `observed_*` are values on the audited rows; `expected_*` and the other attributes of
+    :class:`GroupEstimates` are estimates for new rows.
 
     Attributes
     ----------
     group : label
-    n : int
-        Rows.
+    n_rows : int
+        Number of rows.
     proportion : float
-        Share of the total weight.
+        Group's share of the total weight.
     observed_total_variance : float
-        tr S_g about the model's centre.
+        Total variance tr S_g about the model's center.
     observed_error : Estimate
-        e_g with its interval.
+        Error e_g with its interval.
     observed_best_error : float
-        e*_g, the least error any subspace of the same dimension has on this group.
+        Best error e*_g: the smallest error of any subspace of the same dimension on this group.
     observed_loss : float
-        e_g - e*_g.
+        Excess loss e_g - e*_g.
     observed_variance_kept : float
-        1 - e_g / tr S_g, the share of variance kept; NaN for a group without variance.
+        Share of variance kept, 1 - e_g / tr S_g; NaN for a group without variance.
     observed_kurtosis : float
-        Fourth moment of the rows' errors over their squared variance; 0 if it is not known.
+        Kurtosis of the rows' squared residuals; 0 if unknown.
     drift : Estimate
-        By how much the error is larger than it was on the rows of the fit, of a model that was
-        fitted on other rows; its interval holds for all groups at once. NaN where that is unknown.
+        Change in error since the fit, for a model fitted to other rows, with an interval
+        simultaneous over groups; NaN if unknown.
     observed_rounding : float
         The size up to which an error or a loss is rounding. Neither other groups nor features of
         larger numbers decide it.
@@ -85,16 +85,16 @@ class GroupResult(GroupEstimates):
 
     @property
     def n_rows_needed(self) -> int | None:
-        """How many rows would show the loss, where these do not tell; None where that is unknown.
+        """Number of rows that would detect the loss, or the materiality threshold if larger.
 
-        The loss is the estimated one, or the least that matters, if that is larger.
+        None unless the state is inconclusive and the number is known.
         """
         rows = self.n_rows * self.sample_size_factor
         return round_up_two_digits(rows) if rows > 0 else None
 
     @property
     def record(self) -> dict[str, Any]:
-        """The figures as one flat dictionary; None where there is none."""
+        """Return a flat dictionary; values that are not available are None."""
         return {
             "group": self.group,
             "n_rows": self.n_rows,
@@ -121,55 +121,56 @@ class GroupResult(GroupEstimates):
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What one model does to every group.
+    """Results of one model.
 
     Attributes
     ----------
     name : str
     n_components : int
     center : {"global", "group", "none"}
-    scaled : bool
+    is_scaled : bool
         Whether figures are in scaled units.
     status : str or None
-        Status of the model's certificate; None for models that carry none.
+        Status of the model's certificate, if it has one.
     tol : float or None
-        The gap that the certificate calls optimal, as a share of the objective.
+        Relative tolerance of the certificate.
     gap : float or None
         Gap of the certificate, in the units of its objective.
     is_pca : bool
     in_sample : bool
-        Whether the model was fitted on the audited rows, or on rows among which these are.
+        Whether the training rows are, or largely overlap with, the audited rows.
     in_sample_inferred : bool
-        Whether a test says so, as number and mean of the rows are not those of the fit.
+        Whether this was inferred by a test, since number and mean of the rows do not match those of
+        the fit.
     baseline : str or None
-        Name of the ordinary PCA of the same rows, dimension, centre and scale beside it.
+        Name of the baseline PCA with the same rows, dimension, center and scale.
     training_groups : tuple of labels
-        Groups it was fitted on; empty if it knows of none.
+        Training groups; empty if it was fitted without groups.
     groups : tuple of GroupResult
     observed_disparity : Estimate
-        Two groups: error of the second minus error of the first; more: the largest pairwise gap.
-    pair : tuple of two labels
-        The disparity is the error of the second of these minus that of the first.
+        With two groups, error of the second minus that of the first; with more, the largest
+        pairwise difference.
+    disparity_pair : tuple of two labels
+        Labels (a, b) of the groups in the disparity error_b - error_a.
     expected_disparity : Estimate
-        The same of the expected errors, of two groups or the widest pair.
+        Disparity of the expected errors.
     expected_disparity_pair : tuple of two labels
-    reason : str or None
-        Where the status is "unresolved", what in the data leaves it so.
+    unresolved_reason : str or None
+        Cause of an "unresolved" status.
     no_estimates_reason : str or None
-        Why nothing is said of new rows, where that is so.
+        Why there are no estimates for new rows, if there are none.
     worst_case_errors : tuple of k floats, or None
-        Of a model by the robust error gap: the largest error of each group under any distribution
-        within the criterion's radius of these rows, in the order of the groups.
+        For the robust error gap criterion: largest error of each group under any distribution
+        within the criterion's radius of the observed one.
     refit_bound : RefitBound or None
-        Of a model that was fitted on other rows and carries a certificate: what its proof says of
-        these rows.
+        For a model with a certificate that was fitted to other rows: bound on a refit to the
+        audited rows.
     is_nested : bool
-        Whether its first components are an answer of fewer dimensions.
-    by_feature : FeatureErrors or None
-        The error of each feature in each group; None of a model that is no projection.
+        Whether the first components solve the problem for fewer dimensions.
+    feature_errors : FeatureErrors or None
+        Errors by feature; None for models that are not projections.
     instability, min_cosine : float or None
-        How much the model depends on its rows, as
-        :class:`~fairspan.auditing.expected_losses.ModelEstimates` has it.
+        Sensitivity to the training rows; see :class:`ModelEstimates`.
     """
 
     name: str
@@ -200,14 +201,14 @@ class ModelResult:
 
     @property
     def status_text(self) -> str | None:
-        """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
+        """Status including a nondefault tolerance, such as "optimal within 1 %"."""
         if self.status is None or self.tol is None:
             return self.status
         return self.status + tolerance_suffix(self.status, self.tol)
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group; None where there is no figure."""
+        """Return one flat dictionary per group; values that are not available are None."""
         model_record = {
             **self.observed_disparity.to_record("observed_disparity"),
             **self.expected_disparity.to_record("expected_disparity"),
@@ -219,13 +220,12 @@ class ModelResult:
         return [{"model": self.name, **group.record, **model_record} for group in self.groups]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        del own["observed_disparity"], own["expected_disparity"], own["feature_errors"]
-        here = self.refit_bound
+        """Return JSON-serializable values."""
+        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
+        del values["observed_disparity"], values["expected_disparity"], values["feature_errors"]
         return {
-            **own,
-            "refit_bound": None if here is None else here.to_dict(),
+            **values,
+            "refit_bound": None if self.refit_bound is None else self.refit_bound.to_dict(),
             **self.observed_disparity.to_record("observed_disparity"),
             **self.expected_disparity.to_record("expected_disparity"),
             "observed_total_error": self.observed_total_error,
@@ -234,39 +234,42 @@ class ModelResult:
 
     @property
     def states(self) -> tuple[State | None, ...]:
-        """What may be said of each group's loss on new rows; None where nothing was estimated."""
+        """State of each group; None for a model without estimates."""
         return tuple(None if self.no_estimates_reason else group.state for group in self.groups)
 
     @property
     def has_estimates(self) -> bool:
-        """Whether anything is said of new rows."""
+        """Whether any group has estimates for new rows."""
         return any(group.is_estimated for group in self.groups)
 
     @property
     def observed_total_error(self) -> float:
-        """Average error over all rows."""
+        """Mean error over all rows."""
         return sum(group.proportion * group.observed_error.value for group in self.groups)
 
     @property
     def rounding_bound(self) -> float:
-        """The size up to which differences of figures between groups are rounding."""
+        """Rounding error bound: values up to this size are negligible."""
         return max(group.observed_rounding for group in self.groups)
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every group is reconstructed up to rounding."""
+        """Whether every group is reconstructed exactly, up to rounding error."""
         return all(group.observed_error.value <= group.observed_rounding for group in self.groups)
 
     @property
     def observed_largest_loss(self) -> float:
-        """Largest excess loss of a group."""
+        """Largest observed loss of a group."""
         return max(group.observed_loss for group in self.groups)
 
     def losses(self) -> dict[Label, float]:
-        """Of each group its loss on new rows; on these rows, where nothing is said of new ones."""
+        """Return the expected losses by group, clipped at zero, without groups that have none.
+
+        Observed losses if the model has no estimates.
+        """
         if not self.has_estimates:
             return {group.group: group.observed_loss for group in self.groups}
-        # The corrected loss of a group that loses nothing may be below zero by chance.
+        # The corrected loss may be negative by chance.
         return {
             group.group: max(group.expected_loss.value, 0.0)
             for group in self.groups
@@ -275,23 +278,24 @@ class ModelResult:
 
     @property
     def expected_total_error(self) -> float:
-        """Average error over new rows of all groups; NaN where a group has no estimate."""
+        """Expected mean error over all rows; NaN if a group has no estimate."""
         return sum(group.proportion * group.expected_error.value for group in self.groups)
 
 
 @dataclass(frozen=True)
 class MissingFeature:
-    """A feature of which values are missing, or were filled in.
+    """A feature with missing or mean-imputed values.
 
     Attributes
     ----------
     name : str
     is_mean_imputed : bool
-        Whether the values are there, but are the mean of the column, as filled in ones are.
+        Whether the values equal the column mean, as after mean imputation, rather than being
+        missing.
     shares : tuple of k floats
-        Of each group, the share of its rows.
+        Share of each group's rows that is affected.
     n_sole_cause : int
-        Rows that are left out because of this feature alone.
+        Number of rows dropped because of this feature only.
     """
 
     name: str
@@ -302,18 +306,18 @@ class MissingFeature:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """What is missing in a table, by group and feature.
+    """Missing values by group and feature.
 
     Attributes
     ----------
     groups : tuple of k labels
-        Of all rows, also those that were left out.
-    rows, dropped : tuples of k ints
-        Rows of each group, and those of them that were left out.
+        Groups among all rows, including dropped ones.
+    n_rows, n_dropped : tuples of k ints
+        Number of rows of each group, and of dropped rows.
     n_without_group : int
-        Rows without a group, which were left out.
-    columns : tuple of MissingFeature
-        Those with the largest share in a group come first.
+        Number of rows dropped because the group is missing.
+    features : tuple of MissingFeature
+        Affected features, by decreasing largest share in a group.
     """
 
     groups: tuple[Label, ...]
@@ -324,37 +328,37 @@ class MissingValues:
 
     @property
     def dropped_shares(self) -> tuple[float, ...]:
-        """Of each group, the share of its rows that were left out."""
+        """Share of dropped rows in each group."""
         return tuple(lost / n for lost, n in zip(self.n_dropped, self.n_rows, strict=True))
 
     @property
     def costliest_text(self) -> str:
-        """The features because of which alone most rows are left out, in words."""
-        by_cost = sorted(self.features, key=lambda each: -each.n_sole_cause)[:3]
-        told = [
-            f"{quote_group(each.name)} ({to_ascii(format_count(each.n_sole_cause, 'row'))})"
-            for each in by_cost
-            if each.n_sole_cause
+        """Describe the features that are the only cause of most dropped rows."""
+        by_cost = sorted(self.features, key=lambda feature: -feature.n_sole_cause)[:3]
+        costs = [
+            f"{quote_group(feature.name)} ({to_ascii(format_count(feature.n_sole_cause, 'row'))})"
+            for feature in by_cost
+            if feature.n_sole_cause
         ]
-        return f"Left out because of one feature alone: {join_truncated(told)}." if told else ""
+        return f"Dropped because of a single feature: {join_truncated(costs)}." if costs else ""
 
 
 @dataclass(frozen=True)
 class AuditedRows:
-    """What the models were judged on.
+    """The audited rows.
 
     Attributes
     ----------
-    n : int
+    n_rows : int
         Rows.
     n_features : int
     has_intervals : bool
     n_dropped : int
-        Rows left out since a feature or the group is missing in them.
+        Number of rows dropped because a feature or the group is missing.
     missing : MissingValues or None
-        What is missing, by group and feature; None where nothing is.
+        Missing values by group and feature; None if there are none.
     has_clusters : bool
-        Whether it was said which rows belong together.
+        Whether clusters were given.
     """
 
     n_rows: int
@@ -366,74 +370,73 @@ class AuditedRows:
 
     @property
     def dropped_text(self) -> str:
-        """Which rows are not in; nothing if all are."""
+        """Sentence about dropped rows; empty if there are none."""
         return describe_dropped_rows(self.n_dropped, f"{counted(self.n_rows, 'row')}: {{}}")
 
 
 def values_by_model(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:
-    """One figure of every group under every model, by its name in the records, (m, k).
-
-    NaN where there is none, as of a model that is missing.
-    """
-    none = [None] * n_groups
-    rows = [none if each is None else [record[name] for record in each.records] for each in models]
-    return np.array(rows, dtype=np.float64)
+    """Return one quantity by model and group, (m, k); NaN where it is not available."""
+    values = np.full((len(models), n_groups), np.nan)
+    for i, model in enumerate(models):
+        if model is not None:
+            values[i] = np.array([record[name] for record in model.records], dtype=np.float64)
+    return values
 
 
 def argmax_with_ties(figures: Mapping[Label, float], rounding: float) -> tuple[list[Label], float]:
-    """The groups with the largest figure, those included that differ by rounding alone.
+    """Labels with the largest value, including ties up to rounding error, and that value.
 
     Examples
     --------
     >>> argmax_with_ties({"a": 1.0, "b": 1.0 + 1e-15, "c": 0.5}, 1e-12)
     (['a', 'b'], 1.000000000000001)
     """
-    most = max(figures.values())
-    return [label for label, figure in figures.items() if figure >= most - rounding], most
+    largest = max(figures.values())
+    return [label for label, figure in figures.items() if figure >= largest - rounding], largest
 
 
 def labels_of(groups: Sequence[GroupResult]) -> tuple[Label, ...]:
-    """Of each group its label."""
+    """Labels of the groups."""
     return tuple(group.group for group in groups)
 
 
 def quote_groups(groups: Sequence[GroupResult]) -> str:
-    """The groups' names in a row."""
+    """Quoted names of the groups, comma-separated."""
     return join_truncated([quote_group(group.group) for group in groups])
 
 
 def format_group(label: Label) -> str:
-    """A group's name as tables, pages and figures print it."""
+    """Display name of a group."""
     return table_name(label)
 
 
 def quote_group(label: Label) -> str:
-    """A group's name in quotes."""
+    """Quoted display name of a group."""
     return f"'{printable(format_label(label))}'"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the reader should know.
+    """A note or warning about the data or a model.
 
     Attributes
     ----------
     code : str
-        Stable: a code never changes its meaning.
+        Stable code; its meaning never changes.
     severity : {"info", "warning"}
     message : str
-        What was seen and, for a warning, what to do.
+        Observation and, for warnings, what to do.
     model : str or None
-        The model that it is about; None where it is about the rows.
+        Model concerned; None if the finding is about the rows.
     groups : tuple of labels
     columns : tuple of str
-        Features that it is about; x0, x1, ... where these have no names.
+        Features concerned; x0, x1, ... if they have no names.
     remedy : str
-        What to do about it, in more words.
+        Recommended action in more detail.
     caveat : str
-        Of a finding that vetoes a verdict, why the figures do not support it; otherwise empty.
+        Reason to qualify a verdict; empty if there is none.
     may_be_harmless : bool
-        Whether what was seen may be harmless, so that "no material harm" stands with the caution.
+        Whether the observation may be harmless, so that "no material harm" stands with the caveat.
     """
 
     code: str
@@ -448,7 +451,7 @@ class Finding:
 
     @property
     def qualifies_verdict(self) -> bool:
-        """Whether no verdict that this concerns may stand without a caveat."""
+        """Whether verdicts about the same model and groups must carry the caveat."""
         return bool(self.caveat)
 
     def __str__(self) -> str:
@@ -465,27 +468,27 @@ VerdictKind = Literal[
     "inconclusive",
     "no material harm",
 ]
-"""All that a verdict can be; the first that applies."""
+"""Possible verdicts; the first that applies is given."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one model's figures say, against ordinary PCA.
+    """Verdict on one model compared with ordinary PCA.
 
     Attributes
     ----------
     kind : str
         One of the eight kinds.
     summary : str
-        What was found, about whom.
+        Summary of the evidence.
     recommendation : str
-        What to do.
+        Recommended action.
     model : str
-        Name of the fair model; of the model itself where nothing is compared with it.
+        Name of the fair model, or of the only model.
     groups : tuple of labels
-        The groups that it is about.
+        Groups concerned.
     n_agreeing, n_repeats : int
-        In how many of several assignments of rows to folds the verdict was of this kind.
+        Number of fold assignments with this kind of verdict, and number of assignments.
     """
 
     kind: VerdictKind
@@ -497,27 +500,35 @@ class Verdict:
     n_repeats: int = 1
 
     def __str__(self) -> str:
-        often = f"in {self.n_agreeing} of {self.n_repeats} assignments of rows to folds"
-        how = f" (so {often})" if self.n_repeats > 1 else ""
-        return f"{self.kind[0].upper()}{self.kind[1:]}{how}. {self.summary} {self.recommendation}"
+        text = self.kind[0].upper() + self.kind[1:]
+        if self.n_repeats > 1:
+            text += f" (in {self.n_agreeing} of {self.n_repeats} fold assignments)"
+        return f"{text}. {self.summary} {self.recommendation}"
 
 
-_STABILIZING_CHANGES = "fewer or more dimensions, another scale, or a look at outliers"
+_STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
 
 
 def make_verdicts(
-    models: Sequence[ModelResult], findings: Sequence[Finding], level: float, material: float
+    models: Sequence[ModelResult],
+    findings: Sequence[Finding],
+    level: float,
+    materiality: float,
 ) -> tuple[Verdict, ...]:
-    """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
+    """Return one verdict per model compared with ordinary PCA; without any, one per model."""
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
-    made = [
-        _comparison_verdict(each, by_name[str(each.baseline)], level, material) for each in compared
+    baselines = [by_name[str(model.baseline)] for model in compared]
+    comparisons = [
+        _comparison_verdict(model, baseline, level, materiality)
+        for model, baseline in zip(compared, baselines, strict=True)
     ]
     verdicts = [
-        _with_recommended_model(verdict, by_name[str(model.baseline)], compared, made)
-        for model, verdict in zip(compared, made, strict=True)
-    ] or [_verdict_without_comparison(model, level) for model in models]
+        _with_recommended_model(verdict, baseline, compared, comparisons)
+        for verdict, baseline in zip(comparisons, baselines, strict=True)
+    ]
+    if not verdicts:
+        verdicts = [_verdict_without_comparison(model, level) for model in models]
     return tuple(
         _with_caveats(verdict, by_name[verdict.model].baseline, findings) for verdict in verdicts
     )
@@ -529,45 +540,49 @@ def _with_recommended_model(
     fair_models: Sequence[ModelResult],
     verdicts: Sequence[Verdict],
 ) -> Verdict:
-    """The verdict with the model to prefer, where several fair ones were estimated.
+    """Add the model to prefer, if several fair models were estimated.
 
-    Of those whose largest loss on new rows is not above that of ordinary PCA, it is one that helps
-    if there is one, then that under which the fewest rows (or clusters, such as persons) are in
-    groups shown to be harmed, then that whose largest loss is the least.
+    Among the models whose largest expected loss does not exceed that of ordinary PCA: first those
+    that help, then those with the fewest rows (or clusters) in harmed groups, then those with the
+    smallest largest loss.
     """
     helpful = {each.model for each in verdicts if each.kind == "harm, repair helps"}
-    competitors = [each for each in fair_models if each.baseline == pca.name]
-    estimated = [each for each in (pca, *competitors) if each.has_estimates]
+    competitors = [model for model in fair_models if model.baseline == pca.name]
+    estimated = [model for model in (pca, *competitors) if model.has_estimates]
     if len(estimated) < 3 or verdict.kind in ("inconclusive", "no material harm"):
         return verdict
-    largest = {each.name: max(each.losses().values()) for each in estimated}
-    ranking = sorted(
-        (
-            each
-            for each in estimated
-            if largest[each.name] <= largest[pca.name] + pca.rounding_bound
-        ),
-        key=lambda each: (each.name not in helpful, _n_rows_harmed(each), largest[each.name]),
+    largest_loss = {model.name: max(model.losses().values()) for model in estimated}
+    max_loss = largest_loss[pca.name] + pca.rounding_bound
+    candidates = [model for model in estimated if largest_loss[model.name] <= max_loss]
+    candidates.sort(
+        key=lambda model: (
+            model.name not in helpful,
+            _n_rows_harmed(model),
+            largest_loss[model.name],
+        )
     )
     unit = "row" if pca.groups[0].n_clusters is None else "cluster"
-    told = [
-        f"{each.name} ({to_ascii(format_count(_n_rows_harmed(each), unit))} in groups that are shown to be "
-        "harmed)"
-        for each in ranking[:2]
+    descriptions = [
+        f"{model.name} ({to_ascii(format_count(_n_rows_harmed(model), unit))} in harmed groups)"
+        for model in candidates[:2]
     ]
-    why = (
-        "the group that PCA harms most gains, and no other group is shown to become harmed"
-        if ranking[0].name in helpful
-        else "of those whose largest loss is not above that of PCA, it is shown to harm the groups "
-        f"of the fewest {unit}s"
-    )
-    here = "here" if len(estimated) == 1 + len(competitors) else "with estimates"
-    harm_text = f"Of the {len(estimated)} models {here}, prefer {told[0]}: {why}."
-    harm_text += f" The alternative is {told[1]}." if told[1:] else ""
-    action = (
-        f"{verdict.recommendation} {harm_text}" if ranking[0].name == verdict.model else harm_text
-    )
-    return replace(verdict, recommendation=action)
+    if candidates[0].name in helpful:
+        reason = (
+            "the group that PCA harms most gains, and no other group is shown to be harmed as a "
+            "result"
+        )
+    else:
+        reason = (
+            "among the models whose largest loss does not exceed that of PCA, it is shown to harm "
+            f"groups with the fewest {unit}s"
+        )
+    scope = "compared" if len(estimated) == 1 + len(competitors) else "with estimates"
+    advice = f"Among the {len(estimated)} models {scope}, prefer {descriptions[0]}: {reason}."
+    if len(descriptions) > 1:
+        advice += f" The alternative is {descriptions[1]}."
+    if candidates[0].name == verdict.model:
+        advice = f"{verdict.recommendation} {advice}"
+    return replace(verdict, recommendation=advice)
 
 
 def _n_rows_harmed(model: ModelResult) -> int:
@@ -575,43 +590,44 @@ def _n_rows_harmed(model: ModelResult) -> int:
 
 
 def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:
-    """The verdict as far as the findings that veto it let it stand."""
-    groups = set(verdict.groups)
-    worst_under_fair = [
-        each
-        for each in findings
-        if each.qualifies_verdict
-        and each.model in (None, verdict.model, baseline)
-        and (not each.groups or not groups or groups & set(each.groups))
-    ]
-    if not worst_under_fair or verdict.kind == "inconclusive":
+    """Qualify the verdict by the findings with a caveat."""
+    relevant = [finding for finding in findings if _qualifies(finding, verdict, baseline)]
+    if not relevant or verdict.kind == "inconclusive":
         return verdict
-    why = " and ".join(f"{each.caveat} ({each.code})" for each in worst_under_fair)
-    # States allow for long tails and for models that vary; nothing allows for columns that mislead.
-    about_data = [
-        each
-        for each in worst_under_fair
-        if each.model is None and not each.groups and not each.may_be_harmless
+    caveats = " and ".join(f"{finding.caveat} ({finding.code})" for finding in relevant)
+    # States account for heavy tails and unstable models, but not for misleading columns.
+    misleading_data = [
+        finding
+        for finding in relevant
+        if finding.model is None and not finding.groups and not finding.may_be_harmless
     ]
-    if verdict.kind == "no material harm" and about_data:
+    if verdict.kind == "no material harm" and misleading_data:
         return replace(
             verdict,
             kind="inconclusive",
-            summary=f"No group has a loss large enough to matter in these figures, but {why}.",
-            recommendation=f"{about_data[0].remedy} Then audit again.",
+            summary=f"No group has a material loss in these figures, but {caveats}.",
+            recommendation=f"{misleading_data[0].remedy} Then audit again.",
         )
-    sentence, action = (
-        text[0].lower() + text[1:] for text in (verdict.summary, verdict.recommendation)
-    )
+    summary = verdict.summary[0].lower() + verdict.summary[1:]
+    recommendation = verdict.recommendation[0].lower() + verdict.recommendation[1:]
     return replace(
         verdict,
-        summary=f"With the reservation that {why}, {sentence}",
-        recommendation=f"{worst_under_fair[0].remedy} If the verdict is the same after that, {action}",
+        summary=f"With the caveat that {caveats}, {summary}",
+        recommendation=f"{relevant[0].remedy} If the verdict does not change, {recommendation}",
     )
+
+
+def _qualifies(finding: Finding, verdict: Verdict, baseline: str | None) -> bool:
+    """Whether a finding has a caveat and concerns the models and groups of the verdict."""
+    if not finding.qualifies_verdict or finding.model not in (None, verdict.model, baseline):
+        return False
+    if not finding.groups or not verdict.groups:
+        return True
+    return not set(verdict.groups).isdisjoint(finding.groups)
 
 
 def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
-    """By how much each group's expected error changes from ordinary PCA to each fair model."""
+    """Return a record per model and group with the change in expected error from ordinary PCA."""
     return [
         {
             "model": model.name,
@@ -627,212 +643,237 @@ def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
 
 
 def harmed_groups(model: ModelResult) -> list[GroupResult]:
-    """Groups that a model harms beyond chance, the one that loses most first."""
-    return sorted(
-        [group for group in model.groups if group.state == "harmed"],
-        key=relative_loss,
-        reverse=True,
-    )
+    """Groups with state "harmed", the one with the largest relative loss first."""
+    harmed = [group for group in model.groups if group.state == "harmed"]
+    return sorted(harmed, key=relative_loss, reverse=True)
 
 
 def _verdict_without_comparison(model: ModelResult, level: float) -> Verdict:
-    worst_under_fair = harmed_groups(model)
-    if not worst_under_fair:
+    harmed = harmed_groups(model)
+    if not harmed:
         return _no_harm_verdict(model, model.name, level)
     return Verdict(
         "harm, no repair tried",
-        _describe_harm(model, worst_under_fair),
-        "Fit FairPCA to the same rows and audit both.",
+        _describe_harm(model, harmed),
+        "Fit a FairPCA to the same rows and audit both models.",
         model.name,
-        tuple(group.group for group in worst_under_fair),
+        labels_of(harmed),
     )
 
 
 def _comparison_verdict(
-    fair: ModelResult, pca: ModelResult, level: float, material: float
+    fair: ModelResult, pca: ModelResult, level: float, materiality: float
 ) -> Verdict:
-    harmed_by_pca, harmed_by_fair = harmed_groups(pca), harmed_groups(fair)
+    harmed_by_pca = harmed_groups(pca)
+    labels_harmed_by_pca = labels_of(harmed_by_pca)
     newly_harmed = [
-        group
-        for group in harmed_by_fair
-        if group.group not in {each.group for each in harmed_by_pca}
+        group for group in harmed_groups(fair) if group.group not in labels_harmed_by_pca
     ]
     verb = "is" if len(newly_harmed) == 1 else "are"
     if not harmed_by_pca:
         if newly_harmed and not any(group.is_unstable for group in pca.groups):
             return Verdict(
                 "no material harm, repair harms",
-                f"The repair itself does harm: under {fair.name}, {_names_with_counts(newly_harmed)} "
-                f"{verb} harmed, while {pca.name} is not shown to harm any group.",
+                f"The repair itself does harm: under {fair.name}, "
+                f"{_names_with_counts(newly_harmed)} {verb} harmed, while {pca.name} is not shown "
+                "to harm any group.",
                 f"Do not use {fair.name} in place of {pca.name}.",
                 fair.name,
-                tuple(group.group for group in newly_harmed),
+                labels_of(newly_harmed),
             )
         return _no_harm_verdict(pca, fair.name, level)
-    worst_under_pca = harmed_by_pca[0]
-    worst_under_fair = next(group for group in fair.groups if group.group == worst_under_pca.group)
-    groups = tuple(group.group for group in harmed_by_pca)
-    change = worst_under_fair.expected_change
     harm_text = _describe_harm(pca, harmed_by_pca)
     if newly_harmed:
         return Verdict(
             "harm, repair shifts it",
-            f"{harm_text} Under {fair.name}, {_names_with_counts(newly_harmed)} {verb} harmed, whom "
-            f"{pca.name} does not harm beyond chance.",
-            "Choose another criterion or more dimensions, or state which groups pay and why.",
+            f"{harm_text} Under {fair.name}, {_names_with_counts(newly_harmed)} {verb} harmed, "
+            f"which {pca.name} is not shown to harm.",
+            "Choose another criterion or more dimensions, or document which groups bear the cost "
+            "and why.",
             fair.name,
-            tuple(group.group for group in newly_harmed),
+            labels_of(newly_harmed),
         )
+    worst_under_pca = harmed_by_pca[0]
+    worst_name = quote_group(worst_under_pca.group)
+    worst_under_fair = next(group for group in fair.groups if group.group == worst_under_pca.group)
+    change = worst_under_fair.expected_change
     if worst_under_fair.is_unstable and change.contains_zero:
         return Verdict(
             "inconclusive",
-            f"{fair.name} itself is unstable: fitted to other rows it may raise as well as lower "
-            f"the error of {quote_groups([worst_under_pca])}, so {_STABILIZING_CHANGES} may help. {harm_text}",
-            f"Try {_STABILIZING_CHANGES}, and audit again; until then do not claim that {fair.name} "
-            "helps.",
+            f"{fair.name} itself is unstable: refitted to other rows, it could raise the error of "
+            f"{worst_name} as well as lower it. Consider {_STABILIZING_CHANGES}. {harm_text}",
+            f"Try {_STABILIZING_CHANGES}, and audit again; until then do not claim that "
+            f"{fair.name} helps.",
             fair.name,
-            groups,
+            labels_harmed_by_pca,
         )
-    if change.high is not None and change.high < 0:
-        regained = _variance_share_range(-change.high, -(change.low or 0.0), worst_under_pca)
-        gain_text = f"{harm_text} Under {fair.name}, {quote_groups([worst_under_pca])} regains {regained} of its variance on new"
-        paying = [
-            each
-            for each in fair.groups
-            if each.group in groups
-            and (each.expected_change.low or 0.0) > each.observed_rounding
-            and _relative_change(each) > material
-        ]
-        if paying:
-            rise = fair.expected_total_error / pca.expected_total_error - 1
-            whole = f" The error over all new rows changes by {to_ascii(relative_change(rise))}."
-            verb = "is" if len(paying) == 1 else "are"
-            return Verdict(
-                "harm, repair at a cost",
-                f"{gain_text} rows, but {_names_with_counts(paying)}, harmed by {pca.name} already, {verb} "
-                f"served worse still, by {to_ascii(format_share(max(map(_relative_change, paying))))} of the "
-                f"variance{' at most' if len(paying) > 1 else ''}."
-                f"{'' if math.isnan(rise) else whole}",
-                "Decide whom to serve, or choose another criterion or more dimensions.",
-                fair.name,
-                groups,
-            )
-        payers = _describe_payers(fair)
+    if change.high is None or change.high >= 0:
         return Verdict(
-            "harm, repair helps",
-            f"{gain_text} rows, and {_describe_other_groups(fair, groups, material)}.{payers}",
-            f"Use {fair.name}, and state which groups pay." if payers else f"Use {fair.name}.",
+            "harm, repair does not help",
+            f"{harm_text} Under {fair.name}, the error of {worst_name} is not shown to decrease on "
+            "new rows.",
+            "Choose another criterion or more dimensions.",
             fair.name,
-            groups,
+            labels_harmed_by_pca,
         )
+    regained = _variance_share_range(-change.high, -(change.low or 0.0), worst_under_pca)
+    gain_text = f"{harm_text} Under {fair.name}, {worst_name} regains {regained} of its variance"
+    gain_text += " on new rows"
+    paying = [
+        group
+        for group in fair.groups
+        if group.group in labels_harmed_by_pca and _pays(group, materiality)
+    ]
+    if paying:
+        cost = _describe_further_cost(paying, fair, pca)
+        return Verdict(
+            "harm, repair at a cost",
+            f"{gain_text}, {cost}",
+            "Decide which groups to favor, or choose another criterion or more dimensions.",
+            fair.name,
+            labels_harmed_by_pca,
+        )
+    payers = _describe_payers(fair)
+    others = _describe_other_groups(fair, labels_harmed_by_pca, materiality)
+    recommendation = f"Use {fair.name}."
+    if payers:
+        recommendation = f"Use {fair.name}, and document which groups bear the cost."
     return Verdict(
-        "harm, repair does not help",
-        f"{harm_text} Under {fair.name}, the error of {quote_groups([worst_under_pca])} is not shown to fall on new "
-        f"rows.",
-        "Choose another criterion or more dimensions.",
+        "harm, repair helps",
+        f"{gain_text}, and {others}.{payers}",
+        recommendation,
         fair.name,
-        groups,
+        labels_harmed_by_pca,
     )
 
 
-def _no_harm_verdict(plain: ModelResult, name: str, level: float) -> Verdict:
-    unknown = [group for group in plain.groups if group.state == "inconclusive"]
-    if unknown:
-        why = "" if plain.no_estimates_reason is None else f" ({plain.no_estimates_reason})"
-        unstable = [group for group in unknown if group.is_unstable]
-        if unstable:
-            return Verdict(
-                "inconclusive",
-                f"{plain.name} itself is unstable: whether it harms {_names_with_counts(unstable)} depends "
-                f"on the rows that it is fitted to, so {_STABILIZING_CHANGES} may help.",
-                f"Try {_STABILIZING_CHANGES}, and audit again; until then claim neither harm nor "
-                "fairness.",
-                name,
-                tuple(group.group for group in unknown),
-            )
+def _pays(group: GroupResult, materiality: float) -> bool:
+    """Whether the error of a group rises significantly and materially."""
+    is_significant = (group.expected_change.low or 0.0) > group.observed_rounding
+    return is_significant and _relative_change(group) > materiality
+
+
+def _describe_further_cost(
+    paying: Sequence[GroupResult], fair: ModelResult, pca: ModelResult
+) -> str:
+    """Describe the cost of a repair for groups that PCA harms already."""
+    share = to_ascii(format_share(max(map(_relative_change, paying))))
+    verb = "loses"
+    variance = "its variance"
+    if len(paying) > 1:
+        verb = "lose"
+        variance = "their variance at most"
+    text = (
+        f"but {_names_with_counts(paying)}, already harmed by {pca.name}, {verb} a further {share} "
+        f"of {variance}."
+    )
+    relative_rise = fair.expected_total_error / pca.expected_total_error - 1
+    if not math.isnan(relative_rise):
+        text += f" The expected total error changes by {to_ascii(format_change(relative_rise))}."
+    return text
+
+
+def _no_harm_verdict(pca: ModelResult, name: str, level: float) -> Verdict:
+    inconclusive = [group for group in pca.groups if group.state == "inconclusive"]
+    unstable = [group for group in inconclusive if group.is_unstable]
+    if unstable:
         return Verdict(
             "inconclusive",
-            f"These rows are not enough to tell whether {plain.name} harms "
-            f"{_names_with_counts(unknown)}{why}.{_describe_rows_needed(unknown)}",
+            f"{pca.name} itself is unstable: whether it harms {_names_with_counts(unstable)} "
+            f"depends on the rows it is fitted to. Consider {_STABILIZING_CHANGES}.",
+            f"Try {_STABILIZING_CHANGES}, and audit again; until then claim neither harm nor "
+            "fairness.",
+            name,
+            labels_of(inconclusive),
+        )
+    if inconclusive:
+        reason = "" if pca.no_estimates_reason is None else f" ({pca.no_estimates_reason})"
+        return Verdict(
+            "inconclusive",
+            f"These rows do not suffice to decide whether {pca.name} harms "
+            f"{_names_with_counts(inconclusive)}{reason}.{_describe_rows_needed(inconclusive)}",
             "Collect more rows of them, or use fewer dimensions; until then claim neither harm nor "
             "fairness.",
             name,
-            tuple(group.group for group in unknown),
+            labels_of(inconclusive),
         )
-    minor = [group for group in plain.groups if group.state == "minor"]
-    loss, verb = ("The loss", "is") if len(minor) == 1 else ("The losses", "are")
-    but = (
-        f" {loss} of {quote_groups(minor)} {verb} above zero but too small to matter."
-        if minor
-        else ""
+    summary = (
+        f"At {format_level(level)} confidence, no group has a material loss under {pca.name} on "
+        "new rows."
     )
-    return Verdict(
-        "no material harm",
-        f"At {format_level(level)} confidence, no group has a loss large enough to matter under "
-        f"{plain.name} on new rows.{but}",
-        f"Use {plain.name}.",
-        name,
-    )
+    minor = [group for group in pca.groups if group.state == "minor"]
+    if len(minor) == 1:
+        summary += f" The loss of {quote_groups(minor)} is above zero but immaterial."
+    elif minor:
+        summary += f" The losses of {quote_groups(minor)} are above zero but immaterial."
+    return Verdict("no material harm", summary, f"Use {pca.name}.", name)
 
 
 def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
-    """How many rows would tell, and what these can show; nothing where that is not known."""
-    told = [group for group in groups if group.n_rows_needed is not None]
-    if not told:
+    """Describe the rows needed and the detectable losses; empty if they are unknown."""
+    known = [group for group in groups if group.n_rows_needed is not None]
+    if not known:
         return ""
     needed = join_truncated(
-        [f"{group.n_rows_needed:,} rows of {quote_group(group.group)}" for group in told]
+        [f"{group.n_rows_needed:,} rows of {quote_group(group.group)}" for group in known]
     )
-    least = join_truncated(
-        [
-            to_ascii(
-                format_share(min(group.min_detectable_loss / group.observed_total_variance, 1.0))
-            )
-            for group in told
-        ]
-    )
+    detectable_shares = [
+        min(group.min_detectable_loss / group.observed_total_variance, 1.0) for group in known
+    ]
+    detectable = join_truncated([to_ascii(format_share(share)) for share in detectable_shares])
     return (
-        f" To show a loss of the size that is estimated, or the least that matters, takes about "
-        f"{needed}; the least loss that these rows can show is {least} of the variance."
+        " Detecting a loss of the estimated size, or of the materiality threshold if that is "
+        f"larger, takes about {needed}; these rows can detect losses above {detectable} of the "
+        "variance."
     )
 
 
-def _describe_harm(model: ModelResult, found: Sequence[GroupResult]) -> str:
-    """Who is harmed, and by how much at least."""
-    worst_under_pca = found[0]
-    loss = worst_under_pca.expected_loss
-    further_harm = "" if len(found) == 1 else f" So are {_names_with_counts(found[1:])}."
-    further_harm = further_harm if len(found) != 2 else f" So is {_names_with_counts(found[1:])}."
-    share_lost = _variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst_under_pca)
-    unknown = [group for group in model.groups if group.state == "inconclusive"]
-    further_harm += (
-        f" Whether it harms {_names_with_counts(unknown)} remains open." if unknown else ""
+def _describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
+    """Describe which groups are harmed, with an interval of the largest relative loss."""
+    worst, *others = harmed
+    loss = worst.expected_loss
+    share_lost = _variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
+    n_rows = to_ascii(format_count(worst.n_rows, "row"))
+    dimensions = to_ascii(format_count(model.n_components, "dimension"))
+    text = (
+        f"{quote_group(worst.group)} ({n_rows}) is harmed by {model.name}: on new rows it loses "
+        f"{share_lost} more of its variance than with its own best {dimensions}."
     )
+    if len(others) == 1:
+        text += f" So is {_names_with_counts(others)}."
+    elif others:
+        text += f" So are {_names_with_counts(others)}."
+    inconclusive = [group for group in model.groups if group.state == "inconclusive"]
+    if inconclusive:
+        text += f" Whether it harms {_names_with_counts(inconclusive)} is unresolved."
+    return text
+
+
+def _describe_other_groups(
+    fair: ModelResult, harmed_before: Sequence[Label], materiality: float
+) -> str:
+    """Describe whether other groups become harmed, as far as the intervals exclude it."""
+    others = [group for group in fair.groups if group.group not in harmed_before]
+    unresolved = [group for group in others if not _excludes_material_harm(group, materiality)]
+    if not unresolved:
+        return "no other group is harmed as a result"
     return (
-        f"{quote_groups([worst_under_pca])} ({to_ascii(format_count(worst_under_pca.n_rows, 'row'))}) is harmed by {model.name}: on new "
-        f"rows it loses {share_lost} more of its variance than with its own best "
-        f"{to_ascii(format_count(model.n_components, 'dimension'))}.{further_harm}"
+        "no other group is shown to be harmed as a result; this is unresolved for "
+        f"{_names_with_counts(unresolved)}"
     )
 
 
-def _describe_other_groups(fair: ModelResult, before: Sequence[Label], material: float) -> str:
-    """That no other group becomes harmed; only as far as the intervals exclude it."""
-    unknown = []
-    for group in fair.groups:
-        matters = material * group.observed_total_variance
-        ends = (group.expected_loss.high, group.expected_change.high)
-        told = group.state == "no material harm" or any(
-            end is not None and end < matters for end in ends
-        )
-        if group.group not in before and not told:
-            unknown.append(group)
-    if not unknown:
-        return "no other group becomes harmed"
-    return f"no other group is shown to become harmed; it remains open for {_names_with_counts(unknown)}"
+def _excludes_material_harm(group: GroupResult, materiality: float) -> bool:
+    """Whether the loss, or its rise, is below the materiality threshold."""
+    if group.state == "no material harm":
+        return True
+    min_material_loss = materiality * group.observed_total_variance
+    limits = (group.expected_loss.high, group.expected_change.high)
+    return any(limit is not None and limit < min_material_loss for limit in limits)
 
 
 def _describe_payers(fair: ModelResult) -> str:
-    """Whose error rises on new rows beyond chance, in words."""
+    """Describe the groups whose expected error rises significantly."""
     paying = [
         group
         for group in fair.groups
@@ -840,12 +881,10 @@ def _describe_payers(fair: ModelResult) -> str:
     ]
     if not paying:
         return ""
-    most = max(paying, key=_relative_change)
-    verb, each = ("pays", "") if len(paying) == 1 else ("pay", " at most")
-    return (
-        f" {_names_with_counts(paying)} {verb} for it, with {to_ascii(format_share(_relative_change(most)))} of the "
-        f"variance{each}."
-    )
+    largest_share = to_ascii(format_share(max(map(_relative_change, paying))))
+    at_most = " at most" if len(paying) > 1 else ""
+    names = _names_with_counts(paying)
+    return f" The cost falls on {names}: {largest_share} of the variance{at_most}."
 
 
 def _relative_change(group: GroupResult) -> float:
@@ -853,10 +892,11 @@ def _relative_change(group: GroupResult) -> float:
 
 
 def _variance_share_range(low: float, high: float, group: GroupResult) -> str:
-    """Both ends of an interval as shares of the group's variance."""
+    """Format both limits of an interval as shares of the group's variance."""
     # No group loses more than it has.
-    whole = group.observed_total_variance
-    return " to ".join([to_ascii(format_share(min(each, whole) / whole)) for each in (low, high)])
+    variance = group.observed_total_variance
+    shares = [min(limit, variance) / variance for limit in (low, high)]
+    return " to ".join([to_ascii(format_share(share)) for share in shares])
 
 
 def relative_loss(group: GroupResult) -> float:
@@ -865,7 +905,5 @@ def relative_loss(group: GroupResult) -> float:
 
 
 def _names_with_counts(groups: Sequence[GroupResult]) -> str:
-    if len(groups) == 1:
-        return f"{quote_groups(groups)} ({to_ascii(format_count(groups[0].n_rows, 'row'))})"
-    total = to_ascii(format_count(sum(group.n_rows for group in groups), "row"))
-    return f"{quote_groups(groups)} ({total} together)"
+    count = to_ascii(format_count(sum(group.n_rows for group in groups), "row"))
+    return f"{quote_groups(groups)} ({count}{'' if len(groups) == 1 else ' together'})"

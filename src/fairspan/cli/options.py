@@ -328,8 +328,8 @@ class AuditOptions:
             self.level,
             self.materiality,
             0,
-            by_cluster=by_cluster,
-            runs=self.repeats,
+            has_clusters=by_cluster,
+            repeats=self.repeats,
         )
 
 

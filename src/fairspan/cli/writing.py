@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.findings import find_in_labels
+from fairspan.auditing.findings import label_findings
 from fairspan.auditing.results import quote_group
 from fairspan.cli.options import ReadOptions, usage_error_if
 from fairspan.cli.row_input import (
@@ -371,7 +371,7 @@ def write_moments(
 
 def warn_of_labels(moments: GroupMoments) -> None:
     """Warn on standard error of labels of groups that most likely are mistakes."""
-    for found in find_in_labels(moments):
+    for found in label_findings(moments):
         print_message("warning", found.message)
 
 

@@ -173,7 +173,7 @@ def write_report(
     by_cluster = clusters is not None
     has_y = y is not None
     estimation = estimation_options(
-        folds, level, materiality, 0, by_cluster=by_cluster, runs=repeats
+        folds, level, materiality, 0, has_clusters=by_cluster, repeats=repeats
     )
     settings = ReportSettings.validated(
         criterion, compare, *dimension_settings, displays, estimation
