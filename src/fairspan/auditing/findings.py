@@ -1011,8 +1011,8 @@ def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
         yield make_finding(
             "FS405",
             "Labels that differ only in case, whitespace or Unicode normal form: "
-            f"{format_spellings(pairs)}. They are treated as different groups. Use one spelling in the "
-            "group column.",
+            f"{format_spellings(pairs)}. They are treated as different groups. Use one spelling in "
+            "the group column.",
             groups=tuple(label for spellings in pairs for label in spellings),
         )
         return

@@ -178,7 +178,7 @@ class ErrorCurveDisplay(BaseDisplay):
 
     @classmethod
     @overall_progress(
-        "computing the curve", fitting=15, fitting_again_without_each_part=60, reading=25
+        "computing the curve", fitting=15, refitting_without_each_fold=60, reading=25
     )
     def compute(
         cls,

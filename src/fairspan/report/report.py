@@ -392,7 +392,7 @@ report_progress = partial(
     reading=10,
     comparing_criteria=15,
     auditing=10,
-    fitting_again_without_each_part=25,
+    refitting_without_each_fold=25,
     comparing_numbers_of_dimensions=15,
     drawing=25,
 )
