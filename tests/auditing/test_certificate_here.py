@@ -114,7 +114,7 @@ def test_the_bound_holds_under_every_restriction(restriction, change):
     assert here.no_bound_reason is None
     assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
     sentence = _describe_refit_bound(replace(here, refit_may_help=False, constraint_violation=0.0))
-    assert sentence.endswith("how far its restriction holds here is another question.")
+    assert sentence.endswith("but this does not check its restriction here.")
 
 
 def test_the_bound_holds_for_subspaces_tried_at_random():
@@ -225,7 +225,7 @@ def test_blocks_of_moments_tell_what_rows_tell():
     [
         ("none", {"FS209"}, "No refit is needed"),
         ("spread", {"FS209", "FS210"}, "A refit may help"),
-        ("all", {"FS209", "FS210"}, "with the mean of these rows the same components reach"),
+        ("all", {"FS209", "FS210"}, "recentered at the mean of these rows, the same components give"),
     ],
 )
 def test_findings_say_whether_a_refit_may_help(change, codes, words):
@@ -249,7 +249,7 @@ def test_a_gap_that_few_rows_make_is_told_to_be_chance(n, is_told):
         for each in audit(model, X, np.repeat(["a", "b"], [400, n])).findings
         if each.code == "FS209"
     ]
-    said = f"Part of the gap is chance: 'b', which loses most, has {n} rows."
+    said = f"due to chance: 'b', the group with the largest loss, has only {n} rows."
     assert found.message.endswith(said) == is_told
     assert "A refit may help" in found.message
 

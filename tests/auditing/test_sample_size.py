@@ -68,7 +68,7 @@ def test_they_are_told_wherever_nothing_can_be_told():
     assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
     share = 100 * few.min_detectable_loss / few.observed_total_variance
     assert (
-        f"the least loss that these rows can show is {share:.1f} % of the variance"
+        f"these rows can detect losses above {share:.1f} % of the variance"
         in result.verdict.summary
     )
     finding = next(each for each in result.findings if each.code == "FS101")
