@@ -225,7 +225,11 @@ def test_blocks_of_moments_tell_what_rows_tell():
     [
         ("none", {"FS209"}, "No refit is needed"),
         ("spread", {"FS209", "FS210"}, "A refit may help"),
-        ("all", {"FS209", "FS210"}, "recentered at the mean of these rows, the same components give"),
+        (
+            "all",
+            {"FS209", "FS210"},
+            "recentered at the mean of these rows, the same components give",
+        ),
     ],
 )
 def test_findings_say_whether_a_refit_may_help(change, codes, words):

@@ -90,7 +90,7 @@ def test_rows_of_codes_are_counted_in_the_first_rows_only_and_said_so():
     rows = np.random.default_rng(5).normal(size=(6000, 100))
     rows[::100, 1] = -99
     counts = re.search(
-        r"Of the first ([\d,]+) rows, x1 holds -99 \((\d+) rows\)", findings(rows)[0].message
+        r"In the first ([\d,]+) rows, x1 holds -99 \((\d+) rows\)", findings(rows)[0].message
     )
     n_seen, n_codes = (int(each.replace(",", "")) for each in counts.groups())
     assert n_seen < len(rows)

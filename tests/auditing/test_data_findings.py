@@ -187,13 +187,18 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
     assert not found("FS403", scaled, rows, GROUPS)
     if named:
         [finding] = found("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
-        assert "feature x0 accounts for 91.0 % of the variance, and mine does not scale" in finding.message
+        assert (
+            "feature x0 accounts for 91.0 % of the variance, and mine does not scale"
+            in finding.message
+        )
         assert "scale=True (--standardize)" in finding.message
 
 
 def test_nearly_all_is_not_called_all():
     rows = X * [1e6, 1, 1, 1]
-    assert "accounts for more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
+    assert (
+        "accounts for more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
+    )
 
 
 def test_variance_is_measured_about_the_models_centre():

@@ -508,7 +508,10 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
         "alternative is good (0 rows in harmed groups)."
     )
     assert found["harms"].recommendation == found["good"].recommendation == said
-    assert found["better"].recommendation == f"Use better, and document which groups bear the cost. {said}"
+    assert (
+        found["better"].recommendation
+        == f"Use better, and document which groups bear the cost. {said}"
+    )
     # Fewer people are harmed under this one, but its largest loss is above that of PCA.
     worse = fair("worse", "inconclusive", 2.5)
     for each in make_verdicts(
@@ -526,7 +529,9 @@ def test_an_unstable_projection_is_said_to_be_so_first():
     changed = replace(group("a", "minor", 0.1, -0.05), is_unstable=True)
     found = verdict([steady, open_one], changed, open_one)
     assert (found.kind, found.groups) == ("inconclusive", ("a",))
-    assert found.summary.startswith("fair itself is unstable: refitted to other rows, it could raise")
+    assert found.summary.startswith(
+        "fair itself is unstable: refitted to other rows, it could raise"
+    )
     assert "a different number of dimensions" in found.summary.split(". ")[1]
     assert "'a' (100 rows) is harmed by PCA" in found.summary
     veiled = replace(group("a", "inconclusive", 0.5), is_unstable=True)
