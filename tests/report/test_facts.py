@@ -158,7 +158,7 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     for model in facts["models"]:
         # No vertex is worse in both.
         assert not (errors > column(model, "observed_error") + slack).all(axis=1).any()
-    low, high = np.min(curve["region_here"], axis=0), np.max(curve["region_here"], axis=0)
+    low, high = np.min(curve["observed_region"], axis=0), np.max(curve["observed_region"], axis=0)
     rng = np.random.default_rng(1)
     for _ in range(200):
         basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]

@@ -230,7 +230,7 @@ class ReportCurves:
     @property
     def has_estimates(self) -> bool:
         """Whether any dimension has estimates for new rows under PCA."""
-        return any(each.pca_estimates for each in self.dimensions)
+        return any(result.pca_estimates for result in self.dimensions)
 
     def to_dict(self, name: str, features: Sequence[str]) -> dict[str, Any]:
         """Return JSON-serializable values.
@@ -246,7 +246,7 @@ class ReportCurves:
         if self.frontier is not None:
             frontier = {
                 "observed_errors": self.frontier.errors.tolist(),
-                "region_here": None if self.region is None else self.region.tolist(),
+                "observed_region": None if self.region is None else self.region.tolist(),
                 "max_deviation": self.frontier.max_deviation,
             }
         return {
@@ -344,7 +344,7 @@ def build_curves(
     else:
         path = _dimension_path(dimensions, pca.n_components)
     components = align_components([point.components for point in path.points], path.main_step)
-    features = most_loaded_features([each[:MAX_COMPONENTS] for each in components])
+    features = most_loaded_features([aligned[:MAX_COMPONENTS] for aligned in components])
     steps = tuple(
         SliderStep.from_point(point, aligned, main.problem, features)
         for point, aligned in zip(path.points, components, strict=True)
@@ -566,6 +566,6 @@ def most_loaded_features(components: Sequence[FloatArray]) -> list[int]:
     >>> most_loaded_features([np.array([[0.8, 0.0, 0.6]])])
     [0, 1, 2]
     """
-    largest = np.max([np.abs(each).max(axis=0) for each in components], axis=0)
+    largest = np.max([np.abs(loadings).max(axis=0) for loadings in components], axis=0)
     largest = largest.round(_RANKING_DECIMALS)
     return sorted(np.argsort(-largest, kind="stable")[:MAX_FEATURES].tolist())

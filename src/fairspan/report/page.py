@@ -154,7 +154,7 @@ def render_sentence(name: str, report: Report) -> Markup:
     certificate = report.main_fit.certificate
     pca_losses = [group.observed_loss for group in pca.groups]
     main_losses = [group.observed_loss for group in main.groups]
-    largest_pca_losses = [float(each.pca_losses.max()) for each in report.curves.dimensions]
+    largest_pca_losses = [float(result.pca_losses.max()) for result in report.curves.dimensions]
     increased_losses = [
         (before, after)
         for before, after in zip(pca.groups, main.groups, strict=True)

@@ -190,7 +190,7 @@ def _as_code(value: Any) -> str:
 
 def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:
     """Format column names as code; represent anything else by the parameter's name."""
-    are_names = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    are_names = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     if isinstance(value, str) or (are_names and _is_path(X)):
         return repr(value)
     return name
@@ -239,7 +239,7 @@ def smallest_eigenvalue_sum(matrix):  # the sum of all eigenvalues but the {dime
     return float(np.linalg.eigvalsh(matrix)[: len(matrix) - {dimensions}].sum())
 """
 _LINES_BOUND_CODE = """\
-offsets = [smallest_eigenvalue_sum(np.tensordot(each, S, axes=1)) for each in lines]
+offsets = [smallest_eigenvalue_sum(np.tensordot(line, S, axes=1)) for line in lines]
 lines = np.vstack([lines, np.eye(2), -np.eye(2)])
 offsets = np.array([*offsets, 0, 0, *-traces])
 vertices = []  # intersections of two lines that satisfy all other constraints

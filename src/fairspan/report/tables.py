@@ -259,7 +259,7 @@ def certificates_table(report: Report) -> Table:
     for name in ("objective", "lower_bound", "gap", "absolute_tol"):
         values = [getattr(certificate, name) for certificate in certificates]
         number_columns.append(number_column(name.replace("_", " "), _none_if_nan(values)))
-    solvers = [Cell(readable_name(each.solver), each.solver) for each in certificates]
+    solvers = [Cell(readable_name(c.solver), c.solver) for c in certificates]
     return Table(
         "Certificates",
         (
