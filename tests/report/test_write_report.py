@@ -269,7 +269,7 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
         some.loc[20, NAMES] = np.nan
     settings = {"folds": None, "on_missing": on_missing}
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "[12] rows? (was|were) left out")
+        warnings.filterwarnings("ignore", "[12] rows? (was|were) dropped")
         facts = fs.write_report(tmp_path / "page.html", some, "sex", **FEW, **settings)
         moments = fs.GroupMoments.from_rows(some, "sex", on_missing=on_missing)
         fair = fs.FairPCA(2, criterion="minimax_loss").fit_moments(moments)
