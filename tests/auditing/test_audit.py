@@ -254,7 +254,7 @@ def test_a_verdict_says_in_how_many_assignments_it_was_found():
         6,
     )
     assert found.to_records() == alone[kinds.index(most)].to_records()
-    assert f"(so in {kinds.count(most)} of 6 assignments of rows to folds)" in str(found.verdict)
+    assert f"(in {kinds.count(most)} of 6 fold assignments)" in str(found.verdict)
     once = audit(model, X, groups)
     assert "assignments" not in str(once)
 
