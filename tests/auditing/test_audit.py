@@ -264,7 +264,7 @@ def test_repeats_need_rows_and_folds():
     model = FairPCA(2).fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="repeats is 2, but folds is None"):
         audit(model, X, groups, folds=None, repeats=2)
-    with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
+    with pytest.raises(InvalidInput, match="repeats is 2, but moments were given"):
         audit(model, moments=model.moments_, repeats=2)
     with pytest.raises(InvalidParameter, match="repeats"):
         audit(model, X, groups, repeats=0)
