@@ -280,7 +280,7 @@ def test_groups_that_a_model_knows_are_groups(model):
     errors = metrics.reconstruction_error(model, X, PEOPLE)
     np.testing.assert_allclose(list(errors.values()), model.group_errors_, atol=1e-12)
     for groups, kind, said in (
-        (np.where(PEOPLE == 7, 120, PEOPLE), UnknownGroup, "does not know: 120"),
+        (np.where(PEOPLE == 7, 120, PEOPLE), UnknownGroup, "was not fitted on: 120"),
         (np.arange(N), InvalidInput, "240 groups among 240 rows"),
     ):
         with pytest.raises(kind, match=said):

@@ -175,7 +175,7 @@ def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
     model = make_pipeline(StandardScaler(), TruncatedSVD(2)).fit(X)
     audited = fs.audit({"svd": model}, X, GROUPS).models[0]
     assert audited.in_sample
-    assert "not known" in audited.no_estimates_reason
+    assert "is unknown" in audited.no_estimates_reason
 
 
 def test_models_by_rows_stand_beside_projections_in_their_order():
@@ -199,7 +199,7 @@ def test_a_saved_model_is_read_from_its_name(tmp_path):
 
 def test_what_cannot_be_judged_is_refused():
     kernel = MODELS["kernel"].fit(X)
-    with pytest.raises(IncompatibleParameters, match="no projection, and moments were given"):
+    with pytest.raises(IncompatibleParameters, match="is not a projection, but moments were given"):
         fs.audit(kernel, moments=fs.GroupMoments.from_rows(X, GROUPS))
     with pytest.raises(IncompatibleParameters, match="not a projection onto a subspace"):
         fs.FairSubspace.from_model(kernel)

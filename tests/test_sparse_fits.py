@@ -275,7 +275,7 @@ def test_what_needs_matrices_says_so(restriction):
         FairPCA(2, criterion="total_error", restriction=restriction).fit(
             X, sensitive_features=labels
         )
-    with pytest.raises(IncompatibleParameters, match="a share"):
+    with pytest.raises(IncompatibleParameters, match="a fraction"):
         FairPCA(0.5).fit(X, sensitive_features=labels)
     moments = GroupMoments.from_rows(X, labels)
     assert isinstance(moments, GroupMoments)

@@ -88,8 +88,16 @@ def test_numbers_in_representations_agree_with_their_nouns(thing):
 @pytest.mark.parametrize(
     ("d", "p", "sentence"),
     [
-        (1, 1, "PCA: 1 dimension keeps all variance of every group, up to rounding, so no group"),
-        (3, 3, "PCA: 3 dimensions keep all variance of every group, up to rounding, so no group"),
+        (
+            1,
+            1,
+            "PCA: 1 dimension keeps all variance of every group up to rounding error, so",
+        ),
+        (
+            3,
+            3,
+            "PCA: 3 dimensions keep all variance of every group up to rounding error, so",
+        ),
     ],
 )
 def test_the_finding_that_nothing_is_lost_agrees_with_the_dimensions(d, p, sentence):

@@ -216,7 +216,7 @@ def test_paired_changes_are_those_of_the_rows():
         own = groups[test] == label
         difference = (fair_errors - plain_errors)[own]
         assert changes.loc[label, "expected_change"] == pytest.approx(difference.mean(), rel=1e-8)
-        assert changes.loc[label, "rows"] == own.sum()
+        assert changes.loc[label, "n_rows"] == own.sum()
         half = changes.loc[label, "expected_change_high"] - changes.loc[label, "expected_change"]
         t = stats.t.ppf(1 - 0.05 / 4, own.sum() - 1)  # two groups at once
         assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)

@@ -503,8 +503,8 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
     found = {each.model: each for each in make_verdicts([*given, plain], (), 0.95, 0.01)}
     said = (
-        "Among the 4 models compared, prefer better (0 rows in harmed groups): the "
-        "group that PCA harms most gains, and no other group is shown to be harmed as a result. The "
+        "Among the 4 models compared, prefer better (0 rows in harmed groups): the group that PCA "
+        "harms most gains, and no other group is shown to be harmed as a result. The "
         "alternative is good (0 rows in harmed groups)."
     )
     assert found["harms"].recommendation == found["good"].recommendation == said

@@ -11,7 +11,7 @@ import fairspan as fs
 from fairspan.auditing.imputation import pool_statistics
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
-from fairspan.moments.multiple_imputation import _drawn_root, draw_imputations
+from fairspan.moments.multiple_imputation import _draw_inverse_wishart_root, draw_imputations
 from fairspan.moments.of_rows import compute_dense_moments
 from fairspan.rows.opening import open_rows
 from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT
@@ -128,7 +128,7 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
     turned = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     nearly = np.linalg.qr(turned + 1e-14 * rng.standard_normal((6, 6)))[0]
     roots = [
-        _drawn_root(10 * symmetrize(each @ each.T), 40.0, np.random.default_rng(1))
+        _draw_inverse_wishart_root(10 * symmetrize(each @ each.T), 40.0, np.random.default_rng(1))
         for each in (np.eye(6), turned, nearly)
     ]
     for root in roots[1:]:
@@ -149,7 +149,7 @@ def test_clusters_and_files_and_findings(tmp_path):
     for name in "uvwxyz":
         assert shares[name] == pytest.approx((0, frame[name][150:].isna().mean()))
     codes = {each.code: each for each in here.findings}
-    assert "rests on what" in codes["FS407"].message
+    assert "rest on imputed values" in codes["FS407"].message
     assert codes["FS411"].groups == ("b",)
     for one, other in zip(here.models[0].groups, there.models[0].groups, strict=True):
         assert one.observed_error.value == pytest.approx(other.observed_error.value, rel=1e-6)

@@ -291,7 +291,9 @@ def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
             assert record["observed_error"] == error.value
             assert record["observed_error_low"] == error.low
         if folds is None and kind != "group":
-            shown = rf"\b0*{re.escape(format_ascii_number(error.value)[:4])}\d*\s+{re.escape(format_ascii_number(error.low)[:3])}"
+            value = re.escape(format_ascii_number(error.value)[:4])
+            low = re.escape(format_ascii_number(error.low)[:3])
+            shown = rf"\b0*{value}\d*\s+{low}"
             assert re.search(shown, text), (shown, text)
             assert format_ascii_number(error.value)[:4] in html
     # On a terminal no figure stands outside of the interval beside it.

@@ -53,7 +53,7 @@ def test_the_finding(fair, rows):
     assert "(unresolved)" in found.message
     assert COLUMN in found.message
     # These rows are centered about the mean of all rows already.
-    assert found.message.endswith(" Divide it by its unit, or use scale=True (--standardize).")
+    assert found.message.endswith(" Rescale it, or use scale=True (--standardize).")
     assert claims_nothing(found.message)
 
 
@@ -65,9 +65,9 @@ def test_the_command_line(rows, tmp_path, capsys):
     fit = ["fit", str(path), "--group", "group", "-d", "2", "-o", str(tmp_path / "m")]
     assert cli.run(fit) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Status: unresolved: the gap is no larger than what double precision can tell" in text
+    assert "Status: unresolved: the gap is at most what double precision can resolve" in text
     assert "the column 'income' is the largest" in text
-    assert "Double precision resolves" in text
+    assert "The resolution of double precision" in text
     assert "Status: optimal" not in text
     assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0
 

@@ -152,7 +152,7 @@ USAGE = [
     ("robust_error_gap", ["radius=1", "radius.old=1"], ["once for all groups, or once per group"]),
     ("robust_error_gap", ["radius.old=1", "radius=1"], ["once for all groups, or once per group"]),
     ("nash_welfare", ["penalty=1"], ["It has no parameters"]),
-    ("minimax_loss", ["relative=1"], ["relative is 1", "True and False"]),
+    ("minimax_loss", ["relative=1"], ["relative is 1", "True or False"]),
     ("minimax_loss", ["penalty=1"], ["Allowed: relative."]),
 ]
 RANGE = [

@@ -168,7 +168,7 @@ REFUSED = [
     # Models, and rows that do not fit them
     (
         (*replacing(AUDIT, data="{unborn_csv}"), "--model", "{model}"),
-        ["'unborn'", "'old', 'young'", "misspelt"],
+        ["'unborn'", "'old', 'young'", "misspelled"],
     ),
     (("audit", "{backwards}", "--model", "{model}"), ["The rows have 5 features ('weight', 'hei"]),
     (replacing(TRANSFORM, data="{few_csv}"), ["no column 'height'"]),
@@ -243,7 +243,11 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
         (REPORT, "page.pdf", ["a PDF document", "a page is not one", "ends in .html"]),
         (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
         (TRANSFORM, "missing/out.csv", ["does not exist. Allowed: an existing folder"]),
-        ((*REPORT, "--exclude", "no_such_column"), "none/page.html", ["does not exist. Allowed: an existing folder"]),
+        (
+            (*REPORT, "--exclude", "no_such_column"),
+            "none/page.html",
+            ["does not exist. Allowed: an existing folder"],
+        ),
     ],
 )
 def test_a_place_for_results_is_refused(refused, command, out, said):

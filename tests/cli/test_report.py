@@ -82,8 +82,8 @@ def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
         "FS205 PCA: 'old' has the largest loss" in said
         or "FS205 PCA: 'young' has the largest loss" in said
     )
-    assert "FS302 minimax loss against PCA" in said
-    assert "Nash welfare against" not in said
+    assert "FS302 minimax loss versus PCA" in said
+    assert "Nash welfare versus" not in said
 
 
 def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
@@ -273,7 +273,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
     assert (result.status, result.err) == (0, "")
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    assert lines[-2:] == [NEXT_STEP, "The whole audit as a page: fairspan-demo.html"]
+    assert lines[-2:] == [NEXT_STEP, "Full audit: fairspan-demo.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["fairspan-demo.html"]
     page = (tmp_path / "fairspan-demo.html").read_text(encoding="utf-8")
     for words in ("of Adult by sex", "Female", "education-num", "fairspan demo"):

@@ -99,7 +99,7 @@ def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
     only = frame.assign(u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66)))
     data = saved(only, tmp_path / "holes.csv")
     refused = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
-    for told in ("All rows are of one group ('smoke')", "44 of 1,629", "'u5' (1,585 rows"):
+    for told in ("All rows belong to one group ('smoke')", "1,585 of 1,629", "'u5' (1,585 rows"):
         assert told in refused.err
 
 

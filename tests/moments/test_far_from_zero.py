@@ -49,7 +49,7 @@ def _fitted(kind, rows, groups, **settings):
     return model.fit(rows, sensitive_features=groups)
 
 
-@pytest.mark.filterwarnings("ignore:The EM algorithm was stopped")
+@pytest.mark.filterwarnings("ignore:EM ended")
 @pytest.mark.parametrize("kind", KINDS)
 def test_constant_columns_change_nothing(kind, rng, monkeypatch):
     monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 10)

@@ -25,7 +25,7 @@ def one_large(base: int) -> Any:
     return SMALL + np.array([0, base, 0, 0])
 
 
-@pytest.mark.filterwarnings("ignore:Whole numbers beyond:fairspan.errors.FairspanWarning")
+@pytest.mark.filterwarnings("ignore:Integers beyond:fairspan.errors.FairspanWarning")
 @pytest.mark.parametrize("base", [2**53, -(2**53), 2**60, 2**62])
 @pytest.mark.parametrize("kind", KINDS)
 def test_differences_that_are_rounding_are_refused(kind: str, base: int) -> None:
@@ -33,7 +33,7 @@ def test_differences_that_are_rounding_are_refused(kind: str, base: int) -> None
         FairPCA(2).fit(KINDS[kind](one_large(base)), sensitive_features=GROUPS)
 
 
-@pytest.mark.filterwarnings("ignore:Whole numbers beyond:fairspan.errors.FairspanWarning")
+@pytest.mark.filterwarnings("ignore:Integers beyond:fairspan.errors.FairspanWarning")
 def test_unsigned_and_wide_tables_too() -> None:
     with pytest.raises(InvalidInput, match="integers from"):
         FairPCA(1).fit(

@@ -303,5 +303,5 @@ def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, 
     assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
     assert "repeats=2" in facts["made"]["command"]
     moments = fs.GroupMoments.from_rows(X, LABELS)
-    with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
+    with pytest.raises(InvalidInput, match="repeats is 2, but moments were given"):
         fs.write_report(tmp_path / "page.html", moments=moments, repeats=2)

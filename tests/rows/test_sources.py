@@ -465,7 +465,7 @@ def test_partial_fits_of_readers_add_up():
     fair.partial_fit(reordered.to_reader(), sensitive_features="g")
     np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
     other = TABLE.select(["y", "x", "g"])
-    with pytest.raises(InvalidInput, match="Allowed: the features of the (rows before|fit), 'x'"):
+    with pytest.raises(InvalidInput, match=r"Allowed: the features of the (rows before|fit), 'x'"):
         fair.partial_fit(other.to_reader(), sensitive_features="g")
 
 

@@ -375,7 +375,7 @@ def check_without_constants(case: Far, model: fs.FairPCA) -> None:
 
 # Beside numbers of this size, verification says of many honest models that rounding decides.
 @pytest.mark.unverified
-@pytest.mark.filterwarnings("ignore:These columns are constant", "ignore:The EM algorithm")
+@pytest.mark.filterwarnings("ignore:Constant columns", "ignore:EM ended")
 @pytest.mark.filterwarnings("ignore:.*weight", "ignore:.*so small", "ignore:.*so large")
 @pytest.mark.parametrize("part", range(4))
 def test_columns_far_from_zero(part, how_many, record_property, monkeypatch):

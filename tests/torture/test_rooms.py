@@ -572,7 +572,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
 
 
 @pytest.mark.filterwarnings("ignore:All rows belong to one group")  # of a first part
-@pytest.mark.filterwarnings("ignore:These columns are constant", "ignore:The EM algorithm")
+@pytest.mark.filterwarnings("ignore:Constant columns", "ignore:EM ended")
 @pytest.mark.parametrize("name", ROOMS)
 def test_room(name, how_many, record_property):
     make, check, few, many = ROOMS[name]

@@ -207,8 +207,8 @@ def open_inputs(
     for path in paths:
         usage_error_if(
             not (isinstance(path, Path) and is_archive_file(path)),
-            f"Several inputs must all be saved moments, but {path} is not; create them with fairspan "
-            "moments.",
+            f"Several inputs must all be saved moments, but {path} is not; create them with "
+            "fairspan moments.",
         )
     blocks = tuple(GroupMoments.load(path) for path in paths if isinstance(path, Path))
     return replace(first, saved_moments=sum(blocks[1:], start=blocks[0]), blocks=blocks)

@@ -35,8 +35,8 @@ from fairspan.report.report import (
     Report,
     ReportSettings,
     build_report,
-    report_progress,
     read_user_models,
+    report_progress,
 )
 from fairspan.report.write_report import add_displays, check_page_path, write_page
 from fairspan.rows.groups import format_label, printable
@@ -241,7 +241,7 @@ def install_hint(page: Path) -> str | None:
     try:
         check_page_path(page)
     except MissingDependency:
-        return 'For the whole audit as a page: pip install "fairspan[report]", run this again'
+        return 'For the full report: pip install "fairspan[report]", then run this again'
     return None
 
 

@@ -177,9 +177,7 @@ class ErrorCurveDisplay(BaseDisplay):
         return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)
 
     @classmethod
-    @overall_progress(
-        "computing the curve", fitting=15, refitting_without_each_fold=60, reading=25
-    )
+    @overall_progress("computing the curve", fitting=15, refitting_without_each_fold=60, reading=25)
     def compute(
         cls,
         estimator: Any,

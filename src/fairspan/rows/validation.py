@@ -303,7 +303,7 @@ def check_columns(
     if close:
         names = "names" if several else "name"
         of_first = f" to {missing[0]!r}" if several else ""
-        remedy = f"Correct the {names}; the closest{of_first} is {close!r}"
+        remedy = f"Correct the {names}; the closest match{of_first} is {close!r}"
     elif fitted:
         columns = "them" if several else "it"
         remedy = f"Add {columns} to the table: the model needs every feature it was fitted on"

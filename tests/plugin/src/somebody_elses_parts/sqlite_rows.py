@@ -62,7 +62,7 @@ class SqliteRows:
         return replace(self, feature_names=names)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning; an empty cell is missing, and found by make_row_block."""
+        """Read all rows; make_row_block finds empty cells."""
         p, first = self.n_features, 0
         read = (*self.feature_names, self.group)
         for batch in self.source.query(", ".join(f'"{name}"' for name in read)):
