@@ -253,7 +253,7 @@ def test_contrast_is_enough_in_light_and_dark(made, show):
         page = show(made()[1], color_scheme=scheme)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         found = page.evaluate(CONTRAST)
-        assert found["n_rows"] > 200
+        assert found["n"] > 200
         assert found["poor"] == [], scheme
         papers.append(sum(found["paper"]))
     assert papers[0] > 3 * 200 > 3 * 60 > papers[1]

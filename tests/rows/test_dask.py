@@ -150,7 +150,7 @@ def test_partial_fit_adds_partitions_to_those_before(client):
     assert_moments(model.moments_, moments_by_hand(X, GROUPS))
     model.partial_fit(collection(["b", "a", "c", "d", "sex"]), sensitive_features="sex")
     assert_moments(model.moments_, moments_by_hand(np.vstack([X, X]), [*GROUPS, *GROUPS]))
-    with pytest.raises(InvalidInput, match="Allowed: the features of the rows before"):
+    with pytest.raises(InvalidInput, match="Allowed: the features of the fit"):
         model.partial_fit(collection(["a", "b", "c", "sex"]), sensitive_features="sex")
 
 

@@ -92,7 +92,7 @@ def memory_size(value: str) -> int:
 
     Examples
     --------
-    >>> size("1.5GB")
+    >>> memory_size("1.5GB")
     1500000000
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)B?", value.strip().upper())
