@@ -336,7 +336,7 @@ def judge(case: Far, model: fs.FairPCA) -> str:
     if case.room != "em":
         of_rows = figures_by_hand(case, model)
         value, unsure = value_by_hand(case.settings["criterion"], of_rows)
-        allowed = found.tolerance + found.resolution + unsure + 1e-13 * abs(value)
+        allowed = found.absolute_tol + found.resolution + unsure + 1e-13 * abs(value)
         if found.status in ("optimal", "estimated"):
             if abs(value - found.objective) > allowed:
                 raise Wrong(

@@ -31,6 +31,7 @@ def moments_with_a_large_column(seed: int) -> tuple[GroupMoments, int]:
 CASES = [(15, 0.5), (16, 2.0), (21, 0.5), (68, 2.0), (80, 0.5), (93, 2.0), (96, 2.0), (383, 2.0)]
 
 
+@pytest.mark.counts
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize(("seed", "penalty"), CASES)
 def test_a_loose_tolerance_is_reached(seed: int, penalty: float, tol: float) -> None:
