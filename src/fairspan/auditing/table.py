@@ -119,7 +119,7 @@ def _model_heading(model: ModelResult, n_features: int) -> str:
 
 
 def _highlighted_groups(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
-    """Which groups to highlight: harmed ones; without estimates, those with the largest loss."""
+    """Return a mask of the harmed groups, or without estimates of those with the largest loss."""
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
     losses = [max(group.observed_loss, group.observed_rounding) for group in model.groups]

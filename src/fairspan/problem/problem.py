@@ -177,7 +177,7 @@ KY_FAN_TEXT = (
 
 @dataclass(frozen=True)
 class CriterionFormula:
-    """How reports state a criterion and its bound, in words and as Python code.
+    """Statement of a criterion and its bound in reports, in words and as Python code.
 
     Attributes
     ----------

@@ -379,7 +379,7 @@ def _smallest_variance_kept(family: ProblemFamily, certificate: Certificate) -> 
 
 
 def _has_variance(traces: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which groups have variance, shape (k,)."""
+    """Return a mask of the groups that have variance, shape (k,)."""
     return np.asarray(traces > _VARIANCE_ROUNDING * traces.max())
 
 
