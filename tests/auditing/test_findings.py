@@ -351,7 +351,8 @@ KINDS = [
         [group("a", "minor", 0.1, -0.9), group("b", "minor", 0.1, 0.3)],
         "harm, repair helps",
         ["'a' (100 rows) is harmed by PCA", "8.0 % to 12.0 % more of its variance",
-         "'a' regains 8.0 % to 10.0 % of its variance", "The cost falls on 'b' (100 rows): 3.0 %"],
+         "'a' regains 8.0 % to 10.0 % of its variance",
+         "The cost falls on 'b' (100 rows): an estimated 3.0 %"],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
@@ -365,13 +366,13 @@ KINDS = [
          group("c", "no material harm", 0.0)],
         "harm, repair at a cost",
         ["'a' regains 8.0 % to 10.0 % of its variance on new rows",
-         "but 'b' (100 rows), already harmed by PCA, loses a further 4.0 %"],
+         "but 'b' (100 rows), already harmed by PCA, loses a further estimated 4.0 %"],
     ),
     (
         [group("a", "harmed"), group("b", "inconclusive", 0.5)],
         [group("a", "minor", 0.1, -0.9), group("b", "inconclusive", 0.5)],
         "harm, repair helps",
-        ["no other group is shown to be harmed as a result; this is unresolved for 'b' (100 rows)"],
+        ["no other group is shown to become harmed; this is unresolved for 'b' (100 rows)"],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
@@ -503,9 +504,9 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
     found = {each.model: each for each in make_verdicts([*given, plain], (), 0.95, 0.01)}
     said = (
-        "Among the 4 models compared, prefer better (0 rows in harmed groups): the group that PCA "
-        "harms most gains, and no other group is shown to be harmed as a result. The "
-        "alternative is good (0 rows in harmed groups)."
+        "Among the 4 models compared, prefer better (0 rows in groups shown to be harmed): the "
+        "group that PCA harms most gains, and no other group is shown to become harmed. The "
+        "alternative is good (0 rows in groups shown to be harmed)."
     )
     assert found["harms"].recommendation == found["good"].recommendation == said
     assert (
@@ -556,8 +557,9 @@ def test_of_several_groups_that_pay_the_most_is_told(n_paying):
         *(group(name, "no material harm", 0.0, 0.0) for name in "bc"[n_paying:]),
     )
     told = {
-        1: "The cost falls on 'b' (100 rows): 3.0 % of the variance.",
-        2: "The cost falls on 'b', 'c' (200 rows together): 3.0 % of the variance at most.",
+        1: "The cost falls on 'b' (100 rows): an estimated 3.0 % of the variance.",
+        2: "The cost falls on 'b', 'c' (200 rows together): the largest estimate is 3.0 % of the "
+        "variance.",
     }
     assert told[n_paying] in found.summary
 

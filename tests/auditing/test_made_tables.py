@@ -242,7 +242,7 @@ def judged(table: Table) -> tuple[list[str], list[str], str]:
             for group in before
             if share_changed(group) > 1.5 * MATERIAL
         ]
-        if "no other group is harmed as a result" in verdict.summary:
+        if "no other group becomes harmed" in verdict.summary:
             wrong += [
                 f"{group} becomes harmed"
                 for group in true["fair"]

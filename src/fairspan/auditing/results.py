@@ -543,8 +543,8 @@ def _with_recommended_model(
     """Add the model to prefer, if several fair models were estimated.
 
     Among the models whose largest expected loss does not exceed that of ordinary PCA: first those
-    that help, then those with the fewest rows (or clusters) in harmed groups, then those with the
-    smallest largest loss.
+    that help, then those with the fewest rows (or clusters) in groups shown to be harmed, then
+    those with the smallest largest loss.
     """
     helpful = {each.model for each in verdicts if each.kind == "harm, repair helps"}
     competitors = [model for model in fair_models if model.baseline == pca.name]
@@ -563,14 +563,12 @@ def _with_recommended_model(
     )
     unit = "row" if pca.groups[0].n_clusters is None else "cluster"
     descriptions = [
-        f"{model.name} ({to_ascii(format_count(_n_rows_harmed(model), unit))} in harmed groups)"
+        f"{model.name} ({to_ascii(format_count(_n_rows_harmed(model), unit))} in groups shown to "
+        "be harmed)"
         for model in candidates[:2]
     ]
     if candidates[0].name in helpful:
-        reason = (
-            "the group that PCA harms most gains, and no other group is shown to be harmed as a "
-            "result"
-        )
+        reason = "the group that PCA harms most gains, and no other group is shown to become harmed"
     else:
         reason = (
             "among the models whose largest loss does not exceed that of PCA, it is shown to harm "
@@ -758,15 +756,11 @@ def _describe_further_cost(
 ) -> str:
     """Describe the cost of a repair for groups that PCA harms already."""
     share = to_ascii(format_share(max(map(_relative_change, paying))))
-    verb = "loses"
-    variance = "its variance"
+    # Point estimates: that the error rises is shown, but not by how much.
+    cost = f"loses a further estimated {share} of its variance"
     if len(paying) > 1:
-        verb = "lose"
-        variance = "their variance at most"
-    text = (
-        f"but {_names_with_counts(paying)}, already harmed by {pca.name}, {verb} a further {share} "
-        f"of {variance}."
-    )
+        cost = f"lose more, the largest estimate being a further {share} of the variance"
+    text = f"but {_names_with_counts(paying)}, already harmed by {pca.name}, {cost}."
     relative_rise = fair.expected_total_error / pca.expected_total_error - 1
     if not math.isnan(relative_rise):
         text += f" The expected total error changes by {to_ascii(format_change(relative_rise))}."
@@ -856,9 +850,9 @@ def _describe_other_groups(
     others = [group for group in fair.groups if group.group not in harmed_before]
     unresolved = [group for group in others if not _excludes_material_harm(group, materiality)]
     if not unresolved:
-        return "no other group is harmed as a result"
+        return "no other group becomes harmed"
     return (
-        "no other group is shown to be harmed as a result; this is unresolved for "
+        "no other group is shown to become harmed; this is unresolved for "
         f"{_names_with_counts(unresolved)}"
     )
 
@@ -882,9 +876,10 @@ def _describe_payers(fair: ModelResult) -> str:
     if not paying:
         return ""
     largest_share = to_ascii(format_share(max(map(_relative_change, paying))))
-    at_most = " at most" if len(paying) > 1 else ""
+    # Point estimates: that the error rises is shown, but not by how much.
+    estimate = "an estimated" if len(paying) == 1 else "the largest estimate is"
     names = _names_with_counts(paying)
-    return f" The cost falls on {names}: {largest_share} of the variance{at_most}."
+    return f" The cost falls on {names}: {estimate} {largest_share} of the variance."
 
 
 def _relative_change(group: GroupResult) -> float:
