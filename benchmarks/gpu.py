@@ -116,7 +116,7 @@ def seconds_needed(X: torch.Tensor, labels: torch.Tensor, numbers: int | None) -
     """Time one pass over the rows, and a fit on what it gave."""
     device = X.device
     opened: Any = open_group_rows(X, labels)
-    rows = opened if numbers is None else replace(opened, block_numbers=numbers)
+    rows = opened if numbers is None else replace(opened, block_entries=numbers)
     seconds = seconds_of(lambda: compute_group_moments(rows), device)
     moments, model = compute_group_moments(rows), FairPCA(min(10, X.shape[1]))
     fit = seconds_of(lambda: model.fit_moments(moments), device)

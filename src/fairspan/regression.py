@@ -210,19 +210,21 @@ def inverse_factor(
     mean_bounds: FloatArray,
     names: Sequence[str],
 ) -> FloatArray:
-    """Factor R with R'R the inverse of a covariance of independent columns, shape (q, q).
+    """Factor R of the inverse R'R of the covariance of linearly independent columns, shape (q, q).
 
-    The matrix is scaled to unit diagonal and factorized by pivoted Cholesky: R = L^-1 P' D^-1.
+    With D the diagonal matrix of the deviations, pivoted Cholesky gives P' D^-1 S D^-1 P = L L' of
+    the covariance S, and R = L^-1 P' D^-1.
 
     Parameters
     ----------
     covariance : (q, q) array
         Symmetric and positive semidefinite up to rounding.
     deviation_bounds : (q,) array
-        Scale of each column: the sum of the absolute terms of which its deviation is a combination;
-        the deviation itself if the column is an original one.
+        Upper bound on the deviation of each column, beside which a smaller one is rounding error:
+        sum_j |c_j| sd_j of a column sum_j c_j x_j, and sd_j of a feature x_j itself.
     mean_bounds : (q,) array
-        The same for the means, which limit the accuracy of the covariance.
+        The same bound sum_j |c_j mean_j| on the means, whose rounding limits the accuracy of the
+        covariance.
     names : sequence of q str
 
     Raises

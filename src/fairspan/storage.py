@@ -421,7 +421,7 @@ class Schema:
     outdated_remedy: str = "Fit the model again; files of older versions are not read"
 
     def error_for(self, name: str, error: Exception) -> CorruptFile:
-        """Convert an exception into a CorruptFile error for this file."""
+        """Convert an exception raised while the file `name` was read into a CorruptFile error."""
         if isinstance(error, CorruptFile):
             return error
         if isinstance(error, SchemaViolation):

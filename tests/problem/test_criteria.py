@@ -292,6 +292,6 @@ def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
     moments = GroupMoments.from_rows(X, ["a", "a"])
     assert (
         describe_dominant_feature(moments, "global")
-        == "the column '3' is the largest, 5e+14 times as large as the median"
+        == "the column '3' has the largest numbers, 5e+14 times those of the median column"
     )
     assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None

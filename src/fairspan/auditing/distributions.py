@@ -101,7 +101,7 @@ def _normal_tail_and_density(t: float) -> tuple[float, float]:
 def _student_tail_and_density(t: float, df: float) -> tuple[float, float]:
     """Upper tail probability and density of Student's t at t > 0.
 
-    The probability is half an incomplete beta function (26.5.27).
+    The probability is half an incomplete beta function (Abramowitz and Stegun 1964, 26.5.27).
     """
     a = df / 2
     x = df / (df + t * t)

@@ -608,9 +608,11 @@ def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def _drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
-    """FS209, FS210: refit bound and drift of models fitted to other rows.
+    """FS209, FS210: models that were fitted to other rows than the audited ones.
 
-    Fair models only, if there are any.
+    FS209 says by how much a refit to the audited rows could lower the criterion at most, which is
+    the refit bound; FS210, which groups' errors changed significantly since the fit. Reports on
+    fair models only, if there are any.
     """
     with_bound = [model for model in models if model.refit_bound is not None]
     fair_models = [model for model in with_bound if not model.is_pca]
@@ -622,8 +624,8 @@ def _drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
         if model.refit_bound.refit_may_help and largest_group.n_rows < min_rows:
             count = to_ascii(format_count(largest_group.n_rows, "row"))
             message += (
-                f" Part of the gap is due to chance: {quote_group(largest_group.group)}, the group "
-                f"with the largest loss, has only {count}."
+                f" Part of this may be due to chance: {quote_group(largest_group.group)}, the "
+                f"group with the largest loss, has only {count}."
             )
         yield make_finding("FS209", message, model.name)
         drifted = [group for group in model.groups if _has_drifted(group)]
@@ -903,8 +905,8 @@ def _features_encoding_group(moments: Moments, columns: _FeatureNames) -> Iterat
     if moments.n_groups < 2 or df < _MIN_DF:
         return
     total_variances = moments.standard_deviations**2
-    # Use the degrees of freedom of an analysis of variance; otherwise many small groups would make
-    # every column look like the group.
+    # Use the degrees of freedom of an analysis of variance; otherwise every column would seem
+    # constant within many small groups.
     within_variances = (moments.proportions @ moments.variances) * ((n_rows - 1) / df)
     is_nearly_constant = within_variances < _MAX_WITHIN_GROUP_SHARE * total_variances
     encoding = np.flatnonzero((total_variances > 0) & is_nearly_constant).tolist()

@@ -618,7 +618,9 @@ def unresolved_reason(
 
 
 def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
-    """Absolute gap that a search aims for: relative to the objective, but above rounding.
+    """Gap between objective and lower bound at which a search stops, in units of the objective.
+
+    It is a fraction of `tol` times the size of the objective, but no less than rounding error.
 
     Parameters
     ----------
@@ -631,7 +633,7 @@ def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
     wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
     error_rounding = _unavoidable_rounding(problem, errors)
     rounding = problem.criterion.rounding_bound(error_rounding, errors, problem)
-    # The final gap includes the allowance for rounding.
+    # The gap of the certificate includes the rounding errors of objective and bound.
     return max(wanted_gap - 2 * rounding, rounding)
 
 

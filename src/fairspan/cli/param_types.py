@@ -177,7 +177,6 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
     dict
         Values by parameter: number, bool, string, list of strings, or mapping from group names to
         values.
-        that name groups.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from fairspan.progress import clear_progress_bar
 
 # Version of the --json output; incremented when a key changes its name or meaning, not when keys
 # are added.
-JSON_VERSION = 1
+JSON_VERSION = 2
 _ROLE_STYLES: dict[TextRole, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},

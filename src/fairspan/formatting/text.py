@@ -546,15 +546,15 @@ _BREAK_POINTS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
 _NO_NAME = "(no name)"
 
 
-def plot_label(name: str, max_length: int = _MAX_PLOT_LABEL, tail: int = 0) -> str:
+def plot_label(name: str, max_width: int = _MAX_PLOT_LABEL, n_tail_characters: int = 0) -> str:
     r"""Shorten a name for a plot and escape it for matplotlib.
 
     Parameters
     ----------
     name : str
-    max_length : int
+    max_width : int
         Maximum width; wide characters count twice.
-    tail : int
+    n_tail_characters : int
         Characters kept at the end of a shortened name.
 
     Returns
@@ -570,10 +570,10 @@ def plot_label(name: str, max_length: int = _MAX_PLOT_LABEL, tail: int = 0) -> s
     """
     text = "".join(char if char.isprintable() else "?" for char in name) or _NO_NAME
     # "$" starts mathtext.
-    return shorten(text, max_length, tail).replace("$", r"\$")
+    return shorten(text, max_width, n_tail_characters).replace("$", r"\$")
 
 
-def plot_labels(names: Sequence[str], max_length: int = _MAX_PLOT_LABEL) -> list[str]:
+def plot_labels(names: Sequence[str], max_width: int = _MAX_PLOT_LABEL) -> list[str]:
     """Shorten names for a plot while keeping them distinct.
 
     They are shortened at the end, else in the middle, else at the end with numbers.
@@ -586,11 +586,11 @@ def plot_labels(names: Sequence[str], max_length: int = _MAX_PLOT_LABEL) -> list
     ['a lo… 1', 'a lo… 2']
     """
     n_distinct = len(set(names))
-    for tail in (0, (max_length - 1) // 2):
-        labels = [plot_label(name, max_length, tail) for name in names]
+    for tail in (0, (max_width - 1) // 2):
+        labels = [plot_label(name, max_width, tail) for name in names]
         if len(set(labels)) == n_distinct:
             return labels
-    max_prefix = max_length - len(str(len(names))) - 1
+    max_prefix = max_width - len(str(len(names))) - 1
     return [
         label if labels.count(label) == 1 else f"{plot_label(name, max_prefix)} {i + 1}"
         for i, (label, name) in enumerate(zip(labels, names, strict=True))

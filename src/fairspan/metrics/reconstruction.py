@@ -203,10 +203,10 @@ def disparity(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> float:
-    """Error of the second group minus the first for two groups; otherwise the largest pairwise gap.
+    """Error of the second group minus that of the first, in sorted order.
 
-    Groups are in sorted order. Parameters, units and exceptions as for
-    :func:`reconstruction_error`.
+    With more than two groups, the largest error minus the smallest, which is never negative.
+    Parameters, units and exceptions as for :func:`reconstruction_error`.
 
     Examples
     --------

@@ -70,8 +70,8 @@ class ReconstructionModel:
         Parameters
         ----------
         rows : (n, p) array
-            Unmodified rows, on which a model may depend to the last digit. Distances are in units
-            of `scale`.
+            Rows as the user passed them, neither centered nor scaled, since a model may react to
+            their last digits. Residuals are divided by `scale`, one number for each feature.
         """
         reconstructed = decode(self.steps, encode(self.steps, rows))
         scale = 1.0 if self.scale is None else self.scale

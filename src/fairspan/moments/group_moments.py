@@ -611,7 +611,7 @@ class GroupMoments(BaseMoments):
             The suffix belongs to another file format, or the file cannot be written.
         """
         check_suffix(path, "moments are")
-        write_atomic(path, check_partial(self).to_bytes())
+        write_atomic(path, check_no_overflow(self).to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -767,7 +767,7 @@ def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label
     exponent = _common_exponent(parts)
     parts = _in_common_units(parts, exponent)
     sums: dict[Label, RunningMoments] = {}
-    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_partial
+    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_no_overflow
         for part in parts:
             corrections = part.mean_corrections
             for group, label in enumerate(part.labels):
@@ -788,7 +788,7 @@ def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label
         weight_exponent=exponent,
         lost_groups=frozenset(lost.difference(to_python_labels(stacked.labels))),
     )
-    return check_partial(merged)
+    return check_no_overflow(merged)
 
 
 def _common_exponent(parts: Sequence[GroupMoments]) -> int:
@@ -822,8 +822,11 @@ def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[Group
     return scaled
 
 
-def check_partial(moments: GroupMoments) -> GroupMoments:
-    """Check moments that may be partial (a column may still be tiny), and return them.
+def check_no_overflow(moments: GroupMoments) -> GroupMoments:
+    """Check that weights and second moments are finite, and return the moments.
+
+    Moments of some of the rows are checked for nothing else: a column that is too small here may
+    be large enough in the others.
 
     Raises
     ------
@@ -916,6 +919,9 @@ def _describe_features(moments: GroupMoments) -> str:
 def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
     """Restore moments from a validated header and arrays.
 
+    With classes of y, the file stores moments of each group and class; their sums over the classes
+    are the moments of the groups.
+
     Raises
     ------
     CorruptFile
@@ -946,7 +952,8 @@ def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
             weight_exponent=stored.get("weight_exponent", 0),
             em_summary=_em_summary_from_header(stored.get("em_summary")),
         )
-        check_partial(moments)
+        # The file may be of one part of the rows, such as one of many files.
+        check_no_overflow(moments)
         return moments.sum_over_classes() if has_classes else moments
     except ValueError as error:
         raise MOMENTS_SCHEMA.error_for(name, error) from error
@@ -1006,7 +1013,7 @@ class MomentsAggregator:
         if isinstance(rows, BaseRows) and rows.weight_exponent:
             exponent = rows.weight_exponent
             moments = replace(moments, weight_exponent=exponent, skip_validation=True)
-        return check_partial(moments)
+        return check_no_overflow(moments)
 
     def _aggregate_sparse(self, rows: SparseRows) -> GroupMoments:
         groups, n_dropped = group_sparse_rows(rows, self.limit)
@@ -1040,7 +1047,9 @@ def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) 
         )
         for group in groups
     }
-    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_partial or check_range
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # detected by check_no_overflow or check_range
         stacked = stack_by_label(sums, n_features)
     return _from_stacked(stacked, n_dropped=n_dropped)
 

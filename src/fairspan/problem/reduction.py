@@ -732,13 +732,16 @@ def compute_feature_scale(moments: Moments) -> FloatArray:
 
 
 def describe_dominant_feature(moments: Moments, center: Center) -> str | None:
-    """Describe the feature that dwarfs all others, or return None if there is none."""
+    """Describe the feature that varies most, or return None if it does not dominate the others.
+
+    Without a center, the root mean square takes the place of the standard deviation.
+    """
     magnitudes = moments.standard_deviations
     if center == "none":
         magnitudes = np.hypot(magnitudes, moments.mean)
     largest = int(np.argmax(magnitudes))
     names = moments.feature_names or tuple(map(str, range(moments.n_features)))
-    text = f"the column {names[largest]!r} is the largest"
+    text = f"the column {names[largest]!r} has the largest numbers"
     others = np.delete(magnitudes, largest)
     if not others.any():
         return text
@@ -747,7 +750,7 @@ def describe_dominant_feature(moments: Moments, center: Center) -> str | None:
         return None
     if not np.isfinite(ratio):
         return text
-    return f"{text}, {ratio:.0e} times as large as the median"
+    return f"{text}, {ratio:.0e} times those of the median column"
 
 
 def _restriction_in_coordinates(

@@ -274,7 +274,7 @@ def certificates_table(report: Report) -> Table:
 
 
 def steps_table(report: Report) -> Table:
-    """Table of all slider steps."""
+    """Table of the steps of the report's slider, along the frontier or over the dimensions."""
     steps = report.curves.steps
     return Table(
         "All steps",

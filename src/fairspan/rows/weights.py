@@ -67,21 +67,22 @@ def is_extreme(weights: FloatArray) -> bool:
 def scaled_weights(
     weights: FloatArray | None, labels: CodedLabels | None
 ) -> tuple[FloatArray | None, int]:
-    """Return the weights of all rows within range, and the binary exponent of their unit.
+    """Rescale weights by a power of two if sums or squares of them could overflow or underflow.
 
-    Warns about weights that count as zero.
+    Warns about weights that become zero, being negligible beside the largest.
 
     Parameters
     ----------
     weights : (n,) array or None
     labels : CodedLabels of n rows, or None
-        Groups, for the warning.
+        Group of each row, to name groups all of whose weights become zero.
 
     Returns
     -------
     (n,) array or None
+        Rescaled weights.
     int
-        0 for weights of ordinary size.
+        Exponent e: the given weights are 2**e times the rescaled ones; 0 if they were in range.
     """
     if weights is None or not is_extreme(weights):
         return weights, 0

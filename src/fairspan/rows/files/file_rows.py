@@ -536,7 +536,7 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
 
 @contextmanager
 def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
-    """Add advice to errors about text columns that can be read as numbers."""
+    """Replace the remedy of errors about text columns that can be read as numbers."""
     try:
         yield
     except InvalidInput as error:
@@ -544,7 +544,8 @@ def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
             advice_by_column = advice_on_numbers(rows, non_numeric_features(rows))
             advice = next(iter(advice_by_column.values()), None)
             if advice is not None:
-                error.args = (*error.args[:2], advice.call)
+                received, allowed = error.args[:2]
+                error.args = (received, allowed, advice.call)
                 error.cause = Cause.CSV_STYLE
                 error.details = {"command": advice.command}
         raise

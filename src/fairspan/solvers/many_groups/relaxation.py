@@ -150,7 +150,14 @@ class DualModel:
         return self._project_occupations(overlap @ overlap.T)
 
     def _project_occupations(self, occupations: FloatArray) -> FloatArray:
-        """Closest matrix with eigenvalues in [0, 1] and trace equal to the cluster rank."""
+        """Closest occupations that are feasible, in the Frobenius norm.
+
+        Occupations say to which degree the relaxed projection contains each direction of the
+        cluster, the eigenvectors whose eigenvalues are nearly tied. Feasible are matrices with
+        eigenvalues in [0, 1] and with the cluster rank as trace: the number of directions that the
+        projection takes from the cluster.
+        """
+        # Nothing is taken from the cluster, so its occupations are not used.
         if not self.cluster_rank:
             return occupations
         values, rotation = np.linalg.eigh(occupations)
