@@ -66,7 +66,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert cli.run(fit) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Status: unresolved: the gap is at most what double precision can resolve" in text
-    assert "the column 'income' is the largest" in text
+    assert "the column 'income' has the largest numbers" in text
     assert "The resolution of double precision" in text
     assert "Status: optimal" not in text
     assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0

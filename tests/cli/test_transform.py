@@ -86,7 +86,7 @@ def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features
         frame.to_parquet(tmp_path / "parts" / f"{number}.parquet", row_group_size=20_000)
     out = tmp_path / "out.arrow"
     assert run("transform", model, tmp_path / "parts", "-o", out, "--json").facts == {
-        "version": 1,
+        "version": 2,
         "output": str(out),
         "n_rows": 90_701,
         "n_dropped": 0,
@@ -190,7 +190,7 @@ def test_a_certificate_that_holds(run, model, data, as_json):
     facts = result.facts
     assert facts.pop("gap") <= made.tol * made.objective
     assert facts == {
-        "version": 1,
+        "version": 2,
         "model": str(model),
         "holds": True,
         "objective": pytest.approx(made.objective),
