@@ -24,7 +24,7 @@ _NAMES = {"Female": "women", "Male": "men"}
 
 
 def audited(dimensions: int) -> Audit:
-    """What PCA, and fair PCA, would do to new people."""
+    """Audit what PCA and fair PCA would do to new people."""
     people = load_adult_by_sex()
     fair = FairPCA(n_components=dimensions, scale=True)
     fair.fit(people.X, sensitive_features=people.sensitive_features)
@@ -54,7 +54,7 @@ def _curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
 
 
 def figure_of(results: list[Audit]) -> Figure:
-    """A panel for each group: what it loses against the number of components."""
+    """Draw a panel for each group: its loss against the number of components."""
     figure = Figure(figsize=(8.2, 3.1), layout="constrained")
     panels = figure.subplots(1, len(_NAMES), sharey=True)
     for place, axes in enumerate(panels):

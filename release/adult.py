@@ -31,7 +31,7 @@ _DAY = (2026, 11, 25, 0, 0, 0)
 
 
 def arrays_of(text: str) -> dict[str, np.ndarray]:
-    """What is stored of the lines of the source."""
+    """Return the stored arrays, from the lines of the source."""
     lines = [row for row in csv.reader(io.StringIO(text), skipinitialspace=True) if row]
     stored: dict[str, np.ndarray] = {"attribution": np.array(ATTRIBUTION)}
     for name, column in zip(NAMES, zip(*lines, strict=True), strict=True):
@@ -45,7 +45,7 @@ def arrays_of(text: str) -> dict[str, np.ndarray]:
 
 
 def write(arrays: dict[str, np.ndarray], path: Path) -> None:
-    """An npz archive."""
+    """Write an npz archive."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             contents = io.BytesIO()

@@ -115,7 +115,7 @@ _MEANS = (0.5 + _BIASES) / _LARGEST
 
 
 def _regrets(marks: list[int], setting: Setting) -> list[float]:
-    """The regret at each number of rounds, in units of the rewards as the post has them."""
+    """Return the regret at each number of rounds, in the post's units of reward."""
     policy, generator = UCB1(len(_BIASES)), np.random.default_rng(setting.seed)
     found = []
     for number, (start, end) in enumerate(zip([0, *marks[:-1]], marks, strict=True)):

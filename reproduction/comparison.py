@@ -23,7 +23,7 @@ def relative_difference(ours: float | None, printed: float | None) -> float | No
 
 
 def mark(difference: float | None, reason: str) -> str:
-    """The reason, where the difference is over a tenth; otherwise nothing.
+    """Return the reason if the difference is over a tenth, else an empty text.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def load_faces(
 
 
 def data_file(name: str, data: str | os.PathLike[str] | None = None) -> Path:
-    """The file of a data set.
+    """Return the path of a data set's file.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def resized(images: FloatArray, shape: tuple[int, int]) -> FloatArray:
 
 
 def _averages(n_old: int, n_new: int) -> FloatArray:
-    """(new, old) matrix: the share of each old pixel in each new one; rows sum to one."""
+    """Return the (new, old) matrix of each old pixel's share in each new one; rows sum to one."""
     edges = np.arange(n_new + 1) * (n_old / n_new)
     old = np.arange(n_old)
     overlap = np.minimum(edges[1:, None], old + 1) - np.maximum(edges[:-1, None], old)

@@ -80,7 +80,7 @@ def disparity_at(moments: GroupMoments, trade_off: float) -> float:
 
 
 def flip_of(moments: GroupMoments) -> float:
-    """The trade-off at which the disparity changes its sign."""
+    """Return the trade-off at which the disparity changes sign."""
     flip = scipy.optimize.bisect(lambda t: disparity_at(moments, t), 0.0, 1.0, xtol=1e-12)
     return float(flip)
 

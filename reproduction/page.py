@@ -38,7 +38,7 @@ call](from-the-papers.md) names the call for each definition and figure.
 
 
 def page_of(results: Sequence[dict[str, Any]]) -> str:
-    """The page, from the kept results in the order of the experiments."""
+    """Return the page, from the stored results in the order of the experiments."""
     lines = ["| result | source | run | made on |", "|--|--|--|--|"]
     for each in results:
         link = f"[{each['title']}](#{each['name']})"
@@ -60,7 +60,7 @@ def _section(result: dict[str, Any]) -> str:
 
 
 def kept() -> list[dict[str, Any]]:
-    """The results that are there."""
+    """Return the stored results."""
     paths = [RESULTS / f"{name}.json" for name in EXPERIMENTS]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 

@@ -79,7 +79,7 @@ EXPERIMENTS = {
 
 
 def experiment_of(name: str) -> "Experiment":
-    """The experiment of this name.
+    """Return the experiment of this name.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class Curve:
 
 
 def draw_errors(figure: "Figure", curves: Sequence[Curve]) -> None:
-    """A panel for each data set: both groups' errors, PCA dashed and fair PCA solid."""
+    """Draw a panel for each data set: both groups' errors, PCA dashed and fair PCA solid."""
     for axes, curve in _panels(figure, curves, "average reconstruction error"):
         for g, (group, colour) in enumerate(zip(curve.groups, _COLOURS, strict=True)):
             _line(axes, curve.pca_errors, g, _PLAIN, colour, f"PCA, {group}")
@@ -59,7 +59,7 @@ def draw_errors(figure: "Figure", curves: Sequence[Curve]) -> None:
 
 
 def draw_losses(figure: "Figure", curves: Sequence[Curve]) -> None:
-    """A panel for each data set: both groups' losses under PCA, and the fair one they share."""
+    """Draw a panel for each data set: both groups' losses under PCA, and their common fair loss."""
     for axes, curve in _panels(figure, curves, "average excess loss"):
         for g, (group, colour) in enumerate(zip(curve.groups, _COLOURS, strict=True)):
             _line(axes, curve.pca_losses, g, _PLAIN, colour, f"PCA, {group}")

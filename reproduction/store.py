@@ -73,7 +73,7 @@ class Store:
         return len(self._values)
 
     def get_or_compute(self, key: str, function: Callable[[], _Value]) -> _Value:
-        """The value of a step: kept from before, or computed now and kept.
+        """Return the stored value of a step; compute and store it first if there is none.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Store:
 
 
 def _read(file: BinaryIO) -> tuple[list[Any], int]:
-    """The documents up to the first line that is not whole, and where that one begins."""
+    """Read the documents up to the first incomplete line, and the position where it begins."""
     documents: list[Any] = []
     length = 0
     for line in file:

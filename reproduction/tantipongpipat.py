@@ -96,7 +96,7 @@ def _moments(setting: Setting, name: str, group: str) -> GroupMoments:
 
 
 def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
-    """The relaxation, its rank before and after reduction, and exactly d dimensions."""
+    """Solve the relaxation, with its rank before and after reduction, and exactly d dimensions."""
     fit, problem, _ = fit_moments(moments(), d, center="group", scale=True)
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)

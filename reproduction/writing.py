@@ -17,7 +17,7 @@ _FORMATS = ("svg", "png")
 
 
 def text_of(result: Result, width: int = _WIDTH) -> str:
-    """The table with aligned columns, texts to the left and figures to the right, and the notes.
+    """Format the table with texts aligned left and figures right, and the notes below.
 
     Columns that do not fit into `width` follow below, beside the first ones again.
     """
@@ -36,7 +36,7 @@ def text_of(result: Result, width: int = _WIDTH) -> str:
 
 
 def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
-    """A column under its heading and a line."""
+    """Align a column under its heading and a line."""
     width = max(map(display_width, texts))
     is_figures = any(isinstance(value, int | float) for value in values) and not any(
         isinstance(value, str | bool) for value in values
@@ -72,7 +72,7 @@ def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list
 
 
 def shown(cell: Cell) -> str:
-    """A value as tables show it: five significant digits, nothing for None.
+    """Format a value for tables: five significant digits, an empty text for None.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def shown(cell: Cell) -> str:
 
 
 def csv_of(result: Result) -> str:
-    """The table as CSV, figures with all their digits, nothing for None."""
+    """Format the table as CSV, figures with all digits, empty cells for None."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(result.columns)

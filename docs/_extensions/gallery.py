@@ -61,7 +61,7 @@ class InOrder:
 
 
 def in_sections(index: str) -> str:
-    """The gallery's contents with a heading above the first thumbnail of each section."""
+    """Insert into the gallery's contents a heading above the first thumbnail of each section."""
     head, *thumbnails = re.split(f"(?=^{_THUMBNAIL})", index, flags=re.M)
     parts = [head[: head.rindex(_OPENED.rstrip())]]
     titles = {page: title for title, pages in SECTIONS.items() for page in pages}
@@ -76,7 +76,7 @@ def in_sections(index: str) -> str:
 
 
 def pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """What a block draws; in words it says what the page claims."""
+    """Scrape the figures of a block, with the page's claim as their alternative text."""
     from sphinx_gallery.scrapers import matplotlib_scraper
 
     claim = ast.get_docstring(ast.parse(Path(block_vars["src_file"]).read_text(encoding="utf-8")))

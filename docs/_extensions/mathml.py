@@ -27,7 +27,7 @@ def _names(formula: str) -> str:
 
 
 def _spaced(mathml: str) -> str:
-    """A thin space between the name of a function and what it is of, where no bracket follows."""
+    """Insert a thin space between a function's name and its argument if no bracket follows."""
     return re.sub(
         r"(<mo>&ApplyFunction;</mo>)(?!\s*<mo[^>]*>[(\[|])", r'\1<mspace width="0.17em"/>', mathml
     )

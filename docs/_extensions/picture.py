@@ -34,7 +34,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 
 def blocks_above(page: str, line: int) -> str:
-    """The Python of a page that stands above a line."""
+    """Return the Python code blocks of a page above a line."""
     return "\n".join(_BLOCK.findall("\n".join(page.splitlines()[: line - 1])))
 
 
@@ -52,7 +52,7 @@ def last_value(code: str, name: str) -> Any:
 
 
 def figure_of(value: Any) -> Figure:
-    """The matplotlib figure of what a plot ends with."""
+    """Return the matplotlib figure of a plot's last value."""
     figure = getattr(value, "figure_", value)
     if not isinstance(figure, Figure):
         raise ValueError(f"a plot must end with a display or a figure, not {type(value).__name__}")

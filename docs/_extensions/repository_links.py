@@ -13,7 +13,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")
 
 
 def on_the_site(text: str, docname: str) -> str:
-    """The same page, with links that lead somewhere on the site."""
+    """Rewrite a page's links to files of the repository so that they work on the site."""
     depth = docname.count("/")
 
     def replaced(link: re.Match[str]) -> str:

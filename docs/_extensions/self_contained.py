@@ -36,7 +36,7 @@ class _Addresses(HTMLParser):
 
 
 def faults(folder: Path) -> Iterator[str]:
-    """What is wrong with the pages of a folder, a line each."""
+    """Yield the faults of a folder's pages, one line each."""
     for page in sorted(folder.rglob("*.html")):
         if page.is_relative_to(folder / "_static"):  # templates of the theme
             continue

@@ -64,5 +64,5 @@ DATA_SETS = (
 
 
 def data_set_of(name: str) -> DataSet:
-    """The data set of this name."""
+    """Return the data set of this name."""
     return next(each for each in DATA_SETS if each.name == name)

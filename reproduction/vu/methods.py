@@ -99,14 +99,14 @@ def papers_rfpca(
 
 
 def exact_fair_pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
-    """The optimum of Samadi et al. (2018), about each group's own mean."""
+    """Fit the optimum of Samadi et al. (2018), about each group's own mean."""
     return fit_subspace(moments, d, criterion="minimax_loss", center="group")
 
 
 def multiplicative_fair_pca(
     moments: GroupMoments, d: int, setting: Setting, seed: int
 ) -> FairSubspace:
-    """The multiplicative weights of Samadi et al. at a learning rate, rounded to d components."""
+    """Fit by the multiplicative weights of Samadi et al., rounded to d components."""
     solver = MultiplicativeWeights(step_size=setting["rate"], max_iter=1000)
     return fit_subspace(moments, d, criterion="minimax_loss", center="group", solver=solver)
 

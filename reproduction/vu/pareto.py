@@ -72,7 +72,7 @@ class Pareto:
 
 
 def compared(effort: Effort) -> tuple[Method, ...]:
-    """The methods of the figures with all of their settings."""
+    """Return the methods of the figures with all their settings."""
     quick = effort is Effort.QUICK
     rates = methods.LEARNING_RATES if effort is Effort.FULL else methods.LEARNING_RATES[:4]
     settings = methods.grid(
@@ -131,7 +131,7 @@ def frontier_of(points: Sequence[Point]) -> FloatArray:
 
 
 def least_error(points: Sequence[Point], gap: float) -> float:
-    """What the error of a subspace with this gap is at least.
+    """Return a lower bound on the error of a subspace with this gap.
 
     No subspace has a smaller error + penalty * gap than the frontier's point of that penalty; each
     point so bounds the error for every gap, and the largest bound counts.
@@ -144,7 +144,7 @@ def least_error(points: Sequence[Point], gap: float) -> float:
 
 
 def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | None]]:
-    """The error gap criterion at penalties that draw the whole curve, and equal errors."""
+    """Fit the error gap criterion at penalties that cover the whole curve, and equal errors."""
     fits = {each: _at_penalty(moments, each) for each in _FIRST_PENALTIES}
     while len(fits) < _MOST_POINTS:
         penalties = sorted(fits)

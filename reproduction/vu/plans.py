@@ -71,7 +71,7 @@ class Plan:
         )
 
     def methods(self, data_set: DataSet, repeat: int) -> tuple[Method, ...]:
-        """What runs on a data set in one repeat."""
+        """Return the methods that run on a data set in one repeat."""
         certified = replace(CERTIFIED, settings=self._grid(data_set))
         if self.effort is Effort.FULL:
             return self._searched(data_set, certified)
@@ -96,7 +96,7 @@ class Plan:
         return methods.grid(methods.RADII, methods.PENALTIES)
 
     def _searched(self, data_set: DataSet, certified: Method) -> tuple[Method, ...]:
-        """The paper's whole search: each method chooses its own setting."""
+        """Return the methods of the paper's full search, in which each chooses its own setting."""
         iterations = 500 if data_set.is_large else 1000
         papers = replace(
             PAPERS,

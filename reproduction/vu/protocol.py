@@ -29,7 +29,7 @@ class Part:
     groups: GroupArray
 
     def at(self, index: IndexArray) -> "Part":
-        """The part of these rows."""
+        """Return the part with these rows."""
         return Part(self.rows[index], self.groups[index])
 
 

@@ -52,7 +52,7 @@ def reason_for(
     own_means: Sequence[float] = (),
     optimum: Sequence[float] = (),
 ) -> str:
-    """The name of the reason for a difference over a tenth; nothing below.
+    """Return the name of the reason for a difference over a tenth; an empty text below.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def reason_for(
 
 
 def explained(reasons: Iterable[str]) -> tuple[str, ...]:
-    """The sentences of the reasons that occur, each once."""
+    """Return the sentences of the reasons that occur, each once."""
     used = set(reasons)
     return tuple(sentence for name, sentence in EXPLANATIONS.items() if name in used)
 

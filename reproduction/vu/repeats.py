@@ -106,7 +106,7 @@ def folded(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Par
 def chosen_setting(
     method: Method, folds: Sequence[tuple[GroupMoments, Part]], seed: int
 ) -> Setting:
-    """The setting of least ABDiff + ARE on average over the folds; the first of equals."""
+    """Return the setting with the least mean ABDiff + ARE over the folds; the first of ties."""
     if len(method.settings) == 1:
         return method.settings[0]
     sums = [
@@ -127,7 +127,7 @@ def leakage_of(components: FloatArray, train: Part, test: Part) -> float:
 
 
 def figures_of(outcomes: Sequence[Mapping[str, Outcome]], name: str, *path: str) -> list[float]:
-    """A figure of one method in every repeat that did not leave it out."""
+    """Return a figure of one method in each repeat that includes it."""
     found = []
     for outcome in outcomes:
         each: Any = outcome.get(name, {"left_out": "not run in this repeat"})

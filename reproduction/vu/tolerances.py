@@ -20,7 +20,7 @@ _TOLERANCES = tuple(each["tolerance"] for each in TOLERANT.settings)
 
 
 def leakages(X: FloatArray, groups: GroupArray, seed: int) -> list[float]:
-    """The tolerance that cross-validation chooses, and the leakage at each of the grid."""
+    """Return the leakage at the cross-validated tolerance, then at each tolerance of the grid."""
     train_rows, test_rows = split_rows(len(X), TRAIN_SHARE, seed)
     everything = Part(standardized(X, train_rows), groups)
     train, test = everything.at(train_rows), everything.at(test_rows)

@@ -1149,7 +1149,7 @@ def _feature_deviations(moments: Moments, scale: FloatArray | None, center: str)
 
 
 def _component_rounding(deviations: FloatArray, projector: Projector) -> FloatArray:
-    """Rounding error bound of the variance of each component, shape (d,).
+    """Bound the rounding error of the variance of each component, shape (d,).
 
     Entries of second moments are rounded relative to the product of two features' deviations.
     """
@@ -1203,7 +1203,7 @@ def _nonzero(divisors: FloatArray) -> FloatArray:
 def _expected_encoders(
     subspace: FairSubspace, family: ProblemFamily, shift: ObliqueShift, moments: Moments
 ) -> Iterator[FloatArray]:
-    """Encoders of the decoder, (d, p), as fits to rows or to their moments return them.
+    """Return the encoders of the decoder, (d, p), as fits to rows or to their moments return them.
 
     All have the same effect on the rows of the fit. They differ in directions along which these do
     not vary, which are orthogonal to the rows in the features or in the standardized features.

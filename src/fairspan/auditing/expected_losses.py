@@ -111,7 +111,7 @@ def error_estimates(
 
 
 def widest_pair(errors: FloatArray) -> tuple[int, int]:
-    """Indices (a, b) of the groups that define the disparity error_b - error_a.
+    """Return the indices (a, b) of the groups that define the disparity error_b - error_a.
 
     The two groups, or those with the smallest and largest error.
     """
@@ -737,7 +737,7 @@ _SAFETY_FACTOR = 1.3
 def required_sample_size(
     loss: float, standard_deviation: float, bias: float, quantile: float
 ) -> float:
-    """Number of rows at which a loss is detected.
+    """Return the number of rows at which a loss is detected.
 
     The number is max{[(z s + sqrt(z^2 s^2 + 4 l B)) / 2 l]^2, 3 B / l}. A loss l is detected if the
     lower limit of the cross-fitted loss is positive and that loss is at least the optimism of the

@@ -1069,7 +1069,7 @@ def _pooled_second_moments(moments: Moments, point: FloatArray | None) -> FloatA
 
 
 def _rare_indicators(moments: Moments) -> IndexArray:
-    """Indices of 0/1 columns with a rare value.
+    """Return the indices of 0/1 columns with a rare value.
 
     For integers x, x^2 >= x with equality only for 0 and 1, so among integer columns exactly the
     0/1 columns have a second moment equal to the mean. Fractions may match by coincidence.

@@ -130,7 +130,7 @@ def _excess_loss(second_moments: FloatArray, d: int) -> FloatArray:
 def _effective_sample_size(
     second_moment: FloatArray, moments_by_fold: FloatArray, shares: FloatArray, d: int
 ) -> float:
-    """Number of normal rows that would vary as much between folds in the block V'S(I - VV').
+    """Return how many normal rows would vary as much between folds in the block V'S(I - VV').
 
     With D_f = s_f (S_f - S) for K folds, the variance of the block is K / (K - 1) sum ||D_f||^2;
     for n normal rows it is (tr C tr D + ||B||^2) / n, where C, B and D are the blocks of S.

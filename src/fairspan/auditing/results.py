@@ -641,7 +641,7 @@ def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
 
 
 def harmed_groups(model: ModelResult) -> list[GroupResult]:
-    """Groups with state "harmed", the one with the largest relative loss first."""
+    """Return the groups with state "harmed", the one with the largest relative loss first."""
     harmed = [group for group in model.groups if group.state == "harmed"]
     return sorted(harmed, key=relative_loss, reverse=True)
 
@@ -895,7 +895,7 @@ def _variance_share_range(low: float, high: float, group: GroupResult) -> str:
 
 
 def relative_loss(group: GroupResult) -> float:
-    """Expected loss as a share of the group's variance."""
+    """Return the expected loss as a share of the group's variance."""
     return group.expected_loss.value / (group.observed_total_variance or 1.0)
 
 

@@ -239,7 +239,7 @@ class RowStatisticsAggregator:
         )
 
     def _reference_means(self) -> FloatArray:
-        """Reference means from the moments, (m, 5, k)."""
+        """Return the reference means from the moments, (m, 5, k)."""
         means = np.zeros((len(self.models), len(QUANTITIES), len(self.labels)))
         means[:, :2] = np.array([model.errors for model in self.models])[:, None]
         return means
@@ -299,7 +299,7 @@ def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _training_standard_errors(sums: RunningSums, standard_errors: FloatArray) -> FloatArray:
-    """Standard error of each mean due to the choice of training rows, (m, q, k).
+    """Return the standard error of each mean due to the choice of training rows, (m, q, k).
 
     With S^2 the variance of the folds' means and s the standard error from the rows, it is the
     positive part of S^2 - K s^2, times 1 / K + 1 / (K - 1), since the folds' models share most of

@@ -674,7 +674,7 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
 
 
 def _best_error_rounding(problem: Problem) -> FloatArray:
-    """Rounding error bound of the best errors that a restricted problem subtracts, shape (k,)."""
+    """Bound the rounding error of the best errors a restricted problem subtracts, shape (k,)."""
     parent = problem.parent
     if parent is None or not problem.criterion.uses_excess_loss:
         return np.zeros(problem.n_groups)
@@ -687,7 +687,7 @@ def _best_error_rounding(problem: Problem) -> FloatArray:
 
 
 def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
-    """Rounding error that no evaluation of (k,) errors avoids; less than the final allowance."""
+    """Return the rounding error that no evaluation of errors avoids, (k,); below the allowance."""
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
     rounding = _UNAVOIDABLE_ROUNDING * inner_errors
     if not problem.has_matrices:

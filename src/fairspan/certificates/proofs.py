@@ -379,7 +379,7 @@ class _LimitProof(Proof):
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """The value minus the gap, computed without subtracting large numbers."""
+        """Return the value minus the gap, without subtracting large numbers."""
         gap, rounding = self.gap(problem, basis, errors)
         return problem.criterion.value(errors, problem) - gap, rounding
 

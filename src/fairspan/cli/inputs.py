@@ -166,7 +166,7 @@ class InputData:
         return replace(data, row_source=source, is_of_model=True)
 
     def matched_to(self, known: KnownLabels) -> "InputData":
-        """The same rows or moments, with labels of a fit in place of those equal as text."""
+        """Return the same rows or moments, with labels of a fit in place of those equal as text."""
         rows = None if self.row_source is None else match_groups(self.row_source, known)
         saved = None if self.saved_moments is None else self.saved_moments.matched_to(known)
         blocks = tuple(block.matched_to(known) for block in self.blocks)
@@ -377,7 +377,7 @@ def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str 
 
 
 def labels_of_models(audited: Sequence[AuditedModel], *, has_classes: bool) -> KnownLabels:
-    """The labels that saved models were fitted on, to which those of rows are matched."""
+    """Return the labels that saved models were fitted on, to which those of rows are matched."""
     return known_labels_of(audited, has_classes=has_classes)
 
 

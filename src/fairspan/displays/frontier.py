@@ -511,7 +511,7 @@ class DisparityPathDisplay(BaseDisplay):
 
 
 def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | None:
-    """Current value of the parameter; None if it is not numeric."""
+    """Return the current value of the parameter; None if it is not numeric."""
     parameters = estimator.get_params()
     if parameter not in parameters:
         numeric = [name for name, value in parameters.items() if _is_number(value)]

@@ -279,7 +279,7 @@ def expected_records(
 
 
 def records_without_rounding(model: ModelResult) -> list[Record]:
-    """Records of an audited model with negligible values set to zero."""
+    """Return the records of an audited model with negligible values set to zero."""
     return [
         {
             **record,
@@ -298,7 +298,7 @@ def zero_negligible(values: Any, rounding_bound: Any) -> FloatArray:
 
 
 def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]) -> list[Record]:
-    """Records of the groups' best values as an additional model."""
+    """Return the records of the groups' best values as an additional model."""
     return [
         {
             "model": BEST_NAME,

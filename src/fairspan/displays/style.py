@@ -194,7 +194,7 @@ def available_width(axes: Axes) -> float:
 
 
 def max_letters(texts: Sequence[str], width: float, size: float) -> int:
-    """Number of letters that fit into a width, from average letter widths."""
+    """Return the number of letters that fit into a width, from average letter widths."""
     n_letters = width / (_LETTER_WIDTH * size)
     max_relative_width = 1.0
     for text in texts:
@@ -304,7 +304,7 @@ def add_header(
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
-    """Number of legend columns: one row if it fits, else columns of the widest entry."""
+    """Return the number of legend columns: one row if it fits, else columns of the widest entry."""
     if not labels:
         return 1
     widths = []

@@ -163,7 +163,7 @@ def fit_moments(
 
 
 def _search_for(n_components: int | float, *, nested: bool) -> tuple[Any, int | float]:
-    """Function that solves a family of problems, and the dimension or fraction that it takes."""
+    """Return a solver of a family of problems, and the dimension or fraction that it takes."""
     is_integer = isinstance(n_components, numbers.Integral)
     target = int(n_components) if is_integer else float(n_components)
     if nested:

@@ -72,7 +72,7 @@ def format_number(
 
 
 def common_decimals(values: Iterable[float | None]) -> int | None:
-    """Common number of decimals for a column; None if its magnitudes rule one out.
+    """Return the common number of decimals of a column; None if its magnitudes rule one out.
 
     They are too large, too small or too different. The largest gets four digits and the smallest
     three, within seven digits in total.
@@ -212,7 +212,7 @@ def number_with_interval(
 
 
 def _interval_digits(low: float, high: float) -> int:
-    """Number of significant digits that shows two digits of the width of an interval."""
+    """Return the number of significant digits that shows two digits of an interval's width."""
     size = max(abs(low), abs(high))
     width = high - low
     if not 0 < width < size:

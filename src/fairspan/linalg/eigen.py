@@ -259,7 +259,7 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
 
 
 def _n_deflated(values: FloatArray, max_deflated: int) -> int:
-    """Number of leading eigenvalues to deflate; 0 if no accuracy is lost."""
+    """Return the number of leading eigenvalues to deflate; 0 if no accuracy is lost."""
     p = len(values)
     largest = float(values[-1])
     most_negative = max(-float(values[0]), 0.0)

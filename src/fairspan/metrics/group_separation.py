@@ -143,7 +143,7 @@ def _standardize(
 def _make_scorer(
     classifier: Any,
 ) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
-    """Function that fits a clone of the classifier and scores held-out rows."""
+    """Return a function that fits a clone of the classifier and scores held-out rows."""
     # Imported lazily: scikit-learn takes seconds to load, and only this metric needs it.
     from sklearn.base import clone
     from sklearn.svm import LinearSVC

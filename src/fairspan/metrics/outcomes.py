@@ -305,7 +305,7 @@ class OutcomesByGroup:
         return float(np.quantile(np.concatenate(maxima), confidence))
 
     def _bootstrap_cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
-        """Counts, weights and outcomes of the distinct rows of a group.
+        """Return counts, weights and outcomes of the distinct rows of a group.
 
         Rows with the same outcome and weight are interchangeable, so resampling rows is multinomial
         sampling. Half a row of each outcome, with the mean weight, is appended.

@@ -282,7 +282,7 @@ def prediction_bias(
 def _prediction_function(
     predict: Any, pos_label: Any, *, probabilities: bool
 ) -> Callable[[Any], Any]:
-    """Function of rows that returns labels, or probabilities of the positive label."""
+    """Return a function of rows that gives labels, or probabilities of the positive label."""
     if callable(predict):
         return predict  # type: ignore[no-any-return]
     if probabilities:

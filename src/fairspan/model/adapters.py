@@ -166,7 +166,7 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
 
 
 def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
-    """Number of rows that the steps were fitted on; None if no step knows."""
+    """Return the number of rows that the steps were fitted on; None if no step knows."""
     # scikit-learn counts rows per column if there are NaN.
     row_counts = [
         getattr(step, "n_samples_", getattr(step, "n_samples_seen_", 0)) for step in steps
@@ -175,7 +175,7 @@ def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
 
 
 def _invertible_steps(model: Any) -> list[Any]:
-    """Steps before the first non-invertible one.
+    """Return the steps before the first non-invertible one.
 
     A step that holds a fair subspace is the last one. A step that resamples rows leaves those to
     transform as they are, as in imbalanced-learn.

@@ -374,7 +374,7 @@ _IR_VERSION = 8
 
 
 def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
-    """Serialized ONNX graph that maps rows "X" to "coordinates".
+    """Serialize the ONNX graph that maps rows "X" to "coordinates".
 
     Parameters
     ----------
@@ -506,7 +506,7 @@ def _sql_identifier(name: str) -> str:
 
 
 def _sql_number(value: float) -> str:
-    """Number in scientific notation, in parentheses if it is negative.
+    """Format a number in scientific notation, in parentheses if it is negative.
 
     SQL reads numbers without an exponent as decimals of low precision.
 

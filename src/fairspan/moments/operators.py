@@ -50,7 +50,7 @@ _IDENTITY_TOL = 1e-6
 
 
 def encoder_columns(basis: FloatArray) -> FloatArray:
-    """Encoder columns sqrt(lambda_j) u_j from basis columns sqrt(lb_j) u_j.
+    """Return encoder columns sqrt(lambda_j) u_j for basis columns sqrt(lb_j) u_j.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class SecondMoments(Protocol):
         """Total variance tr S_g of each group, shape (k,)."""
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
-        """Captured variance c_g(V) = tr(V'S_gV) for an orthonormal (p, d) basis V, shape (k,)."""
+        """Return captured variances c_g(V) = tr(V'S_gV) of orthonormal (p, d) V, shape (k,)."""
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """Residual variance tr S_g - c_g(V) of each group, shape (k,)."""
@@ -534,7 +534,7 @@ class DenseSecondMoments:
         return np.asarray(np.sqrt(np.maximum(self._inner_traces, 0.0)))
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
-        """Captured variances c_g(V) = tr(V'S_gV), shape (k,)."""
+        """Return captured variances c_g(V) = tr(V'S_gV), shape (k,)."""
         return _captured_traces(self.apply(basis), basis)
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:

@@ -584,7 +584,7 @@ class LeastVariance(Criterion):
     def rounding_bound(
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
-        """Rounding error of the errors plus that of the variances they are subtracted from."""
+        """Sum the rounding errors of the errors and of the variances they are subtracted from."""
         return float((error_rounding + problem.variance_rounding).max())
 
 
@@ -901,7 +901,7 @@ class NashWelfare(Criterion):
         return float(self.scores(errors, problem)[0]) if (variances_kept > 0).all() else np.inf
 
     def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
-        """The value as a single smooth score, shape (1,)."""
+        """Return the value as a single smooth score, shape (1,)."""
         return np.array([-np.log(self._clipped_variance_kept(errors, problem)).mean()])
 
     def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
@@ -952,7 +952,7 @@ class NashWelfare(Criterion):
     def rounding_bound(
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
-        """Rounding error of the variances kept, amplified by the logarithm, plus its own."""
+        """Sum the logarithm's rounding error and that of its argument, amplified by it."""
         variances_kept = np.maximum(problem.second_moments.traces - errors, _TINY)
         log_rounding = 2 * (problem.n_features + np.abs(np.log(variances_kept)).mean()) * _EPSILON
         return float(log_rounding + (problem.variance_rounding / variances_kept).mean())

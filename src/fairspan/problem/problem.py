@@ -67,7 +67,7 @@ class Blocks:
         return np.searchsorted(self.starts, np.arange(n_pieces), side="right") - 1
 
     def indicator_matrix(self, n_pieces: int) -> FloatArray:
-        """Indicator matrix of block membership, shape (n, m)."""
+        """Return the indicator matrix of block membership, shape (n, m)."""
         blocks = np.arange(len(self.starts))[:, None]
         return np.asarray(self.block_indices(n_pieces) == blocks, dtype=np.float64)
 
@@ -259,7 +259,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def pieces(self, problem: "Problem") -> AffinePieces | None:
-        """The criterion as a sum of maxima of affine functions; None if it is not one."""
+        """Return the criterion as a sum of maxima of affine functions; None if it is not one."""
 
     def check_groups(self, group_labels: list[Label]) -> None:
         """Raise Incompatible or UnknownGroup if the criterion is undefined for these groups."""
@@ -358,7 +358,7 @@ class Criterion(ABC):
     def rounding_bound(
         self, error_rounding: FloatArray, errors: FloatArray, problem: "Problem"
     ) -> float:
-        """Rounding error bound of the value, given that of the errors.
+        """Bound the rounding error of the value, given that of the errors.
 
         Doubled where offsets are subtracted, since they are rounded too.
         """

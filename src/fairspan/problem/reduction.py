@@ -401,7 +401,7 @@ class ProblemFamily:
         return np.asarray(is_rounding)
 
     def _variance_rounding(self, feature_variances: FloatArray, squares: FloatArray) -> FloatArray:
-        """Rounding error of variances along columns, given their squared entries."""
+        """Return the rounding error of variances along columns, given their squared entries."""
         return np.asarray(len(squares) * _SUM_ROUNDING * (feature_variances @ squares))
 
     def _entry_rounding_variance(
@@ -718,7 +718,7 @@ def build_problem_family(
 
 
 def compute_feature_scale(moments: Moments) -> FloatArray:
-    """Standard deviation of each feature, with 1 (and a warning) for constant features."""
+    """Return each feature's standard deviation; 1 (and a warning) for constant features."""
     deviations = moments.standard_deviations
     constant = deviations == 0
     if constant.any():

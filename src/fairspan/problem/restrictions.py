@@ -281,7 +281,7 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
 
 
 def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Rounding error bound of each entry of the means, shape (m, p)."""
+    """Bound the rounding error of each entry of the means, shape (m, p)."""
     return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
 
 

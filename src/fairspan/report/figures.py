@@ -397,7 +397,7 @@ def frontier_figure(report: Report) -> PageFigure:
 
 
 def _drawn_groups(report: Report) -> list[int]:
-    """Indices of the groups to draw, by decreasing loss under PCA.
+    """Return the indices of the groups to draw, by decreasing loss under PCA.
 
     As many as fit, plus groups that are harmed or named in the verdict.
     """
@@ -418,7 +418,7 @@ def _drawn_groups(report: Report) -> list[int]:
 
 
 def _drawn_records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Records of the drawn groups with their display names."""
+    """Return the records of the drawn groups with their display names."""
     return [{**records[g], "group": report.group_names[g]} for g in _drawn_groups(report)]
 
 

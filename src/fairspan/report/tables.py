@@ -61,7 +61,7 @@ def most_affected_group(model: ModelResult) -> int | None:
 
 
 def tied_maxima(values: Sequence[float]) -> list[int]:
-    """Indices of the largest values, including ties up to the tolerance of a fit.
+    """Return the indices of the largest values, including ties up to the tolerance of a fit.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _counts_column(heading: str, values: Sequence[int]) -> Column:
 
 
 def groups_table(report: Report) -> Table:
-    """Number of rows and variance of each group."""
+    """Return the number of rows and the variance of each group."""
     records = report.pca.records
     share_heading = "share of the weight" if report.is_weighted else "share"
     return Table(
@@ -335,7 +335,7 @@ class StepTexts(NamedTuple):
 
 
 def step_texts(report: Report) -> list[StepTexts]:
-    """Formatted values of each step, with the same decimals across steps."""
+    """Format the values of each step, with the same decimals across steps."""
     steps = report.curves.steps
     errors, losses, variances, totals = (
         common_decimals(float(x) for step in steps for x in np.atleast_1d(getattr(step, name)))
@@ -359,7 +359,7 @@ def _step_cell(text: str, index: int) -> Cell:
 
 
 def step_groups_table(report: Report) -> Table:
-    """Groups at the initial slider step."""
+    """Return the groups at the initial slider step."""
     texts = step_texts(report)[report.curves.main_step]
     total_index = 3 * len(report.group_names)
     return Table(
@@ -566,7 +566,7 @@ def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int | 
 
 
 def expected_losses_table(report: Report) -> Table:
-    """Expected loss with interval and state, by group and model."""
+    """Return the expected loss with interval and state, by group and model."""
     models = report.audit.models
     decimals = common_decimals(
         _none_if_nan([group.expected_loss.value for model in models for group in model.groups])

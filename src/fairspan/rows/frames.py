@@ -320,7 +320,7 @@ def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
 def feature_values(
     X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
 ) -> FloatArray:
-    """Validated values of an array or frame; frame columns are selected by name if given."""
+    """Return validated values of an array or frame; select frame columns by name if given."""
     frame = as_eager_frame(X)
     if frame is None:
         return ArrayRows(X, on_missing=on_missing).to_array()

@@ -560,7 +560,7 @@ class _SubspaceSearch:
         return any(missing > _SAFETY_FACTOR * goal for missing in estimates)
 
     def _initial_subspace(self) -> SearchSubspace:
-        """Initial subspace, from the groups' optima."""
+        """Return the initial subspace, from the groups' optima."""
         problem = self.problem
         if not self.is_dense:
             optima = (*problem.group_optima, problem.pooled_optimum)

@@ -386,7 +386,7 @@ class Relaxation:
 
 
 def _initial_multipliers(problem: Problem, pieces: AffinePieces) -> FloatArray:
-    """Initial multipliers: the weights of the warm start if pieces are groups, else uniform."""
+    """Return initial multipliers: the warm start's weights if pieces are groups, else uniform."""
     coefficients = pieces.coefficients
     if problem.warm_start is None or not np.array_equal(coefficients, np.eye(len(coefficients))):
         return _uniform_multipliers(pieces)
