@@ -122,8 +122,7 @@ CUSTOM_OBJECTS = audit_option(
     multiple=True,
     type=custom_object,
     metavar="MODULE:OBJECT",
-    help="A criterion or restriction of another package that a saved model was fitted with "
-    "(repeatable).",
+    help="Criterion or restriction of another package that a saved model uses (repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 _FEATURE_OPTIONS = {"features", "exclude", "numeric_only", "one_hot"}
@@ -161,8 +160,8 @@ class ReadOptions:
         Group columns.
     bins : tuple of (str, tuple of float)
         Numeric group columns with their bin edges.
-    label : str or None
-        Column of the class of each row.
+    y_column : str or None
+        Column of class labels.
     features, exclude : tuple of str
         Column patterns.
     max_groups : int or None
@@ -177,7 +176,7 @@ class ReadOptions:
     numeric_only, one_hot : bool
         Treatment of text columns.
     na_values : tuple of str
-        Cells that stand for missing values, as they are typed.
+        Values that mark missing cells, as typed.
     delimiter, decimal, thousands, encoding, comment : str or None
         CSV format.
     no_header : bool
@@ -298,7 +297,7 @@ class AuditOptions:
         Number of folds; 0 for observed figures only.
     clusters : str or None
         Cluster column.
-    level, material : float
+    level, materiality : float
     repeats : int
         Number of fold assignments.
     """
@@ -320,7 +319,7 @@ class AuditOptions:
     @property
     def estimation_options(self) -> "EstimationOptions":
         """Options for the estimates on new rows."""
-        from fairspan.auditing.expected_losses import estimation_options  # takes its time
+        from fairspan.auditing.expected_losses import estimation_options  # slow to import
 
         by_cluster = self.clusters is not None
         return estimation_options(
@@ -351,7 +350,7 @@ def bundle_options(
     ----------
     name : str
         Parameter name of the object in the command.
-    kind : a dataclass
+    cls : a dataclass
         Class whose fields are the options; a command may omit some.
     options : sequence of click's options
     """
@@ -377,8 +376,8 @@ def check_output_file(
 
     Parameters
     ----------
-    out : Path
-    what : str
+    path : Path
+    kind : str
         Start of the message, such as "a model is".
     *inputs : object
         Inputs that must not be overwritten.
@@ -394,7 +393,7 @@ def check_output_file(
     usage_error_if(
         str(path) == "-", f"{kind[0].upper()}{kind[1:]} no text to print; name a file with -o."
     )
-    from fairspan.storage import check_suffix  # takes its time
+    from fairspan.storage import check_suffix  # slow to import
 
     check_suffix(path, kind, *endings)
 
@@ -409,12 +408,12 @@ class FitOptions:
         Number of dimensions, or share of every group's variance to keep.
     center : {"global", "group", "none"}
     standardize : bool
-    criterion : str or Foreign
-    parameters : mapping
-        Parameters of the criterion; strings may name groups.
-    restriction : str, Foreign or None
+    criterion : str or ExternalObject
+    criterion_parameters : mapping
+        Strings may name groups.
+    restriction : str, ExternalObject or None
     restriction_parameters : mapping
-    solver : str or Foreign
+    solver : str or ExternalObject
     solver_parameters : mapping
     tol : float
         Relative tolerance of the gap.
@@ -451,35 +450,35 @@ def _parameters(
 CSV_OPTIONS = (
     click.option(
         "--delimiter",
-        metavar="LETTER",
+        metavar="CHAR",
         help="Delimiter of CSV files, or 'tab'; by default detected from the header.",
     ),
     click.option(
         "--decimal",
         type=click.Choice([".", ","]),
-        help="Letter before the fraction of numbers in a CSV file.  [default: .]",
+        help="Decimal separator of numbers in CSV files.  [default: .]",
     ),
     click.option(
         "--thousands",
         type=click.Choice([",", ".", "'", " ", "space"]),
-        metavar="LETTER",
-        help="Letter between the thousands of numbers in a CSV file: a comma, a point, an "
-        "apostrophe, or 'space'.",
+        metavar="CHAR",
+        help="Thousands separator of numbers in CSV files: a comma, a point, an apostrophe, or "
+        "'space'.",
     ),
     click.option(
         "--encoding",
         metavar="NAME",
-        help="Encoding of a CSV file, such as latin-1.  [default: utf-8]",
+        help="Encoding of CSV files, such as latin-1.  [default: utf-8]",
     ),
     click.option(
         "--comment",
         metavar="TEXT",
-        help="Skip CSV lines that start with this text, such as '#'.",
+        help="Skip lines of CSV files that start with TEXT, such as '#'.",
     ),
     click.option(
         "--no-header",
         is_flag=True,
-        help="The first line of a CSV file is a row: name the columns column_1, column_2, ...",
+        help="CSV files have no header: name the columns column_1, column_2, ...",
     ),
 )
 
@@ -487,7 +486,7 @@ NA_VALUES = click.option(
     "--na-values",
     multiple=True,
     metavar="[COL=]VALUE[,VALUE]",
-    help="Cells that stand for a missing value, such as -99,999 or '?', in all columns or in COL "
+    help="Values that mark missing cells, such as '?' or -9,-99, in all columns or in COL "
     "(repeatable).",
 )
 
@@ -533,14 +532,14 @@ _READ_OPTIONS = (
         type=bin_edges,
         callback=_bins,
         metavar="COL=EDGES",
-        help="Cut the numbers of a group column into groups: age=30,60 makes 'below 30', '30 to "
-        "below 60' and '60 or more', so that a bin holds its lower edge (repeatable).",
+        help="Bin the numbers of a group column: age=30,60 makes the groups 'below 30', '30 to "
+        "below 60' and '60 or more'. A bin includes its lower edge (repeatable).",
     ),
     click.option(
         "--y",
         "y_column",
         metavar="COL",
-        help="Column of y, the classes for within_classes; not used as a feature.",
+        help="Column of the class labels y, for within_classes; not used as a feature.",
     ),
     click.option(
         "--features",
@@ -564,22 +563,22 @@ _READ_OPTIONS = (
         "--max-memory",
         type=memory_size,
         metavar="SIZE",
-        help="Memory limit for group matrices, such as 500MB or 8GB; by default that of the "
-        "machine.",
+        help="Memory limit for group matrices, such as 500MB or 8GB; by default the memory of "
+        "the machine.",
     ),
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
         type=click.Choice(_ON_MISSING),
         default="error",
-        help="Where a feature or the group is missing: an error, or leave out the row; with em, "
-        "expect missing features by the observed ones (EM algorithm); with em-drop-empty, also "
-        "leave out rows without any feature.",
+        help="Treatment of a missing feature or group: raise an error; drop the row; em: estimate "
+        "missing features from the observed ones (EM algorithm); em-drop-empty: also drop rows "
+        "without any feature.",
     ),
     click.option(
         "--missing-group",
         metavar="drop|NAME",
-        help="If the group is missing: drop the row, or assign it to group NAME.",
+        help="Treatment of a missing group: drop the row, or assign it to group NAME.",
     ),
     NA_VALUES,
     *TEXT_OPTIONS,
@@ -614,9 +613,9 @@ _TRANSFORM_OPTIONS = (
         "--on-missing",
         type=click.Choice(_ON_MISSING),
         default="error",
-        help="Where a feature is missing: an error, or leave out the row; with em, expect it by "
-        "the observed ones, if MODEL was fitted so; with em-drop-empty, also leave out rows "
-        "without any feature.",
+        help="Treatment of a missing feature: raise an error; drop the row; em: estimate it from "
+        "the observed ones, if MODEL was fitted with em; em-drop-empty: also drop rows without any "
+        "feature.",
     ),
     UNSEEN_CATEGORIES,
 )
@@ -628,14 +627,15 @@ _DIMENSION_OPTIONS = (
         "n_components",
         type=dimensions_or_share,
         metavar="N",
-        help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
-        "of every group's variance. Without it -d 0.9.",
+        help="Number of dimensions; or a share, such as 0.9: the fewest dimensions that keep this "
+        "share of every group's variance.  [default: 0.9]",
     ),
     fit_option(
         "--center",
         type=click.Choice(["global", "group", "none"]),
         default="global",
-        help="Measure errors about the overall mean, each group's mean, or the origin.",
+        help="Point about which errors are measured: the overall mean, each group's mean, or the "
+        "origin.",
     ),
     fit_option(
         "--standardize",
@@ -650,12 +650,12 @@ _AUDIT_OPTIONS = (
         type=folds_or_none,
         default="10",
         metavar="K",
-        help="Number of cross-fitting folds, or none for observed figures only.",
+        help="Number of cross-fitting folds, or none: no estimates for new rows.",
     ),
     audit_option(
         "--clusters",
         metavar="COL",
-        help="Cluster column, such as the person a row belongs to.",
+        help="Column that identifies clusters of rows, such as the person of each row.",
     ),
     audit_option(
         "--level",
@@ -697,7 +697,7 @@ _CRITERION_OPTIONS = (
         "--criterion",
         type=NameOrObject("criterion"),
         default="minimax_loss",
-        metavar="NAME",  # all of them in one word would be wider than a terminal
+        metavar="NAME",  # the list of choices would be wider than a terminal
         help=f"Criterion to minimize: {', '.join(builtin_names('criterion'))}.",
     ),
     fit_option(
@@ -706,7 +706,7 @@ _CRITERION_OPTIONS = (
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
-        help="A parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
+        help="Parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
         "radius.GROUP=0.1 (repeatable).",
     ),
 )
@@ -725,7 +725,7 @@ _RESTRICTION_OPTIONS = (
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
-        help="A parameter of the restriction, such as oblique=yes, attributes=marginal, "
+        help="Parameter of the restriction, such as oblique=yes, attributes=marginal, "
         "within_classes=all or columns=age,income (repeatable).",
     ),
 )
@@ -757,7 +757,7 @@ _SOLVER_OPTIONS = (
         "--allow-extra",
         is_flag=True,
         help="With three groups or more: allow more components than dimensions, each scaled down, "
-        "if only these reach the optimum.",
+        "if no subspace of N dimensions is optimal.",
     ),
     fit_option(
         "--nested",
