@@ -56,15 +56,15 @@ def seconds_of(run: Callable[[], object], device: torch.device) -> float:
     """Median time after a warm-up, from an idle device to an idle device."""
     times = []
     for _ in range(REPETITIONS + 1):
-        synchronise(device)
+        synchronize(device)
         start = perf_counter()
         run()
-        synchronise(device)
+        synchronize(device)
         times.append(perf_counter() - start)
     return median(times[1:])
 
 
-def synchronise(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

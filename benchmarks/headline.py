@@ -12,7 +12,7 @@ from benchmarks.plots import draw_ratios
 from benchmarks.racing import SOLVERS, Race, race, why_not
 from benchmarks.report import Measured
 from benchmarks.results import announce, shown_seconds, table_of
-from benchmarks.rows import Labelled, faces, made, missing, table
+from benchmarks.rows import Labeled, faces, made, missing, table
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Case:
     """
 
     name: str
-    rows: Callable[[], Labelled]
+    rows: Callable[[], Labeled]
     d: int
     goal: float
     criterion: str = "minimax_loss"

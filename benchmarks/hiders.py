@@ -1,6 +1,6 @@
 """Methods that hide the group, each fitted on training rows: ours, and others from their formulas.
 
-Every method takes standardised rows X (n, p), their group (0 or 1), their label (0 or 1) and the
+Every method takes standardized rows X (n, p), their group (0 or 1), their label (0 or 1) and the
 number of components d, and returns a function of rows and their groups that reduces them. The
 formulas are those of the papers that are named; no code of theirs is used.
 """

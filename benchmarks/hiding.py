@@ -30,7 +30,7 @@ _READ = """\
 Half of the rows, drawn at random with the same share of every group and label, fit the method and,
 on its reduced rows, a logistic regression of the label. A quarter trains whoever looks for the
 group: these rows are new to the method, as one that makes the groups' means equal blinds every
-linear classifier that learns on the same rows. The last quarter judges. Features are standardised
+linear classifier that learns on the same rows. The last quarter judges. Features are standardized
 with the mean and deviation of the first half; the group itself is not among them. Figures are means
 over {splits} such splits; the last line of a table bounds their standard errors over splits.
 
@@ -65,7 +65,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised rows that fit, that train who looks for the group, and that judge."""
+    """Standardized rows that fit, that train who looks for the group, and that judge."""
 
     fit: Rows
     look: Rows

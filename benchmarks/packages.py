@@ -19,7 +19,7 @@ from fairspan import FairPCA, MeanParity
 D = 5
 _STRENGTH = 100.0
 _FOUND = """\
-**We found no package on the Python package index that serves groups**, that is, minimises a
+**We found no package on the Python package index that serves groups**, that is, minimizes a
 criterion of the groups' reconstruction errors. What was tried, in November 2026: no package is
 called `fair-pca` or `fairpca`; `fairlearn` 0.15 and `aif360` 0.6.1 have preprocessing, but nothing
 that is a PCA; R's `fairmodels::fairness_pca` is ordinary PCA of a table of fairness metrics.

@@ -10,7 +10,7 @@ from benchmarks.effort import Effort
 from benchmarks.printed import RobustProblem, descend
 from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
-from benchmarks.rows import Labelled, faces, missing, table
+from benchmarks.rows import Labeled, faces, missing, table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
 from fairspan.estimator.fit import fit_moments, fit_subspace
 from fairspan.model.subspace import FairSubspace
@@ -86,7 +86,7 @@ def robust_line(
     ]
 
 
-def weights_line(name: str, rows: Labelled, d: int) -> list[str]:
+def weights_line(name: str, rows: Labeled, d: int) -> list[str]:
     """One line: our time and proof, ten rounds of multiplicative weights, what they reach."""
     moments = GroupMoments.from_rows(*rows)
     theirs = MultiplicativeWeights(max_iter=_ROUNDS)
@@ -122,7 +122,7 @@ def _ours(
 
 def _robust_text(lines: list[list[str]]) -> str:
     explained = (
-        f"**Robust error gap** (Vu et al. 2022), their data sets, standardised, d = {D}, radius "
+        f"**Robust error gap** (Vu et al. 2022), their data sets, standardized, d = {D}, radius "
         f"{RADIUS:g} / sqrt(n_g), from moments, one thread: branch and bound to a proven optimum, "
         "beside the paper's Algorithm 1, 20 starts of 1000 steps, once step by step as printed, "
         "once as `RiemannianSubgradient`, which moves all starts at once and includes one "
@@ -138,7 +138,7 @@ def _robust_text(lines: list[list[str]]) -> str:
 
 
 def _weights_text(effort: Effort) -> str:
-    cases: list[tuple[str, str, Callable[[], Labelled], int]] = [
+    cases: list[tuple[str, str, Callable[[], Labeled], int]] = [
         ("Default Credit", "default_credit", partial(table, "default_credit", "education"), 5),
         ("six groups", "default_credit", partial(table, "default_credit", "education_sex6"), 5),
         ("Adult by race", "adult_race5", partial(table, "adult_race5", "race"), 5),

@@ -1,4 +1,4 @@
-"""Plots that are read at a glance: few colours that everybody tells apart, and a marker each."""
+"""Plots that are read at a glance: few colors that everybody tells apart, and a marker each."""
 
 from collections.abc import Mapping, Sequence
 
@@ -43,10 +43,10 @@ def draw_curves(
     axes = figure.add_subplot()
     symbol = label.partition(",")[0]
     styles = ((BLUE, "o", "-"), (VERMILION, "s", "--"))
-    for (name, seconds), (colour, marker, line) in zip(curves.items(), styles, strict=True):
+    for (name, seconds), (color, marker, line) in zip(curves.items(), styles, strict=True):
         power = exponent(values, seconds)
         axes.plot(
-            values, seconds, color=colour, marker=marker, linestyle=line, markersize=6,
+            values, seconds, color=color, marker=marker, linestyle=line, markersize=6,
             label=f"{name}: grows like {symbol}$^{{{power:.2f}}}$",
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds", title=title)

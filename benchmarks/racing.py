@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 from benchmarks.effort import Effort
 from benchmarks.results import seconds_and_turns
-from benchmarks.rows import FloatArray, Labelled
+from benchmarks.rows import FloatArray, Labeled
 from fairspan import FairPCA, GroupMoments
 
 SOLVERS = ("auto", "covariance_eigh", "randomized", "arpack")
@@ -56,7 +56,7 @@ class Race:
         return self.fair / self.rivals[self.best]
 
 
-def race(rows: Labelled, d: int, effort: Effort, criterion: Any = "minimax_loss") -> Race:
+def race(rows: Labeled, d: int, effort: Effort, criterion: Any = "minimax_loss") -> Race:
     """Run all on the same rows."""
     X, labels = rows
     model = FairPCA(d, criterion=criterion)

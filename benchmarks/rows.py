@@ -9,7 +9,7 @@ import numpy.typing as npt
 from reproduction.data import load, load_faces
 
 FloatArray = npt.NDArray[np.float64]
-Labelled = tuple[FloatArray, npt.NDArray[np.str_] | npt.NDArray[np.int_]]
+Labeled = tuple[FloatArray, npt.NDArray[np.str_] | npt.NDArray[np.int_]]
 
 FOLDER = Path(
     os.environ.get("FAIRSPAN_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -30,8 +30,8 @@ def standardized(X: FloatArray) -> FloatArray:
     return np.asarray((X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
 
 
-def table(name: str, group: str | None = None, integer_labels: bool = False) -> Labelled:
-    """Standardised rows of a data set, labels as the file spells them or as whole numbers."""
+def table(name: str, group: str | None = None, integer_labels: bool = False) -> Labeled:
+    """Standardized rows of a data set, labels as the file spells them or as whole numbers."""
     found = load(name, FOLDER, group)
     labels, codes = (
         found.sensitive_features,
@@ -40,13 +40,13 @@ def table(name: str, group: str | None = None, integer_labels: bool = False) -> 
     return standardized(found.X), codes[1] if integer_labels else labels
 
 
-def faces(n_rows: int | None = None) -> Labelled:
+def faces(n_rows: int | None = None) -> Labeled:
     """Labeled Faces in the Wild, 49 x 36 pixels, by gender; the first rows of them or all."""
     found = load_faces(FOLDER)
     return found.X[:n_rows].copy(), found.sensitive_features[:n_rows]
 
 
-def made(n: int, p: int, k: int = 2, seed: int = 0) -> Labelled:
+def made(n: int, p: int, k: int = 2, seed: int = 0) -> Labeled:
     """Rows of k groups, whole numbers, that share up to 100 factors but weigh them differently.
 
     The variances of the factors fall like 1 / j, with noise beneath; the first group has half of

@@ -86,7 +86,7 @@ def hold(folder: Path) -> int:
 
 
 def numpy_moments() -> list[np.ndarray]:
-    """What a user would write: each group's rows, centred, and their product."""
+    """What a user would write: each group's rows, centered, and their product."""
     X, labels = HELD
     scatters = []
     with threadpool_limits(1):

@@ -22,13 +22,13 @@ from benchmarks.isolation import alone
 from benchmarks.racing import plain_runs
 from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of
-from benchmarks.rows import FOLDER, Labelled, faces, made, missing, table
+from benchmarks.rows import FOLDER, Labeled, faces, made, missing, table
 from fairspan import FairPCA, GroupMoments, MeanParity
 
 _IMPORTS = "import numpy, scipy.linalg, pyarrow"
 _CRITERIA = ("minimax_loss", "minimax_error", "error_gap", "total_error", "nash_welfare")
 _FITS = 8
-# 81 features, standardised, five groups.
+# 81 features, standardized, five groups.
 _OTHERS = ("meta__*", "group__*", "label__*")
 _ADULT = ["--group", "meta__race", "--standardize", "-d", "10"]
 _ADULT += [word for pattern in _OTHERS for word in ("--exclude", pattern)]
@@ -114,8 +114,8 @@ def _cases(effort: Effort) -> dict[str, Callable[[], list[Wait]]]:
     }
 
 
-def real(name: str, group: str) -> Labelled:
-    """Standardised rows of a data set.
+def real(name: str, group: str) -> Labeled:
+    """Standardized rows of a data set.
 
     Raises
     ------
@@ -127,20 +127,20 @@ def real(name: str, group: str) -> Labelled:
     return table(name, group)
 
 
-def single(n_features: int) -> Labelled:
+def single(n_features: int) -> Labeled:
     """Few made rows in single precision."""
     X, labels = made(500, n_features)
     return X.astype(np.float32), labels
 
 
-def noise(n_features: int) -> Labelled:
+def noise(n_features: int) -> Labeled:
     """Few rows without any structure."""
     rng = np.random.default_rng(0)
     return rng.standard_normal((500, n_features)), rng.integers(0, 2, 500)
 
 
 def beside_pca(
-    case: str, rows: Callable[[], Labelled], d: int, goal: float, turns: int
+    case: str, rows: Callable[[], Labeled], d: int, goal: float, turns: int
 ) -> list[Wait]:
     """A fair fit over the fastest plain PCA."""
     X, labels = rows()
@@ -153,7 +153,7 @@ def beside_pca(
     return [Wait(case, f"PCA, {best}", seconds["fair"], seconds[best], goal)]
 
 
-def mean_parity(rows: Callable[[], Labelled], turns: int) -> list[Wait]:
+def mean_parity(rows: Callable[[], Labeled], turns: int) -> list[Wait]:
     """Faces with equal group means over the same fit without, from moments and from rows."""
     if reason := missing("lfw.npz"):
         raise SkippedError(reason)
@@ -185,7 +185,7 @@ def side_by_side(turns: int) -> list[Wait]:
     """Processor time of eight fits in eight threads over one after the other."""
     tables = [made(20_000, 100, seed=seed) for seed in range(_FITS)]
 
-    def fit(rows: Labelled) -> object:
+    def fit(rows: Labeled) -> object:
         return FairPCA(10).fit(rows[0], sensitive_features=rows[1])
 
     def in_threads() -> None:

@@ -2,7 +2,7 @@
 
 Both packages lie in repositories (anyafries/minPCA, zywang0701/StablePCA), and the first needs
 PyTorch. Their methods are written here in numpy from what they publish, with their default steps
-and rounds; no code of theirs is used. Both minimise max_g [t_d(S_g) - tr(V'S_gV)].
+and rounds; no code of theirs is used. Both minimize max_g [t_d(S_g) - tr(V'S_gV)].
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ _CASES = (
     ("Adult, race", "adult_race5", "race", 10),
 )
 _READ = f"""\
-Minimax loss, groups about their own means, standardised, from moments, one thread. *Descents* is
+Minimax loss, groups about their own means, standardized, from moments, one thread. *Descents* is
 the method of minPCA: {_STARTS} random starts, each {_STEPS} steps of Adam along a subgradient of
 the largest loss. *Mirror-prox* is that of StablePCA: a matrix with eigenvalues between 0 and 1 and
 trace d, against weights of the groups, {_ROUNDS} rounds, then the d leading eigenvectors of the

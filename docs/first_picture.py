@@ -33,23 +33,23 @@ def audited(dimensions: int) -> Audit:
 
 def _curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
     """Draw the losses of one group under one projection, with intervals."""
-    colour, marker, beside = _LOOKS[name]
+    color, marker, beside = _LOOKS[name]
     places = [d + beside for d in DIMENSIONS]
     losses, shares = (
         [each.expected_loss for each in groups],
         [100 / each.observed_total_variance for each in groups],
     )
     for place, loss, share in zip(places, losses, shares, strict=True):
-        axes.plot([place, place], [loss.low * share, loss.high * share], color=colour)
+        axes.plot([place, place], [loss.low * share, loss.high * share], color=color)
     values = [loss.value * share for loss, share in zip(losses, shares, strict=True)]
-    axes.plot(places, values, color=colour, marker=marker, linewidth=1, label=name)
+    axes.plot(places, values, color=color, marker=marker, linewidth=1, label=name)
     axes.annotate(
         name,
         (places[-1], values[-1]),
         (9, 0),
         textcoords="offset points",
         va="center",
-        color=colour,
+        color=color,
     )
 
 

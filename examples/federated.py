@@ -41,6 +41,6 @@ assert difference < 1e-9
 reduced = federated.transform(sites["site-a"].drop(columns="sex"))
 figure, axes = plt.subplots(layout="constrained")
 axes.scatter(pooled.components_, federated.components_, color="#0072b2")
-axes.plot([-1, 1], [-1, 1], color="grey", linewidth=1, zorder=0)
+axes.plot([-1, 1], [-1, 1], color="gray", linewidth=1, zorder=0)
 axes.set(xlabel="loading, all rows in one place", ylabel="loading, from three files of moments")
 print(f"site-a: {reduced.shape[0]} rows reduced to {reduced.shape[1]} numbers")

@@ -19,8 +19,8 @@ fits = [fs.FairPCA(5, criterion=name, scale=True).fit_moments(moments) for name 
 figure, panels = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained")
 for panel, what in zip(panels, ("loss", "error"), strict=True):
     values = np.array([fit.group_losses_ if what == "loss" else fit.group_errors_ for fit in fits])
-    for g, (group, colour) in enumerate(zip(moments.labels, ("#0072b2", "#d55e00"), strict=True)):
-        look = {"color": colour, "hatch": "///" if g else "", "edgecolor": "white"}
+    for g, (group, color) in enumerate(zip(moments.labels, ("#0072b2", "#d55e00"), strict=True)):
+        look = {"color": color, "hatch": "///" if g else "", "edgecolor": "white"}
         places = np.arange(3) + 0.4 * g - 0.2
         panel.bar(places, values[:, g], 0.36, label=f"{group}", **look)
     panel.set_xticks(range(3), ["PCA", "equal losses", "equal errors"])

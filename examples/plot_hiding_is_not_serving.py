@@ -39,7 +39,7 @@ fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test)
 plt.show()
 
 # %%
-# Where the means are made equal, the same rows lie about one centre.
+# Where the means are made equal, the same rows lie about one center.
 
 fs.displays.ReducedRowsDisplay.from_estimator(models["hidden"], test, g_test)
 plt.show()

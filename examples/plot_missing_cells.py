@@ -38,8 +38,8 @@ for share in shares:
     losses["what is observed"].append(largest_loss(rows, on_missing="em"))
 
 figure, axes = plt.subplots(layout="constrained")
-for (name, found), colour in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):
-    axes.plot([100 * share for share in shares], found, "o-", color=colour, label=name)
+for (name, found), color in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):
+    axes.plot([100 * share for share in shares], found, "o-", color=color, label=name)
 axes.axhline(
     largest_loss(X, criterion="total_error"),
     color="#545b65",

@@ -22,7 +22,7 @@ sets = {
     "adult by sex": fs.datasets.load_adult_by_sex(),
     "adult, numbers, by race": replace(numbers, X=numbers.X[:, :5], sensitive_features=is_black),
     "diabetes by sex": fs.datasets.load_diabetes_by_sex(),
-    "tumours by diagnosis": fs.datasets.load_breast_cancer_by_diagnosis(),
+    "tumors by diagnosis": fs.datasets.load_breast_cancer_by_diagnosis(),
     "digits, even and odd": replace(
         numbers, X=digits.data[:, varies], sensitive_features=digits.target % 2
     ),

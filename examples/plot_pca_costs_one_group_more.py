@@ -22,12 +22,12 @@ for d in dimensions:
 
 figure, axes = plt.subplots(layout="constrained")
 looks = ("Female", "women", "#d55e00", -0.05), ("Male", "men", "#0072b2", 0.05)
-for name, label, colour, shift in looks:
+for name, label, color, shift in looks:
     for d in dimensions:
         loss, variance = shown[name, d].expected_loss, shown[name, d].observed_total_variance / 100
-        axes.plot([d + shift] * 2, [loss.low / variance, loss.high / variance], color=colour)
+        axes.plot([d + shift] * 2, [loss.low / variance, loss.high / variance], color=color)
         shown_once = label if d == 1 else None
-        axes.plot(d + shift, loss.value / variance, "o", color=colour, label=shown_once)
+        axes.plot(d + shift, loss.value / variance, "o", color=color, label=shown_once)
 axes.set(xlabel="dimensions", ylabel="expected loss, % of the group's variance")
 axes.legend()
 plt.show()

@@ -17,11 +17,11 @@ found = fs.audit({"fair": fair}, people.X, people.sensitive_features)
 repaired, plain = found.models
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
-for model, colour, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
+for model, color, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
     for place, group in enumerate(model.groups):
         loss, y = group.expected_loss, place + shift
-        axes.plot([loss.low, loss.high], [y, y], color=colour)
-        axes.plot(loss.value, y, "o", color=colour, label=None if place else model.name)
+        axes.plot([loss.low, loss.high], [y, y], color=color)
+        axes.plot(loss.value, y, "o", color=color, label=None if place else model.name)
 axes.set_yticks([0, 1], [group.group for group in plain.groups])
 axes.set(xlabel="expected loss on new rows", ylim=(1.5, -0.5))
 axes.legend()

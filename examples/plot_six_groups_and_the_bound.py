@@ -3,7 +3,7 @@ With six groups the largest loss on the rows meets its bound, and somebody pays
 ===============================================================================
 
 Three levels of education, crossed with sex. What would new rows show? Lines are intervals, whose
-colour is that of the state. The short lines across are the losses on the rows themselves.
+color is that of the state. The short lines across are the losses on the rows themselves.
 """
 
 import matplotlib.pyplot as plt

@@ -226,7 +226,7 @@ class Components:
             (
                 "1,000 faces of 24 by 18 pixels. The post says that a small part of the components "
                 "often has more than 90 % of the variation, and that about 20 of 36,000 were "
-                "enough to recognise faces; it prints no share.",
+                "enough to recognize faces; it prints no share.",
             ),
         )
 

@@ -2,7 +2,7 @@
 
 ``NAME.parquet`` is a table. The role of a column is the prefix of its name. No prefix: a feature.
 ``group__``: a sensitive group. ``label__``: something to predict. Columns of any other prefix with
-two underscores are left out. ``lfw.npz`` holds grey images of faces.
+two underscores are left out. ``lfw.npz`` holds gray images of faces.
 """
 
 import os
@@ -76,7 +76,7 @@ def load_faces(
     n_per_gender: int | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Dataset:
-    """Load pictures of faces: grey values from 0 to 1, grouped by gender.
+    """Load pictures of faces: gray values from 0 to 1, grouped by gender.
 
     Labeled Faces in the Wild (Huang et al. 2007) with gender labels (Afifi and Abdelhamed 2017):
     images of 49 rows and 36 columns, one face a row of X.

@@ -1,6 +1,6 @@
 """The worked example of the notes on fair PCA: six rows in the plane, one dimension kept.
 
-Group A is (2, 0), (3, 0), (4, 0); group B is (0, 1), (0, 2), (0, 3); nothing is centred. Ordinary
+Group A is (2, 0), (3, 0), (4, 0); group B is (0, 1), (0, 2), (0, 3); nothing is centered. Ordinary
 PCA keeps the first axis, so A is reconstructed exactly and B not at all. Theorem 1 of the notes
 trades total error against the gap e_B - e_A by one eigenproblem.
 """
@@ -27,7 +27,7 @@ _COLUMNS = ("step", "quantity", "ours", "expected", "from", "relative difference
 # The sweep, denser where the disparity flips.
 _SWEEP = (0.0, 0.25, 0.5, 0.75, 0.8, 0.84, 0.85, 0.855, 0.86, 0.9, 0.95, 1.0)
 _PRINTED, _BY_HAND = "notes", "by hand"
-_COLOURS = (BLUE, VERMILION, FOREGROUND)
+_COLORS = (BLUE, VERMILION, FOREGROUND)
 
 
 class NotesExample:
@@ -49,7 +49,7 @@ class NotesExample:
             (
                 "S_A = diag(29/3, 0) and S_B = diag(0, 14/3) about the origin. Ordinary PCA keeps "
                 "the first axis: errors 0 and 14/3 = 4.67.",
-                "The sweep minimises t * total error + (1 - t) * (e_B - e_A). Below the flip it "
+                "The sweep minimizes t * total error + (1 - t) * (e_B - e_A). Below the flip it "
                 "keeps the second axis, above it the first: the disparity jumps from -29/3 to "
                 "14/3 and is never zero, since the objective values the signed gap.",
                 f"The flip, by bisection on the sign, is at t = {flip:.6f}; by hand at 86/101.",
@@ -137,10 +137,10 @@ def _flip_rows(moments: GroupMoments, flip: float) -> list[tuple[Cell, ...]]:
 def _draw(figure: "Figure", moments: GroupMoments, flip: float) -> None:
     figure.set_size_inches(9, 3.8)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.5])
-    for rows, colour, marker, name in ((A, _COLOURS[0], "o", "A"), (B, _COLOURS[1], "s", "B")):
+    for rows, color, marker, name in ((A, _COLORS[0], "o", "A"), (B, _COLORS[1], "s", "B")):
         x, y = zip(*rows, strict=True)
-        left.plot(x, y, marker, color=colour, markersize=8, linestyle="none", label=f"group {name}")
-    left.axhline(0, color=_COLOURS[2], linewidth=1.2, zorder=0, label="ordinary PCA")
+        left.plot(x, y, marker, color=color, markersize=8, linestyle="none", label=f"group {name}")
+    left.axhline(0, color=_COLORS[2], linewidth=1.2, zorder=0, label="ordinary PCA")
     fair = fit_subspace(moments, 1, criterion="equal_error", center="none").components[0]
     left.axline((0, 0), (fair[0], fair[1]), color=GREEN, linestyle="--", label="equal error")
     left.set(xlim=(-0.3, 4.4), ylim=(-0.5, 4.6), title="Six rows and two directions")
@@ -168,6 +168,6 @@ def _step(
     for part in (below, above):
         pairs = [errors_of(moments, Disparity(trade_off=t, protected="B")) for t in part]
         curves = [[a for a, _ in pairs], [b for _, b in pairs], [b - a for a, b in pairs]]
-        for values, colour, (label, line) in zip(curves, _COLOURS, styles, strict=True):
+        for values, color, (label, line) in zip(curves, _COLORS, styles, strict=True):
             name = label if part is below else None
-            plot(part, values, line, color=colour, label=name, linewidth=1.8)
+            plot(part, values, line, color=color, label=name, linewidth=1.8)

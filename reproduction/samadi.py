@@ -1,8 +1,8 @@
 """Samadi et al. (2018): what PCA and fair PCA do to each group, on faces and on credit.
 
-As in the paper: credit is standardised (ddof 1) and has 21 features; faces have grey values from 0
+As in the paper: credit is standardized (ddof 1) and has 21 features; faces have gray values from 0
 to 1; PCA is that of the mean of all rows, and errors are about each group's own mean. Fair PCA
-minimises the largest excess loss, with exactly d dimensions and a certificate.
+minimizes the largest excess loss, with exactly d dimensions and a certificate.
 """
 
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ class Samadi:
 
     def _notes(self, curves: "list[Curve]", quick: bool, largest: float) -> tuple[str, ...]:
         notes = [
-            "Squared units: of standard deviations for credit, of grey values from 0 to 1 for "
+            "Squared units: of standard deviations for credit, of gray values from 0 to 1 for "
             "faces. Errors are about each group's own mean.",
         ]
         if self.quantity == "error":

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart with any colour vision, and by line style in black and white.
-_COLOURS = (BLUE, VERMILION)
+# Told apart with any color vision, and by line style in black and white.
+_COLORS = (BLUE, VERMILION)
 _PLAIN, _FAIR = "--", "-"
 _PANELS_A_ROW = 3
 
@@ -51,18 +51,18 @@ class Curve:
 def draw_errors(figure: "Figure", curves: Sequence[Curve]) -> None:
     """Draw a panel for each data set: both groups' errors, PCA dashed and fair PCA solid."""
     for axes, curve in _panels(figure, curves, "average reconstruction error"):
-        for g, (group, colour) in enumerate(zip(curve.groups, _COLOURS, strict=True)):
-            _line(axes, curve.pca_errors, g, _PLAIN, colour, f"PCA, {group}")
+        for g, (group, color) in enumerate(zip(curve.groups, _COLORS, strict=True)):
+            _line(axes, curve.pca_errors, g, _PLAIN, color, f"PCA, {group}")
             if curve.fair_errors is not None:
-                _line(axes, curve.fair_errors, g, _FAIR, colour, f"fair PCA, {group}")
+                _line(axes, curve.fair_errors, g, _FAIR, color, f"fair PCA, {group}")
         axes.legend(fontsize=8)
 
 
 def draw_losses(figure: "Figure", curves: Sequence[Curve]) -> None:
     """Draw a panel for each data set: both groups' losses under PCA, and their common fair loss."""
     for axes, curve in _panels(figure, curves, "average excess loss"):
-        for g, (group, colour) in enumerate(zip(curve.groups, _COLOURS, strict=True)):
-            _line(axes, curve.pca_losses, g, _PLAIN, colour, f"PCA, {group}")
+        for g, (group, color) in enumerate(zip(curve.groups, _COLORS, strict=True)):
+            _line(axes, curve.pca_losses, g, _PLAIN, color, f"PCA, {group}")
         if curve.fair_losses is not None:
             worst = [[max(each)] for each in curve.fair_losses]
             _line(axes, worst, 0, _FAIR, FOREGROUND, "fair PCA, both")
@@ -84,6 +84,6 @@ def _panels(figure: "Figure", curves: Sequence[Curve], ylabel: str) -> "list[tup
     return list(zip(every, curves, strict=False))
 
 
-def _line(axes: "Axes", table: _Table, g: int, style: str, colour: str, label: str) -> None:
+def _line(axes: "Axes", table: _Table, g: int, style: str, color: str, label: str) -> None:
     values = [row[g] for row in table]
-    axes.plot(range(1, len(values) + 1), values, style, color=colour, label=label, linewidth=1.6)
+    axes.plot(range(1, len(values) + 1), values, style, color=color, label=label, linewidth=1.6)

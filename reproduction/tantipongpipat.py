@@ -1,6 +1,6 @@
 """Tantipongpipat et al. (2019): more than two groups, where the relaxation may need more than d.
 
-The largest excess loss is minimised over 0 <= P <= I with tr P = d; rank reduction brings the
+The largest excess loss is minimized over 0 <= P <= I with tr P = d; rank reduction brings the
 optimum to d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. Beside it stands the best subspace
 of exactly d dimensions that was found.
 """
@@ -143,11 +143,11 @@ def _draw(figure: "Figure", rows: Sequence[tuple[Cell, ...]]) -> None:
     left.plot(exact, places, "o", color=BLUE, markersize=8, label="exactly d dimensions")
     left.plot(relaxed, places, "|", color=VERMILION, markersize=14, mew=2, label="relaxation")
     left.set(xlabel="largest excess loss", xscale="log", title="Value")
-    for index, (label, marker, colour, size) in enumerate(
+    for index, (label, marker, color, size) in enumerate(
         (("as found", "s", MUTED, 8), ("reduced", "o", BLUE, 6), ("at most", "|", "k", 14))
     ):
         extra = [int(row[10 + index] or 0) - int(row[2] or 0) for row in rows]
-        right.plot(extra, places, marker, color=colour, markersize=size, label=label)
+        right.plot(extra, places, marker, color=color, markersize=size, label=label)
     right.set(
         xlabel="dimensions beyond d", xticks=[0, 1, 2, 3], title="Rank of the relaxed optimum"
     )

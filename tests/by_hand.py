@@ -48,8 +48,8 @@ def moments_by_hand(X, labels, weights=None, dtype=np.float64):
         own = np.array([each == label for each in labels]) & (weights > 0)
         if own.any():
             mean = np.average(X[own], axis=0, weights=weights[own])
-            centred = X[own] - mean
-            scatter = (centred * weights[own][:, None]).T @ centred
+            centered = X[own] - mean
+            scatter = (centered * weights[own][:, None]).T @ centered
             result[label] = (int(own.sum()), weights[own].sum(), mean, scatter)
     return result
 

@@ -7,7 +7,7 @@ from fairspan.rows.groups import Folds
 
 
 def best_subspace(rows, weights, d):
-    """Leading eigenvectors of centred rows' weighted second moments, (p, d)."""
+    """Leading eigenvectors of centered rows' weighted second moments, (p, d)."""
     weighted = rows * np.sqrt(weights)[:, None]
     return np.linalg.svd(weighted, full_matrices=False)[2][:d].T
 

@@ -189,7 +189,7 @@ def worst_case_by_grid(
 def robust_problem(
     seed: int, k: int = 2, criterion: Criterion | None = None
 ) -> tuple[Problem, np.random.Generator]:
-    """Traces of about p, as of standardised features; some groups of low rank."""
+    """Traces of about p, as of standardized features; some groups of low rank."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 9))
     matrices = random_moments(rng, k, p)

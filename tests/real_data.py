@@ -96,7 +96,7 @@ def load(name: str) -> Rows:
 
 
 def load_faces() -> Rows:
-    """LFW, grey values between 0 and 1, grouped by the gender labels of the source."""
+    """LFW, gray values between 0 and 1, grouped by the gender labels of the source."""
     with np.load(path_of("lfw.npz")) as archive:
         pixels = archive["pixels"] + archive["thirds"] / 3
         male = archive["male"]

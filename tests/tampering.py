@@ -285,7 +285,7 @@ def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
     if not apart <= SAME and not (honest.whitening is None and forged.whitening is not None):
         return f"coordinates are other ones by {apart:.1e}"
     if forged.center != honest.center or forged.on_missing != honest.on_missing:
-        return "it has another centre, or completes rows otherwise"
+        return "it has another center, or completes rows otherwise"
     if honest.imputation_model is not None and forged.imputation_model is not None:
         for name in ("mean", "covariance"):
             if not np.allclose(

@@ -46,7 +46,7 @@ SETTINGS = {
         "criterion is the class ErrorGap itself",
     ),
     "criterion as class": ({"criterion": MinimaxLoss}, InvalidType, "criterion object"),
-    "unknown centre": ({"center": "median"}, InvalidParameter, "'global', 'group' and 'none'"),
+    "unknown center": ({"center": "median"}, InvalidParameter, "'global', 'group' and 'none'"),
     "unknown solver": ({"solver": "magic"}, InvalidParameter, "'auto', 'boundary'"),
     "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is of type float"),
     "negative tol": ({"tol": -1e-9}, InvalidParameter, "tol is -1e-09"),

@@ -109,8 +109,8 @@ def test_covariance_parity_re_derived():
     Q = np.linalg.svd((means[0] - means[1])[None])[2][1:].T
     values, vectors = np.linalg.eigh(Q.T @ (covariances[0] - covariances[1]) @ Q)
     Q = Q @ vectors[:, np.argsort(abs(values))[:3]]
-    centred = ROWS.X - ROWS.X.mean(axis=0)
-    _, axes = np.linalg.eigh(Q.T @ centred.T @ centred @ Q)
+    centered = ROWS.X - ROWS.X.mean(axis=0)
+    _, axes = np.linalg.eigh(Q.T @ centered.T @ centered @ Q)
     assert projector_distance(model.components_, (Q @ axes[:, 1:]).T) <= 1e-8
     norms = [
         np.linalg.norm(np.subtract(*covariances_of(each.transform(ROWS.X), ROWS.labels)), 2)
@@ -195,10 +195,10 @@ def test_a_failing_restriction_leaves_the_earlier_fit():
 
 
 def test_groups_of_equal_means_lose_no_direction():
-    centred = ROWS.X.copy()
+    centered = ROWS.X.copy()
     for label in "ab":
-        centred[ROWS.labels == label] -= centred[ROWS.labels == label].mean(axis=0)
-    model = FairPCA(6, restriction=MeanParity()).fit(centred, sensitive_features=ROWS.labels)
+        centered[ROWS.labels == label] -= centered[ROWS.labels == label].mean(axis=0)
+    model = FairPCA(6, restriction=MeanParity()).fit(centered, sensitive_features=ROWS.labels)
     np.testing.assert_allclose(model.group_errors_, 0, atol=1e-9)
 
 

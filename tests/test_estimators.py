@@ -43,16 +43,16 @@ def test_group_errors_are_those_of_the_rows(criterion, center, weighted):
     errors = errors_by_hand(ROWS.X, ROWS.labels, V, point, weights)
     np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-10)
     assert model.disparity_ == pytest.approx(errors[1] - errors[0])
-    best, centred = [], ROWS.X.copy()
+    best, centered = [], ROWS.X.copy()
     for i, label in enumerate("ab"):
         own = ROWS.labels == label
-        centred[own] -= np.average(centred[own], 0, weights[own]) if point is None else point
-        rows = centred[own] * np.sqrt(weights[own] / weights[own].sum())[:, None]
+        centered[own] -= np.average(centered[own], 0, weights[own]) if point is None else point
+        rows = centered[own] * np.sqrt(weights[own] / weights[own].sum())[:, None]
         best.append((np.linalg.svd(rows, compute_uv=False)[2:] ** 2).sum())
         ratios = ((rows @ V.T) ** 2).sum(axis=0) / (rows**2).sum()
         np.testing.assert_allclose(model.group_explained_variance_ratio_[i], ratios, rtol=1e-10)
-    along = np.average((centred @ V.T) ** 2, axis=0, weights=weights)
-    total = np.average((centred**2).sum(axis=1), weights=weights)
+    along = np.average((centered @ V.T) ** 2, axis=0, weights=weights)
+    total = np.average((centered**2).sum(axis=1), weights=weights)
     np.testing.assert_allclose(model.explained_variance_, along)
     np.testing.assert_allclose(model.explained_variance_ratio_, along / total)
     assert (np.diff(along) <= 0).all()
@@ -218,7 +218,7 @@ def test_moments_without_names_replace_those_with_names():
     np.testing.assert_allclose(model.transform(ROWS.X), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_single_precision_is_centred_in_double():
+def test_single_precision_is_centered_in_double():
     X = (ROWS.X + 1e6).astype(np.float32)
     fair = FairPCA(2).fit(X, sensitive_features=ROWS.labels)
     exact = (X.astype(np.float64) - fair.mean_) @ fair.components_.T

@@ -46,9 +46,9 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
     errors, coordinates = -fair.score_samples(frame), fair.transform(frame)
     for row, error, coordinate in zip(frame.to_numpy(), errors, coordinates, strict=True):
         completed, left = expected_by_hand(model, row)
-        centred = (completed - model.mean) / scale
-        np.testing.assert_allclose(coordinate, model.encoder @ centred, atol=1e-7)
-        own = across @ centred
+        centered = (completed - model.mean) / scale
+        np.testing.assert_allclose(coordinate, model.encoder @ centered, atol=1e-7)
+        own = across @ centered
         spread = np.trace(across @ (left / np.outer(scale, scale)))
         assert error == pytest.approx(own @ own + spread, rel=1e-6, abs=1e-7)
 
@@ -131,7 +131,7 @@ def test_columns_beside_the_features_may_have_missing_cells():
 @pytest.mark.filterwarnings("ignore:EM ended")
 @pytest.mark.parametrize("n_draws", mostly_long([1, 6], 2))
 @pytest.mark.parametrize("group", ["benign", "malignant"])
-def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):
+def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
     # A few rows decide the errors of these groups (kurtosis 27 and 58), so which of their cells are
     # missing makes the ratio of one draw vary by .02: it takes six of them to be that sure.
     slack = 0.05 if n_draws == 1 else 0.0

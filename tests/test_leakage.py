@@ -100,11 +100,11 @@ def test_units_offsets_and_constant_columns_do_not_matter():
 def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
     Z, groups = np.random.default_rng(4).normal(size=(200, 2)), np.arange(200) % 2
     Z[groups == 1, 0] += 1
-    train, test, neighbours = Z[:100], Z[100:], KNeighborsClassifier(15)
+    train, test, neighbors = Z[:100], Z[100:], KNeighborsClassifier(15)
     moved = Z * [1e-3, 1e3] + [50.0, -7e4]
-    found = of_halves(moved, groups, 100, classifier=neighbours)
+    found = of_halves(moved, groups, 100, classifier=neighbors)
     standard = StandardScaler().fit(train)
-    fitted = neighbours.fit(standard.transform(train), groups[:100])
+    fitted = neighbors.fit(standard.transform(train), groups[:100])
     scores = fitted.predict_proba(standard.transform(test))[:, 1]
     expected = ks_2samp(scores[groups[100:] == 1], scores[groups[100:] == 0]).statistic
     assert found == pytest.approx(expected, abs=1e-12)

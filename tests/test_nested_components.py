@@ -72,7 +72,7 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
         found = model.solution_.steps[step].objective
         scale = float(np.trace(left, axis1=1, axis2=2).max())
         assert values.min() >= found - 1e-9 * scale
-        # Neighbours on the grid are a degree apart.
+        # Neighbors on the grid are a degree apart.
         assert values.min() <= found + 0.04 * scale
         assert found == pytest.approx(
             value_at(left, shares, model.components_[step : step + 1].T, criterion),

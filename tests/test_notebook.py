@@ -71,7 +71,7 @@ def rows_of(k, n=12, p=4):
 def shown(thing):
     tables = Tables(thing._repr_html_())
     assert tables.tags <= TAGS | IN_CELLS
-    # Colours are those of the page around, light or dark.
+    # Colors are those of the page around, light or dark.
     assert not {"#", "rgb", "url("} & set(re.findall(r"#|rgb|url\(", tables.style))
     for name, value in re.findall(r"([\w-]+):([^;}]*)", tables.style):
         if "color" in name or "background" in name:

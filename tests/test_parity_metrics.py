@@ -241,12 +241,12 @@ def test_the_interval_is_as_far_as_resampled_rows_deviate(weights):
         found = np.bincount(grades, own, 4)
         return found / found.sum()
 
-    centres = [shares(*each) for each in padded]
+    centers = [shares(*each) for each in padded]
     for _ in range(1500):
         rows = [rng.choice(len(g), len(own)) for (g, _), own in zip(padded, groups, strict=True)]
         deviations = [
-            shares(grades[drawn], own[drawn]) - centre
-            for (grades, own), drawn, centre in zip(padded, rows, centres, strict=True)
+            shares(grades[drawn], own[drawn]) - center
+            for (grades, own), drawn, center in zip(padded, rows, centers, strict=True)
         ]
         figures.append(max(0.5 * np.abs(p - q).sum() for p in deviations for q in deviations))
     parity = metrics.statistical_parity(

@@ -172,7 +172,7 @@ def test_displays_of_the_library_are_asked_for_by_name_too(table, tmp_path):
     assert all(display["data"] for display in facts["displays"])
     page = (tmp_path / "page.html").read_text()
     assert 'id="displays"' in page
-    # A map of colours is an image, which the page's policy must let it show.
+    # A map of colors is an image, which the page's policy must let it show.
     assert "data:image/png" in page
     assert "img-src data:" in page
 
@@ -289,9 +289,9 @@ def test_few_rows_of_many_features_keep_to_the_first_of_them():
     fair = FairPCA(2, criterion="total_error", restriction=FirstFeatures(5))
     fair.fit(rows, sensitive_features=groups)
     assert not fair.components_[:, 5:].any()
-    centred = rows - rows.mean(axis=0)
-    kept = (np.linalg.svd(centred[:, :5])[1][:2] ** 2).sum()
-    expected = ((centred**2).sum() - kept) / 24
+    centered = rows - rows.mean(axis=0)
+    kept = (np.linalg.svd(centered[:, :5])[1][:2] ** 2).sum()
+    expected = ((centered**2).sum() - kept) / 24
     assert fair.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert fair.solution_.status == "optimal"
     assert fs.verify(fair, rows, groups).holds

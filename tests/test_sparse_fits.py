@@ -125,7 +125,7 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 
 @pytest.mark.usefixtures("through_rows")
 @each_once(center=["group", "none"], scale=[False, True], criterion=["minimax_loss", "error_gap"])
-def test_every_centre_weights_and_scaling(criterion, scale, center):
+def test_every_center_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
     sparse, dense = both(X, labels, weights, criterion=criterion, scale=scale, center=center)

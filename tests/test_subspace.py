@@ -138,10 +138,10 @@ INCONSISTENT = {
     "infinite scale": (SOUND, {"components": BASIS, "scale": np.full(4, np.inf)}),
     "scale of zero": (SOUND, {"components": BASIS, "scale": np.zeros(4)}),
     "too few names": (SOUND | {"feature_names": ["x"]}, {"components": BASIS}),
-    "unknown centre": (SOUND | {"center": "median"}, {"components": BASIS}),
+    "unknown center": (SOUND | {"center": "median"}, {"components": BASIS}),
     "another certificate": (SOUND | {"certificate": {"x": 1}}, {"components": BASIS}),
     "certificate is a list": (SOUND | {"certificate": [1]}, {"components": BASIS}),
-    "no centre": ({k: v for k, v in SOUND.items() if k != "center"}, {"components": BASIS}),
+    "no center": ({k: v for k, v in SOUND.items() if k != "center"}, {"components": BASIS}),
 }
 
 

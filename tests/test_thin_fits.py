@@ -96,7 +96,7 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
 
 
 @each_once(center=CENTERS, criterion=CRITERIA)
-def test_every_criterion_and_centre(criterion, center):
+def test_every_criterion_and_center(criterion, center):
     X, labels, _ = rows()
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))
 

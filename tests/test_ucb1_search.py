@@ -354,9 +354,9 @@ def test_a_scorer_that_asks_for_the_groups():
 def test_metadata_that_nobody_asked_for_is_no_failed_setting():
     with (
         config_context(enable_metadata_routing=True),
-        pytest.raises(TypeError, match=r"(?s)UCB1SearchCV.*\.fit got unexpected argument.*flavour"),
+        pytest.raises(TypeError, match=r"(?s)UCB1SearchCV.*\.fit got unexpected argument.*flavor"),
     ):
-        search().fit(X, sensitive_features=GROUPS, flavour=GROUPS)
+        search().fit(X, sensitive_features=GROUPS, flavor=GROUPS)
 
 
 # Failures
@@ -377,7 +377,7 @@ def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
 
 
 def test_unknown_parameters_and_values_out_of_range():
-    grid = [{"colour": ["red"]}, {"criterion__penalty": [-1.0, 0.5]}]
+    grid = [{"color": ["red"]}, {"criterion__penalty": [-1.0, 0.5]}]
     with pytest.warns(FairspanWarning, match="2 of 3 settings failed"):
         fitted = search(grid=grid, n_pulls=4).fit(X, sensitive_features=GROUPS)
     assert fitted.errors_[0].startswith("InvalidParameter: Invalid parameter 'colour'")

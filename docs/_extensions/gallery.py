@@ -99,9 +99,9 @@ def as_strict_as_tests(gallery_conf: dict[str, Any], page: str, when: str) -> No
     warnings.simplefilter("error")
     # A page shows its pictures at the end, for those who run it at a screen; here there is none.
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
-    colours = cycler(color=[BLUE, VERMILION, GREEN, PURPLE, ORANGE])
+    colors = cycler(color=[BLUE, VERMILION, GREEN, PURPLE, ORANGE])
     sizes = {"figure.figsize": (7.0, 4.2), "figure.dpi": 100, "savefig.dpi": 100}
-    mpl.rcParams.update({**STYLE, **sizes, "axes.prop_cycle": colours})
+    mpl.rcParams.update({**STYLE, **sizes, "axes.prop_cycle": colors})
 
 
 def _write_sections(app: Sphinx) -> None:

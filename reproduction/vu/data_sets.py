@@ -22,7 +22,7 @@ class DataSet:
     group : str
         The sensitive attribute, as the file calls it.
     is_large : bool
-        The faces: centred but not scaled, two folds, and a smaller search.
+        The faces: centered but not scaled, two folds, and a smaller search.
     """
 
     name: str
@@ -58,7 +58,7 @@ DATA_SETS = (
     DataSet("statlog_landsat", "soil"),
     DataSet("steel_plates", "fault_other"),
     DataSet("taiwan_credit", "sex"),
-    DataSet("wine_quality", "colour"),
+    DataSet("wine_quality", "colour"),  # codespell:ignore colour
     DataSet("lfw", "gender", is_large=True),
 )
 

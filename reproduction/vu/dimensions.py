@@ -78,7 +78,7 @@ class Dimensions:
             for d, figures in enumerate(of_method, start=1)
         ]
         notes = (
-            f"Means over {n_splits} splits into halves, standardised by the training half; RFPCA "
+            f"Means over {n_splits} splits into halves, standardized by the training half; RFPCA "
             "at radius alpha = 0.15 and penalty 0.5, as in the paper. The paper prints pictures "
             "without figures and does not say how many components they show.",
             "Groups in alphabetical order of their labels.",

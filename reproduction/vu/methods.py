@@ -1,6 +1,6 @@
 """The methods that the paper compares, each as a function of training moments and a setting.
 
-Rows come centred by the training part's mean, so RFPCA, PCA and CFPCA measure errors about the
+Rows come centered by the training part's mean, so RFPCA, PCA and CFPCA measure errors about the
 origin. FairPCA measures them about each group's own mean, as the code of Samadi et al. does: only
 that gives the printed ARE (Statlog 8.0, Image 10.3, Wine 5.9; about the common mean, 3.1, 5.9 and
 4.1).

@@ -106,7 +106,7 @@ def points_of(
     Parameters
     ----------
     X : (n, p) array
-        Raw rows; all of them standardise.
+        Raw rows; all of them standardize.
     groups : (n,) array
     chosen : sequence of Method
     seed : int

@@ -1,4 +1,4 @@
-"""How the paper judges a subspace: splits, standardising, folds, ABDiff and ARE.
+"""How the paper judges a subspace: splits, standardizing, folds, ABDiff and ARE.
 
 Everything here is a function of arrays.
 """
@@ -17,7 +17,7 @@ GroupArray = npt.NDArray[np.str_]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Standardised rows with the group of each: a training part, a test part or a fold.
+    """Standardized rows with the group of each: a training part, a test part or a fold.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Errors:
-    """What the paper prints about one subspace on some rows, in squared standardised units.
+    """What the paper prints about one subspace on some rows, in squared standardized units.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Errors:
     error : float
         ARE, the average error of all rows.
     gap_about_own_means : float
-        ABDiff where each group's rows are first centred by that group's own mean. Some printed
+        ABDiff where each group's rows are first centered by that group's own mean. Some printed
         columns are of this kind; a deployed transform cannot do it, since it sees no group.
     """
 
@@ -90,7 +90,7 @@ def fold_rows(n_rows: int, n_folds: int, seed: int) -> list[tuple[IndexArray, In
 def standardized(X: FloatArray, train: IndexArray, *, scale: bool = True) -> FloatArray:
     """All rows less the training part's mean, divided by its standard deviation (ddof 0).
 
-    The paper does not say which rows it standardises with. The training part's fit the printed
+    The paper does not say which rows it standardizes with. The training part's fit the printed
     errors; those of all rows do not (Biodeg's printed error outside the sample is out of reach).
 
     Parameters
@@ -98,12 +98,12 @@ def standardized(X: FloatArray, train: IndexArray, *, scale: bool = True) -> Flo
     X : (n, p) array
     train : index array
     scale : bool
-        False only centres, as is done with the faces.
+        False only centers, as is done with the faces.
 
     Returns
     -------
     (n, p) array
-        A column that is constant in the training part is centred and not divided.
+        A column that is constant in the training part is centered and not divided.
     """
     mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
     # The mean of equal numbers may miss them by rounding, which must not be blown up.

@@ -9,7 +9,7 @@ from fairspan.displays.style import BLUE, FOREGROUND, GREEN, PURPLE, SKY, VERMIL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colours of Okabe and Ito, told apart by all common kinds of colour vision; shapes tell as well.
+# Colors of Okabe and Ito, told apart by all common kinds of color vision; shapes tell as well.
 STYLES = {
     "RFPCA certified": (BLUE, "o"),
     "RFPCA paper's algorithm": (SKY, "D"),

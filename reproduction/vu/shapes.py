@@ -20,7 +20,7 @@ _WHY = {
     "magic": "rows: the source has 19,020, and no rule that leaves out one is known",
     "skillcraft": "rows: the source has 3,338; one is a repetition",
     "steel_plates": "features: the rule leaves 22 of 26",
-    "statlog_landsat": "attribute: the third class is very damp grey",
+    "statlog_landsat": "attribute: the third class is very damp gray",
     "lfw": "2,000 images of each gender, 49 rows by 36 columns, resized to 24 by 24",
 }
 _COLUMNS = (

@@ -61,7 +61,7 @@ def lipschitz_constant(problem: Problem) -> float:
 def stationarity(problem: Problem, basis: FloatArray) -> float:
     """How far a subspace is from stationary: zero exactly where no direction leads downhill.
 
-    Vu et al. (2022) measure gap_mu(U) = |prox_mu F(U) - U| / mu with mu = 1 / (4 L), a minimisation
+    Vu et al. (2022) measure gap_mu(U) = |prox_mu F(U) - U| / mu with mu = 1 / (4 L), a minimization
     over all subspaces. This is the same with the scores made linear at V,
     X* = argmin over tangent X of max_i (F_i + <grad F_i, X>) + |X|^2 / (2 mu), and |X*| / mu. It is
     the gradient's length where one score is largest by far, and the length of the shortest

@@ -102,7 +102,7 @@ class Figure1:
             "Two Gaussian groups in the plane of 200 and 100 rows, with the covariances of "
             "appendix D.2.1; radius alpha = 0.15. The paper prints a picture without figures.",
             "The paper says that heavy penalties recover the fair PCA of Samadi et al. They go to "
-            "equal errors; Samadi et al. equalise excess losses, which is another direction.",
+            "equal errors; Samadi et al. equalize excess losses, which is another direction.",
         )
         return Result(
             self.title,

@@ -90,7 +90,7 @@ def test_figures_against_numpy():
     )
 
 
-def test_group_centre_is_judged_about_each_groups_own_mean():
+def test_group_center_is_judged_about_each_groups_own_mean():
     fair = FairPCA(2, center="group").fit(X, sensitive_features=GROUPS)
     mine, plain = audit(fair, X, GROUPS).models
     assert [group.observed_error.value for group in mine.groups] == pytest.approx(
@@ -111,8 +111,8 @@ def test_scaled_model_is_judged_in_scaled_units():
     assert [group.observed_error.value for group in mine.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
-    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
-    expected = reconstruction_errors(PCA(2).fit(standardised), standardised)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = reconstruction_errors(PCA(2).fit(standardized), standardized)
     assert {g.group: g.observed_error.value for g in plain.groups} == pytest.approx(expected)
 
 

@@ -201,7 +201,7 @@ def test_nearly_all_is_not_called_all():
     )
 
 
-def test_variance_is_measured_about_the_models_centre():
+def test_variance_is_measured_about_the_models_center():
     rows = X + np.array([100, 0, 0, 0])
     for center, named in (("global", False), ("group", False), ("none", True)):
         fair = FairPCA(1, center=center).fit(rows, sensitive_features=GROUPS)

@@ -54,7 +54,7 @@ def test_a_bare_basis_is_judged_as_by_hand(weighted):
 
 
 @each_once(center=["global", "group", "none"], scale=[False, True])
-def test_held_out_rows_are_judged_about_the_models_own_centre(center, scale):
+def test_held_out_rows_are_judged_about_the_models_own_center(center, scale):
     X, groups, _ = made(1_600)
     train, test = slice(0, 700), slice(700, None)
     model = fs.FairPCA(3, center=center, scale=scale).fit(
@@ -320,7 +320,7 @@ def test_a_true_loss_is_found():
 
 
 def states_of(name, d, drop=()):
-    """States under ordinary PCA of standardised rows, and the codes of the findings."""
+    """States under ordinary PCA of standardized rows, and the codes of the findings."""
     rows = load(name)
     frame = pd.DataFrame(rows.X, columns=rows.feature_names).drop(columns=list(drop))
     result = fs.audit(

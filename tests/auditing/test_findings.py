@@ -45,7 +45,7 @@ def fitted(rows=X, groups=GROUPS, d=1, **settings):
 
 FEW = (np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3]))
 BOTH = {"fair": fitted(), "sklearn": PCA(1).fit(X)}
-CENTRES = {"global": fitted(), "group": fitted(center="group")}
+CENTERS = {"global": fitted(), "group": fitted(center="group")}
 MOMENTS = GroupMoments.from_rows(X, GROUPS)
 BLOCKS = [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
 SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
@@ -67,8 +67,8 @@ SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
         ("FS203", True, (BOTH, X[1:], GROUPS[1:]), {}),
         ("FS203", False, (BOTH, OTHERS, GROUPS), {}),
         ("FS204", False, (fitted(d=2), X, GROUPS), {}),
-        ("FS301", True, (CENTRES, X, GROUPS), {}),
-        ("FS301", False, (CENTRES["group"], X, GROUPS), {}),
+        ("FS301", True, (CENTERS, X, GROUPS), {}),
+        ("FS301", False, (CENTERS["group"], X, GROUPS), {}),
     ],
 )
 def test_a_finding_comes_where_it_must_and_nowhere_else(code, is_there, arguments, named):

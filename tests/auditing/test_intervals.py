@@ -17,8 +17,8 @@ def rows(seed, sizes, p=4):
 
 
 def residuals(X, basis, point):
-    centred = X - point
-    return ((centred - centred @ basis.T @ basis) ** 2).sum(axis=1)
+    centered = X - point
+    return ((centered - centered @ basis.T @ basis) ** 2).sum(axis=1)
 
 
 @pytest.mark.parametrize("sizes", [[80, 35], [80, 2]])

@@ -1,4 +1,4 @@
-"""Rows that a model was fitted on are recognised, also where some of them are missing."""
+"""Rows that a model was fitted on are recognized, also where some of them are missing."""
 
 import numpy as np
 import pytest
@@ -32,12 +32,12 @@ def models_on(X, groups, d):
     }
 
 
-def recognised(models, *rows, **named):
+def recognized(models, *rows, **named):
     result = fs.audit(models, *rows, **named)
     return {model.name: model for model in result.models if model.in_sample}
 
 
-def test_some_of_the_rows_of_the_fit_are_recognised_and_models_fitted_again():
+def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again():
     rng = np.random.default_rng(0)
     X, groups = draw(rng, 240, 12)
     models = models_on(X, groups, 3)
@@ -47,21 +47,21 @@ def test_some_of_the_rows_of_the_fit_are_recognised_and_models_fitted_again():
         ((X[:216], groups[:216]), {}),
         ((X, groups), {"sample_weight": rng.uniform(0.5, 1.5, 240)}),
     ):
-        found = recognised(models, *rows, **named)
+        found = recognized(models, *rows, **named)
         assert set(found) == {*models, "PCA"}
         assert all(model.has_estimates for model in found.values())
         # Number and mean of the rows say so already where these are all rows, of equal weight.
         exact = set() if len(rows[0]) < 240 or named else {"fair", "saved", "ordinary", "PCA"}
         assert {name for name, model in found.items() if not model.in_sample_inferred} == exact
-    assert recognised(models, *draw(rng, 240, 12)) == {}
-    assert recognised(models, *draw(rng, 60, 12)) == {}
+    assert recognized(models, *draw(rng, 240, 12)) == {}
+    assert recognized(models, *draw(rng, 60, 12)) == {}
 
 
 def test_new_rows_of_one_categorical_column_are_not_taken_for_those_of_the_fit():
     """Products of indicators differ between samples by far less than independent features do."""
     rng = np.random.default_rng(1)
     models = models_on(*draw(rng, 300, 20, "indicators"), 3)
-    assert recognised(models, *draw(rng, 300, 20, "indicators")) == {}
+    assert recognized(models, *draw(rng, 300, 20, "indicators")) == {}
 
 
 def test_estimates_of_rows_but_one_are_those_of_all_rows():
@@ -101,8 +101,8 @@ def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fi
     groups = np.arange(160) % 2
     X[groups == 1] *= 1.2
     fair = fs.FairPCA(3).fit(X[:80], sensitive_features=groups[:80]).subspace_
-    assert recognised(fair, X[80:], groups[80:]) == {}
-    assert recognised(fair, X[4:80], groups[4:80])
+    assert recognized(fair, X[80:], groups[80:]) == {}
+    assert recognized(fair, X[4:80], groups[4:80])
 
 
 @pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
@@ -115,7 +115,7 @@ def test_the_lower_tail_of_fishers_distribution(first):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "indicators"])
-def test_how_often_rows_are_recognised(kind):
+def test_how_often_rows_are_recognized(kind):
     """Of the fit but for one: always, as an array nearly so; new ones and true axes: never."""
     rng = np.random.default_rng(5)
     found = {"but one": [], "new": [], "true axes": []}
@@ -124,9 +124,9 @@ def test_how_often_rows_are_recognised(kind):
         models = models_on(X, groups, 3)
         names = [*models, "PCA"]
         for name, rows in (("but one", (X[1:], groups[1:])), ("new", draw(rng, 200, 20, kind))):
-            seen = recognised(models, *rows)
+            seen = recognized(models, *rows)
             found[name].append([each in seen for each in names])
-        found["true axes"].append(bool(recognised(np.eye(20)[:3], *draw(rng, 200, 20))))
+        found["true axes"].append(bool(recognized(np.eye(20)[:3], *draw(rng, 200, 20))))
     shares = dict(zip(names, np.mean(found["but one"], axis=0), strict=True))
     assert shares.pop("array") >= (0.98 if kind == "normal" else 0.85)
     assert min(shares.values()) >= 0.98

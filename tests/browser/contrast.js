@@ -1,9 +1,9 @@
 // Every text with less contrast to what is behind it than WCAG AA asks for (4.5; large text 3).
 () => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
+  const rgba = (color) => {
     context.clearRect(0, 0, 1, 1);
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = context.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
@@ -16,8 +16,8 @@
     }
     return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255]);
   };
-  const luminance = (colour) => {
-    const [r, g, b] = colour.map((each) => {
+  const luminance = (color) => {
+    const [r, g, b] = color.map((each) => {
       const share = each / 255;
       return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
     });

@@ -113,13 +113,13 @@ def test_mark_stands_where_the_answer_is_drawn(show):
     page = show(text)
     slide_to(page, report.curves.pca_step)
     mark = page.locator(":is(#trade-off, #dimensions) circle[data-mark]").bounding_box()
-    centre = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    center = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     # PCA's own marker is drawn by matplotlib, hollow.
     markers = page.locator(":is(#trade-off, #dimensions) .side-by-side use").evaluate_all(
         "all => all.map(each => each.getBoundingClientRect())"
         ".map(box => [box.x + box.width / 2, box.y + box.height / 2])"
     )
-    nearest = min(max(abs(x - centre[0]), abs(y - centre[1])) for x, y in markers)
+    nearest = min(max(abs(x - center[0]), abs(y - center[1])) for x, y in markers)
     assert nearest < 1
 
 

@@ -342,11 +342,11 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
 
 def test_weights_that_nearly_cancel_make_much_of_rounding():
     problem = two_lines(EqualError())
-    plain, cancelling, thrice = (
+    plain, canceling, thrice = (
         judge(problem, BEST, weights).resolution
         for weights in ([0.5, 0.5], [1000.5, -999.5], [1.5, 1.5])
     )
-    assert 100 * plain < cancelling < 10_000 * plain
+    assert 100 * plain < canceling < 10_000 * plain
     # Weights count by their shares.
     assert plain / 2 < thrice < 2 * plain
 

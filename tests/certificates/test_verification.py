@@ -66,7 +66,7 @@ def assert_fails(model, *data, because, **more):
 
 
 @each_once(center=["global", "group", "none"], criterion=CRITERIA)
-def test_every_criterion_holds_at_every_centre(criterion, center):
+def test_every_criterion_holds_at_every_center(criterion, center):
     model = fitted(criterion=criterion, center=center)
     found = assert_holds(model, X, LABELS)
     assert found.objective == pytest.approx(model.solution_.objective, rel=1e-9)

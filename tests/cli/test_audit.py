@@ -274,7 +274,7 @@ def test_credit_data_match_the_published_table(run):
     ).facts
     n = facts["rows"]["n_rows"]
     assert (n, facts["rows"]["n_features"]) == (30000, 22)
-    # The table standardises with ddof 1, the command with ddof 0.
+    # The table standardizes with ddof 1, the command with ddof 0.
     errors = {g["group"]: g["observed_error"] * (n - 1) / n for g in facts["models"][0]["groups"]}
     assert errors["lower"] == pytest.approx(published["lower"], abs=6e-5)
     assert errors["higher"] == pytest.approx(published["higher"], abs=6e-5)

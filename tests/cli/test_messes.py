@@ -233,7 +233,7 @@ REFUSED = {
     "beyond double precision": (changed("height", 3, "1e400"), [], ["infinity", "'height'"]),
     "one group": (CLEAN.assign(sex="f").to_csv(index=False), [], ["one group", "ordinary PCA"]),
     "no such group": (text(), ["--group", "gender"], ["'gender'", "columns are"]),
-    "a name nearly right": (text(), ["--weight", "wieght"], ["closest match is 'weight'"]),
+    "a name nearly right": (text(), ["--weight", "weightt"], ["closest match is 'weight'"]),
     "dates": (with_column("when", DAY), [], ["'when'", "date", "--numeric-only"]),
     "dates, encoded": (with_column("when", DAY), ["--one-hot"], ["'when'", "--numeric-only"]),
     "names, encoded": (

@@ -147,9 +147,9 @@ def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
 ):
     whole, killed = contents(made), tmp_path / "killed"
     command = [*command[:-1], killed]
-    # File and folder are synchronised for each file that is written, the manifest first.
-    for n_synchronised in times:
-        assert installed(n_synchronised, *command, code=KILLED).status == -signal.SIGKILL
+    # File and folder are synchronized for each file that is written, the manifest first.
+    for n_synchronized in times:
+        assert installed(n_synchronized, *command, code=KILLED).status == -signal.SIGKILL
         assert contents(killed).items() <= whole.items()
         assert run("merge", killed, "-o", tmp_path / "all").status == 2
     assert (run(*command).status, contents(killed)) == (0, whole)
@@ -329,14 +329,14 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
 
 
 def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
-    labelled, both = tmp_path / "labelled", tmp_path / "all"
-    run(*command[:-1], labelled, "--y", "age", status=0)
-    run("merge", labelled, "-o", both, status=0)
+    labeled, both = tmp_path / "labeled", tmp_path / "all"
+    run(*command[:-1], labeled, "--y", "age", status=0)
+    run("merge", labeled, "-o", both, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class
     assert_moments(merged, moments_by_hand(frame[COLUMNS], pairs))
     said = "Only one of them has classes of y"
-    run("merge", labelled, made, "-o", both, status=2, err=said)
+    run("merge", labeled, made, "-o", both, status=2, err=said)
 
 
 def test_a_folder_that_holds_something_else(run, command, out):

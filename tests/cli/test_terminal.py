@@ -22,7 +22,7 @@ from sweeps import mostly_long
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
 
-COLOUR = re.compile(r"\x1b\[[\d;]*m")
+COLOR = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def on_terminal(tmp_path, monkeypatch, at_once):
 
 def left_over(shown):
     """The lines that stay: what is before the last carriage return of a line is written over."""
-    lines = COLOUR.sub("", shown).replace("\r\n", "\n").split("\n")
+    lines = COLOR.sub("", shown).replace("\r\n", "\n").split("\n")
     return [line.rsplit("\r", 1)[-1] for line in lines]
 
 
@@ -134,23 +134,23 @@ def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(on_terminal, t
     assert "reading: 100 rows [" in shown
 
 
-def test_only_terminals_that_want_colours_get_them_and_the_text_is_the_same(on_terminal, run, data):
+def test_only_terminals_that_want_colors_get_them_and_the_text_is_the_same(on_terminal, run, data):
     command = ("fit", data, "--group", "age", "-d", "2", "-o", "m")
-    status, coloured = on_terminal(*command)
+    status, colored = on_terminal(*command)
     assert status == 0
-    assert COLOUR.search(coloured)
+    assert COLOR.search(colored)
     for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         _, plain = on_terminal(*command, **variable)
         assert "\x1b" not in plain
-        assert left_over(plain) == left_over(coloured)
+        assert left_over(plain) == left_over(colored)
     piped = run(*command)
     assert "\x1b" not in piped.out
-    assert left_over(coloured) == piped.out.split("\n")
+    assert left_over(colored) == piped.out.split("\n")
     # An empty NO_COLOR is none.
-    assert COLOUR.search(on_terminal(*command, NO_COLOR="")[1])
+    assert COLOR.search(on_terminal(*command, NO_COLOR="")[1])
 
 
-def test_colours_say_what_deserves_a_look(on_terminal, table, features, tmp_path):
+def test_colors_say_what_deserves_a_look(on_terminal, table, features, tmp_path):
     odd = table[[*features, "age"]]
     odd.assign(age=odd["age"].where(odd.index != 0, "alone")).to_csv(
         tmp_path / "odd.csv", index=False
@@ -161,20 +161,19 @@ def test_colours_say_what_deserves_a_look(on_terminal, table, features, tmp_path
     assert "\x1b[32moptimal\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
     assert "FS302" in shown
     assert "mFS302" not in shown
-    lines = [line for line in shown.splitlines() if COLOUR.sub("", line).endswith("% harmed")]
+    lines = [line for line in shown.splitlines() if COLOR.sub("", line).endswith("% harmed")]
     assert lines
     for line in lines:
         assert (
-            re.search(r"\x1b\[31m\x1b\[1m(\S+?)\x1b\[0m", line)[1]
-            == COLOUR.sub("", line).split()[3]
+            re.search(r"\x1b\[31m\x1b\[1m(\S+?)\x1b\[0m", line)[1] == COLOR.sub("", line).split()[3]
         )
 
 
-def test_an_error_is_coloured_by_the_terminal_of_standard_error(on_terminal, run, data):
+def test_an_error_is_colored_by_the_terminal_of_standard_error(on_terminal, run, data):
     status, shown = on_terminal("audit", data, "--group", "no-such-column")
     assert status == 2
     assert shown.startswith("\x1b[31m\x1b[1mfairspan: error:\x1b[0m ")
-    assert run("audit", data, "--group", "no-such-column").err == COLOUR.sub("", shown).replace(
+    assert run("audit", data, "--group", "no-such-column").err == COLOR.sub("", shown).replace(
         "\r\n", "\n"
     )
 
@@ -200,7 +199,7 @@ def test_streams_that_have_no_size_take_80_columns(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     assert output_width(io.StringIO()) == output_width(Terminal()) == 80
     assert painter_for(io.StringIO())("text", "worst") == "text"
-    assert COLOUR.sub("", painter_for(Terminal())("text", "worst")) == "text"
+    assert COLOR.sub("", painter_for(Terminal())("text", "worst")) == "text"
 
 
 @pytest.mark.parametrize("name", ["", *cli.fairspan.commands])

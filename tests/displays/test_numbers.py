@@ -294,8 +294,8 @@ def test_the_numbers_of_a_map_can_be_read_on_their_cells():
 def contrast(first, second):
     """As WCAG 2.1 defines it: 1 to 21."""
     light = []
-    for colour in (first, second):
-        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    for color in (first, second):
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
         light.append(np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05)
     return max(light) / min(light)
 

@@ -157,7 +157,7 @@ def test_settings_are_put_back():
 
 
 @pytest.mark.parametrize("kind", ["errors", "kept", "loadings", "rows"])
-def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_colour(kind):
+def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_color(kind):
     with pyplot.style.context("dark_background"):
         picture = pictures_of(PAIR)[kind].plot()
         written_in(picture.figure_)
@@ -167,7 +167,7 @@ def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_colou
         for text in (axes.title, axes.xaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels())
     ]
     lines = [line for axes in picture.axes_ for line in axes.lines]
-    # Ellipses have an edge of the colour of the paper.
+    # Ellipses have an edge of the color of the paper.
     shown = {to_hex(each.get_color()) for each in [*texts, *lines]} - {"#000000"}
     assert shown
     assert all(sum(to_rgb(each)) > 1.2 for each in shown)
@@ -223,7 +223,7 @@ def test_lines_are_the_data():
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_ydata(), values)
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("PCA", "minimax_loss"))
-    # Told apart without colour.
+    # Told apart without color.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
     assert any("Bands are 95 % confidence intervals" in text for text in texts_in(picture))
@@ -459,7 +459,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
     np.testing.assert_allclose(limits[0], limits[1], atol=0.01)
 
 
-def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
+def test_models_beside_pca_take_looks_in_turn_and_the_colors_of_states():
     states = np.array(["harmed", "no material harm"] * 3)
     models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
@@ -471,7 +471,7 @@ def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
         if str(line.get_gid()).startswith("model")
     ]
     markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
-    assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, FOREGROUND)]
+    assert shown == [(marker, color) for marker in markers for color in (PURPLE, FOREGROUND)]
     legend = axes.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [
         *models,
@@ -487,13 +487,13 @@ def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
     here = [{**record, "observed_loss": 9.0} for record in records]
     low, high = drawn_on(AuditDisplay(here, show_observed=True)).get_xlim()
     assert low < 0 < 9 < high
-    # Other figures have no states: colours are those of models.
+    # Other figures have no states: colors are those of models.
     lines = drawn_on(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
     looks = [PCA_STYLE, series_style(0), series_style(1)]
     assert [to_hex(line.get_color()) for line in lines] == [each.color for each in looks]
 
 
-def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
+def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
     ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
     states = ("harmed", "inconclusive", "inconclusive")
     values = {"PCA": [1.0, 5.0, np.nan]}
@@ -549,8 +549,8 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     start, end = picture.axes_[0].get_ylim()
     assert -5 < start < -2
     assert 1.2 < end < 5
-    grey = [line for line in picture.axes_[1].lines if line.get_color() == MUTED]
-    assert [line.get_ydata().tolist() for line in grey] == [[-2.0]]
+    gray = [line for line in picture.axes_[1].lines if line.get_color() == MUTED]
+    assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
     (text,) = picture.axes_[2].texts
     assert text.get_text() == "too few rows"
     box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()

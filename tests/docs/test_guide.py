@@ -166,7 +166,7 @@ def of_folder(name, group=None, without=()):
 
 REAL = {
     "people": load_adult_by_sex,
-    "tumours": load_breast_cancer_by_diagnosis,
+    "tumors": load_breast_cancer_by_diagnosis,
     "wine quality": of_folder("wine_quality"),
     "COMPAS": of_folder("compas", "sex", ("sex_male",)),
     "letters": of_folder("letter"),
@@ -243,7 +243,7 @@ def test_the_verdicts_of_the_example_are_those_on_the_other_half_of_the_people(d
         assert found.verdict.kind == f"harm, repair {'helps' if d < 5 else 'at a cost'}"
 
 
-def test_the_tumours_show_harm_at_three_dimensions_only():
+def test_the_tumors_show_harm_at_three_dimensions_only():
     assert set(NEW_ROWS) == set(REAL)
     data = load_breast_cancer_by_diagnosis()
     for d in (1, 2, 4, 5, 6):

@@ -216,7 +216,7 @@ def test_what_is_made_of_all_rows_together(rows, weighted):
 
 @WEIGHTED
 @pytest.mark.parametrize("center", ["global", "group", "none"])
-def test_second_moments_about_each_centre(rows, weighted, center):
+def test_second_moments_about_each_center(rows, weighted, center):
     moments, weights = moments_of(rows, weighted)
     for label, second in zip(moments.labels, moments.second_moments(center), strict=True):
         own = rows.labels == label
@@ -225,14 +225,14 @@ def test_second_moments_about_each_centre(rows, weighted, center):
             "group": np.average(rows.X[own], axis=0, weights=weights[own]),
             "none": np.zeros(4),
         }
-        centred = rows.X[own] - points[center]
-        expected = np.average(centred[:, :, None] * centred[:, None], 0, weights[own])
+        centered = rows.X[own] - points[center]
+        expected = np.average(centered[:, :, None] * centered[:, None], 0, weights[own])
         np.testing.assert_allclose(second, expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_array_equal(second, second.T)
 
 
 @pytest.mark.parametrize("center", ["median", None, "GLOBAL", 0, ["global"]])
-def test_another_centre_is_an_error(rows, center):
+def test_another_center_is_an_error(rows, center):
     moments, _ = moments_of(rows, weighted=False)
     with pytest.raises(InvalidParameter, match="'global', 'group' and 'none'"):
         moments.second_moments(center)

@@ -1,4 +1,4 @@
-"""Moments of rows with missing cells, against their likelihood maximised directly."""
+"""Moments of rows with missing cells, against their likelihood maximized directly."""
 
 import pickle
 from dataclasses import replace

@@ -25,7 +25,7 @@ def in_long_double(X, groups):
 def tables():
     normal = RNG.standard_normal((N, 6))
     is_a = (GROUPS == "a").astype(float)
-    yield "standardised", normal
+    yield "standardized", normal
     yield "far from zero", normal + 1e6
     yield "far apart", normal + 1e5 * np.array([ord(group) for group in GROUPS])[:, None]
     yield "one group only varies", normal * np.where(is_a, 1.0, 1e-7)[:, None]
@@ -61,14 +61,14 @@ def test_no_digits_are_lost(name, few, monkeypatch):
 
 
 def test_of_many_groups_rows_are_sorted():
-    X, groups = TABLES["standardised"], np.arange(N) % 60
+    X, groups = TABLES["standardized"], np.arange(N) % 60
     moments = GroupMoments.from_rows(X, groups)
     np.testing.assert_allclose(moments.scatters, in_long_double(X, groups)[1], atol=1e-12)
 
 
 def test_parts_and_threads_change_no_bit(monkeypatch):
     monkeypatch.setattr(accumulate, "_SPAN_ENTRIES", 600)
-    X = TABLES["standardised"]
+    X = TABLES["standardized"]
     together = GroupMoments.from_rows(X, GROUPS)
     monkeypatch.setattr(
         accumulate, "map_in_threads", lambda function, items: list(map(function, items))

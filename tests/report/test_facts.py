@@ -364,7 +364,7 @@ def test_over_the_dimension_it_starts_at_the_one_that_was_asked_for():
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_neighbouring_steps_have_components_of_the_same_sign_and_order(k):
+def test_neighboring_steps_have_components_of_the_same_sign_and_order(k):
     points = facts_by(*made_rows(k, 6, seed=3), 3, compare=FEW)["steps"]["points"]
     for before, after in pairwise(points):
         m = min(len(before["components"]), len(after["components"]))

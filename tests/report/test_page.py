@@ -86,7 +86,7 @@ def test_asks_for_nothing_outside_itself(made):
 
 
 @PAGES
-def test_every_colour_of_a_figure_is_the_page_s_own(made):
+def test_every_color_of_a_figure_is_the_page_s_own(made):
     figures = re.findall(r"<svg .*?</svg>", made()[1], re.S)
     assert len(figures) >= 3
     for svg in figures:

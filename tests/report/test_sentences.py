@@ -179,7 +179,7 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
 
 
 @pytest.mark.parametrize("center", ["group", "global"])
-def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(center):
+def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_center(center):
     X, labels = made_rows(3, 4)
     X = X + 2.0 * (labels == "group 01")[:, None]
     facts = report_by(X, labels, 2, compare=[], center=center).to_dict()

@@ -161,7 +161,7 @@ def test_what_is_not_there_is_named(folder, name, group, kind, said):
         load(name, folder, group=group)
 
 
-def test_faces_are_grey_values_between_zero_and_one(folder):
+def test_faces_are_gray_values_between_zero_and_one(folder):
     faces = load_faces(folder)
     assert faces.X.shape == (6, 12)
     assert faces.X[0, 5] == pytest.approx((5 + (5 % 3) / 3) / 255)

@@ -1,4 +1,4 @@
-"""Splits, standardising, folds, ABDiff, ARE and stationarity of the RFPCA experiments."""
+"""Splits, standardizing, folds, ABDiff, ARE and stationarity of the RFPCA experiments."""
 
 import numpy as np
 import pytest
@@ -34,12 +34,12 @@ def test_folds_judge_every_row_once_and_never_what_they_are_fitted_on():
         assert sorted([*fitted, *judged]) == list(range(10))
 
 
-def test_the_training_part_alone_standardises():
+def test_the_training_part_alone_standardizes():
     X = np.array([[1.0, 5.0, 0.1], [3.0, 5.0, 0.1], [10.0, 8.0, 0.2]])
     rows = standardized(X, np.array([0, 1]))
-    # Mean 2 and deviation 1; a column constant in training is centred, not divided.
+    # Mean 2 and deviation 1; a column constant in training is centered, not divided.
     np.testing.assert_allclose(rows, [[-1, 0, 0], [1, 0, 0], [8, 3, 0.1]], atol=1e-15)
-    # Faces are centred only.
+    # Faces are centered only.
     rows = standardized(2 * X, np.array([0, 1]), scale=False)
     np.testing.assert_allclose(rows, [[-2, 0, 0], [2, 0, 0], [16, 6, 0.2]], atol=1e-15)
 

@@ -59,7 +59,7 @@ def test_rotation_and_order_of_groups_change_nothing(seed, p, criterion, data):
 
 @settings(derandomize=True, deadline=None, max_examples=15)
 @given(seeds, criteria)
-def test_relabelling_and_repeated_rows_change_nothing(seed, criterion):
+def test_relabeling_and_repeated_rows_change_nothing(seed, criterion):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((60, 5)) * [3, 2, 1, 1, 0.5]
     groups = np.where(rng.random(60) < 0.4, "a", "b")
@@ -71,8 +71,8 @@ def test_relabelling_and_repeated_rows_change_nothing(seed, criterion):
     np.testing.assert_allclose(repeated.group_errors_, errors, atol=1e-8)
     assert projector_distance(repeated.components_, components) <= 1e-6
     renamed = np.where(groups == "a", "z", "y")
-    relabelled = fair.fit(X, sensitive_features=renamed, sample_weight=weights)
-    np.testing.assert_allclose(relabelled.group_errors_[::-1], errors, atol=1e-8)
+    relabeled = fair.fit(X, sensitive_features=renamed, sample_weight=weights)
+    np.testing.assert_allclose(relabeled.group_errors_[::-1], errors, atol=1e-8)
 
 
 @given(seeds, criteria)

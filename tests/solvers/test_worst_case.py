@@ -78,7 +78,7 @@ def test_the_optimum_of_real_groups_is_proven(name, d, criterion, objective):
 @EVERY
 @given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from(MINIMAX))
 def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
-    """Groups never seen: any second moment in the convex hull, normalised where relative."""
+    """Groups never seen: any second moment in the convex hull, normalized where relative."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
     matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
@@ -93,7 +93,7 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
         )
         assert missing <= solution.objective + 1e-9 * size
         if criterion in RELATIVE:
-            # Normalised matrices have trace one, and so have their mixtures.
+            # Normalized matrices have trace one, and so have their mixtures.
             assert value_of(stranger[None], basis, criterion) <= solution.objective + 1e-9
 
 
@@ -144,12 +144,12 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
     """Of matrices with trace one, share kept, relative error and least variance are one problem."""
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, k, 4)
-    normalised = matrices / traces_of(matrices)[:, None, None]
+    normalized = matrices / traces_of(matrices)[:, None, None]
     error, loss, least, plain_error, plain_loss = (
         AutoSolver().solve(problem_of(each, 2, criterion), 1e-9).lower_bound
         for each, criterion in (
-            *((matrices, ERROR), (matrices, LOSS), (normalised, VARIANCE)),
-            *((normalised, fs.MinimaxError()), (normalised, fs.MinimaxLoss())),
+            *((matrices, ERROR), (matrices, LOSS), (normalized, VARIANCE)),
+            *((normalized, fs.MinimaxError()), (normalized, fs.MinimaxLoss())),
         )
     )
     assert error == pytest.approx(1 + least, abs=2e-9)
@@ -265,22 +265,22 @@ def dimensions(p):
 COLLINEAR = {("parkinsons:group__sex", 18), ("parkinsons:group__sex", 19)}
 
 
-# Standardised and raw: the raw ones have variances that differ by ten orders of magnitude, and what
+# Standardized and raw: the raw ones have variances that differ by ten orders of magnitude, and what
 # is left of the small ones may be beyond double precision.
 @pytest.mark.long
 @pytest.mark.sweep
-@pytest.mark.parametrize(("standardised", "center"), [(True, "global"), (False, "group")])
+@pytest.mark.parametrize(("standardized", "center"), [(True, "global"), (False, "group")])
 @pytest.mark.parametrize("name", TWO_GROUPS)
-def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardised, center):
+def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardized, center):
     rows = load(name)
-    X = rows.z_scored(ddof=0) if standardised else rows.X
+    X = rows.z_scored(ddof=0) if standardized else rows.X
     matrices, shares = by_numpy(X, rows.groups, center)
     total = float(np.trace(np.tensordot(shares, matrices, axes=1)))
     for criterion in MINIMAX:
         size = 1.0 if criterion in RELATIVE else total
         for d in dimensions(X.shape[1]):
             solution = solve(problem_of(matrices, d, criterion, shares))
-            if standardised and (name, d) not in COLLINEAR:
+            if standardized and (name, d) not in COLLINEAR:
                 assert solution.status == "optimal"
             else:
                 assert solution.status in ("optimal", "unresolved")

@@ -31,7 +31,7 @@ class Wrong(AssertionError):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgment:
     """What 60 digits say of an answer.
 
     Attributes
@@ -214,7 +214,7 @@ class Directions:
         return int(self.basis.cols)
 
 
-def judged(case: Case, model: Any) -> Judgement:
+def judged(case: Case, model: Any) -> Judgment:
     """Hold the claims of a fitted model against what is true.
 
     Raises
@@ -228,7 +228,7 @@ def judged(case: Case, model: Any) -> Judgement:
         return _judged(case, model, solution, exact)
 
 
-def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
+def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgment:
     _check_scale(case, model, exact)
     d, criterion = case.n_components, case.criterion
     allowed = Directions(exact)
@@ -307,7 +307,7 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
             raise Wrong(f"unresolved, but the gap is larger than that: {said}")
     elif status not in ("open gap", "estimated"):
         raise Wrong(f"unknown status: {said}")
-    return Judgement(status, float(value), float(bound), float(gap), float(objective), float(lower))
+    return Judgment(status, float(value), float(bound), float(gap), float(objective), float(lower))
 
 
 class Criterion:

@@ -219,8 +219,8 @@ def _moved(case: Case, model: fs.FairPCA) -> float:
             "global": everything,
             "group": np.average(of_group, axis=0, weights=shares),
         }[case.center]
-        centred = of_group - point
-        second = (centred * (shares / shares.sum())[:, None]).T @ centred
+        centered = of_group - point
+        second = (centered * (shares / shares.sum())[:, None]).T @ centered
         spread = np.sqrt(np.diag(second))
         unsure = _ENTRIES * EPSILON * np.outer(spread, spread)
         found.append(float((np.abs(left.T @ left) * unsure).sum()))

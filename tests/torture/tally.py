@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.errors import FairspanError
 from torture.cases import Case
-from torture.judges import Judgement, Wrong, judged
+from torture.judges import Judgment, Wrong, judged
 
 # No case here is large: a fit that takes longer does not end, for all that a user knows. Of
 # processor time, as other work may run beside.
@@ -123,7 +123,7 @@ def generator(name: str, number: int) -> np.random.Generator:
     return np.random.default_rng([zlib.crc32(name.encode()), number])
 
 
-def answer(case: Case, tally: Tally) -> tuple[Any, Judgement] | None:
+def answer(case: Case, tally: Tally) -> tuple[Any, Judgment] | None:
     """Fit, judge and verify one case; None where it was refused.
 
     Raises
@@ -136,13 +136,13 @@ def answer(case: Case, tally: Tally) -> tuple[Any, Judgement] | None:
             raise Wrong(f"refused, though there is an answer: {model}")
         tally.outcomes["refused"] += 1
         return None
-    judgement = judged(case, model)
-    if case.must_be_optimal and judgement.status != "optimal":
-        raise Wrong(f"{judgement.status}, though the optimum is known: {model.solution_!r}")
+    judgment = judged(case, model)
+    if case.must_be_optimal and judgment.status != "optimal":
+        raise Wrong(f"{judgment.status}, though the optimum is known: {model.solution_!r}")
     verification = case.verified(model)
     if verification is not None and not verification.holds:
         raise Wrong(f"verification does not hold: {verification.messages}, {model.solution_!r}")
-    tally.outcomes[judgement.status] += 1
-    if judgement.status in ("open gap", "estimated") and len(model.groups_) <= 2:
+    tally.outcomes[judgment.status] += 1
+    if judgment.status in ("open gap", "estimated") and len(model.groups_) <= 2:
         tally.outcomes["open with two groups"] += 1
-    return model, judgement
+    return model, judgment

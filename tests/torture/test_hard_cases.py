@@ -126,7 +126,7 @@ def test_bias_and_coverage(kind, turned, variant, n, how_many):
     assert np.mean(covered) >= how_many(0.7, 0.9)
 
 
-def standardised(name):
+def standardized(name):
     X = load(name).X
     spread = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -147,7 +147,7 @@ def test_of_permuted_labels_hardly_any_group_is_called_harmed(name, d, size, how
     if name == "made":
         X = rng.normal(size=(5_000, P)) * spectrum("falling")[0]
     else:
-        X = standardised(name)
+        X = standardized(name)
     pca, harmed, draws = PCA(d).fit(X), 0, how_many(8, 200)
     for _ in range(draws):
         labels = np.full(len(X), "others")

@@ -58,8 +58,8 @@ class Rows:
         return fs.GroupMoments.from_rows(self.table, self.groups)
 
 
-def centred(rows: Rows) -> list[FloatArray]:
-    """The rows of each group about the centre, in long double."""
+def centered(rows: Rows) -> list[FloatArray]:
+    """The rows of each group about the center, in long double."""
     values, center = rows.values.astype(np.longdouble), rows.settings.get("center", "global")
     if center == "global":
         values = values - values.mean(axis=0)
@@ -71,14 +71,14 @@ def errors_by_hand(rows: Rows, model: fs.FairPCA) -> FloatArray:
     """Mean squared length of what encoder and decoder leave of each group's rows."""
     encoder = model.subspace_.encoder.astype(np.longdouble)
     decoder = model.subspace_.decoder.astype(np.longdouble)
-    left = [each - each @ encoder.T @ decoder.T for each in centred(rows)]
+    left = [each - each @ encoder.T @ decoder.T for each in centered(rows)]
     return np.array([float((each**2).sum() / len(each)) for each in left])
 
 
 def best_by_hand(rows: Rows) -> tuple[FloatArray, FloatArray]:
     """The least error of each group, and by how much the singular values may be off."""
     best, unsure = [], []
-    for each in centred(rows):
+    for each in centered(rows):
         sizes = np.linalg.svd(each.astype(float), compute_uv=False)
         tail = sizes[rows.n_components :]
         best.append(float((tail**2).sum()) / len(each))
@@ -92,7 +92,7 @@ def value_by_hand(rows: Rows, errors: FloatArray) -> tuple[float, float]:
     criterion = rows.settings["criterion"]
     counts = np.unique(rows.groups, return_counts=True)[1]
     total = float(counts @ errors / counts.sum())
-    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    traces = np.array([float((each**2).sum() / len(each)) for each in centered(rows)])
     divisors = traces if getattr(criterion, "relative", False) else np.ones(len(errors))
     if isinstance(criterion, fs.MinimaxLoss):
         best, unsure = best_by_hand(rows)
@@ -126,7 +126,7 @@ def judge(rows: Rows, model: fs.FairPCA, *, moved: float = 0.0) -> None:
     Wrong
     """
     found, errors = model.solution_, errors_by_hand(rows, model)
-    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    traces = np.array([float((each**2).sum() / len(each)) for each in centered(rows)])
     value, unsure = value_by_hand(rows, errors)
     # Second moments of double precision may be off by as much, of rows of this size.
     offset = np.abs(rows.values).max(axis=0) @ np.abs(rows.values).max(axis=0)
@@ -197,7 +197,7 @@ def tried_at_random(rows: Rows, model: fs.FairPCA, allowed: float) -> None:
     free = turned[:, int((sizes > 1e-6).sum()) :]
     if ((sizes > 1e-13) & (sizes <= 1e-6)).any():
         return
-    second = [(each.T @ each / len(each)).astype(float) for each in centred(rows)]
+    second = [(each.T @ each / len(each)).astype(float) for each in centered(rows)]
     rng = np.random.default_rng(rows.size)
     for _ in range(20):
         drawn = rng.standard_normal((free.shape[1], rows.n_components))
@@ -273,7 +273,7 @@ def table(rng: np.random.Generator, k: int, each: int, p: int) -> FloatArray:
 
 
 def thin(rng: np.random.Generator) -> Rows:
-    """Fewer rows than features, every centre and restriction."""
+    """Fewer rows than features, every center and restriction."""
     k = 2 if rng.random() < 0.6 else int(rng.integers(3, 5))
     each = int(rng.integers(4, 24))
     p = 2 * k * each + int(rng.integers(5, 300))
@@ -408,7 +408,7 @@ def as_it_is(rows: Rows) -> str:
 
 def moved_by_parts(rows: Rows, largest: float) -> float:
     """By how much the criterion may be off: a part's mean is rounded at its own size."""
-    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    traces = np.array([float((each**2).sum() / len(each)) for each in centered(rows)])
     lost = 16 * EPSILON * float(np.abs(rows.values).max())
     moved = lost * float(np.sqrt(traces.max()))
     if rows.beside is not None:  # of which the means are rounded as well

@@ -48,17 +48,17 @@ def drawn(rng, name, k):
 def beaten(case, tally):
     """Raise Wrong where a direction is clearly better than the answer."""
     model = case.fit()
-    judgement = judged(case, model)
-    tally.outcomes[judgement.status] += 1
+    judgment = judged(case, model)
+    tally.outcomes[judgment.status] += 1
     value = value_of(case.criterion.name, case.matrices, case.n_components)
     least, direction = least_value(case.matrices, case.n_components, value)
-    scale = max(abs(judgement.value), 1e-9)
-    tally.disagreement("the sphere, share of the objective", (judgement.value - least) / scale)
-    if judgement.lower_bound > least + model.solution_.resolution + 1e-12 * scale:
+    scale = max(abs(judgment.value), 1e-9)
+    tally.disagreement("the sphere, share of the objective", (judgment.value - least) / scale)
+    if judgment.lower_bound > least + model.solution_.resolution + 1e-12 * scale:
         raise Wrong(f"bound above what a direction reaches: {least}, {model.solution_!r}")
-    if judgement.value - least > MOST * scale:
-        kind = "beaten though called optimal" if judgement.status == "optimal" else "beaten"
-        by = (judgement.value - least) / scale
+    if judgment.value - least > MOST * scale:
+        kind = "beaten though called optimal" if judgment.status == "optimal" else "beaten"
+        by = (judgment.value - least) / scale
         raise Wrong(
             f"{kind} by a direction of the sphere: {least:.6f}, {by:.1%} better, at "
             f"{direction.tolist()}; {model.solution_!r}"
@@ -130,11 +130,11 @@ def compare(case, penalty, tally):
     q = case.shares / case.shares.sum()
     model = case.fit_or_refusal()
     refused = isinstance(model, FairspanError)
-    judgement = None if refused else judged(case, model)
-    if judgement is not None:
-        tally.outcomes[judgement.status] += 1
-        tally.disagreement("mpmath, objective", abs(judgement.objective - judgement.value))
-        tally.disagreement("mpmath, bound", max(judgement.lower_bound - judgement.bound, 0.0))
+    judgment = None if refused else judged(case, model)
+    if judgment is not None:
+        tally.outcomes[judgment.status] += 1
+        tally.disagreement("mpmath, objective", abs(judgment.objective - judgment.value))
+        tally.disagreement("mpmath, bound", max(judgment.lower_bound - judgment.bound, 0.0))
     else:
         tally.outcomes["refused"] += 1
     for solver, accuracy in ACCURACY.items():
@@ -144,16 +144,16 @@ def compare(case, penalty, tally):
         if optimum is None:
             tally.outcomes[f"{solver} not sure"] += 1
             continue
-        if judgement is None:
+        if judgment is None:
             # What is relaxed may have an answer where no subspace of d dimensions has one.
             if k == 2 and np.isfinite(optimum):
                 raise Wrong(f"refused, where {solver} finds {optimum}: {model}")
             continue
-        above = judgement.lower_bound - optimum
+        above = judgment.lower_bound - optimum
         tally.disagreement(f"{solver}, bound above its optimum", above)
         if above > accuracy:
             raise Wrong(f"bound above the optimum of {solver}: {optimum}, {model.solution_!r}")
-        apart = abs(judgement.objective - optimum) if k == 2 else optimum - judgement.objective
+        apart = abs(judgment.objective - optimum) if k == 2 else optimum - judgment.objective
         if k == 2:
             tally.disagreement(f"{solver}, objective of two groups", apart)
         if apart > accuracy:

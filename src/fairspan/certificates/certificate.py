@@ -505,7 +505,7 @@ def evaluate_solution(
         gap_upper = gap
     violation = max(criterion.constraint_violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.requires_equal_errors:
-        # Errors are equal up to rounding only, which nearly cancelling weights amplify.
+        # Errors are equal up to rounding only, which nearly canceling weights amplify.
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         weight_differences = np.abs(problem.proportions - weights / weights.sum())
         objective_rounding += float(weight_differences @ error_rounding)

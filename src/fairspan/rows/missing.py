@@ -61,7 +61,7 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
     p = rows.n_features
     by_group = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
-    unlabelled = by_group.pop(None, zeros)
+    unlabeled = by_group.pop(None, zeros)
     groups: list[Any] = sorted(label for label in by_group if label is not None)
     counts = np.array([by_group[group] for group in groups], dtype=np.int64)
     counts = counts.reshape(-1, 2 + 2 * p)
@@ -71,7 +71,7 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
         counts[:, 1],
         counts[:, 2 : 2 + p],
         counts[:, 2 + p :].sum(axis=0),
-        int(unlabelled[0]),
+        int(unlabeled[0]),
     )
 
 

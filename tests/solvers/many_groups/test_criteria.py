@@ -36,7 +36,7 @@ from problems import (
 from real_data import MORE_GROUPS, load
 from sweeps import each_once, part_of
 
-# Relaxed minimax losses, standardised (ddof 0), about each group's mean, at d = 1, 3, 10.
+# Relaxed minimax losses, standardized (ddof 0), about each group's mean, at d = 1, 3, 10.
 PUBLISHED = {
     "default_credit:group__education3": (0.209640, 0.422883, 0.456136),
     "default_credit:group__education_sex4": (0.090815, 0.351982, 0.308471),

@@ -215,7 +215,7 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
 
 @dataclass(frozen=True)
 class Game:
-    """What is maximised, as `solve_saddle_point` says."""
+    """What is maximized, as `solve_saddle_point` says."""
 
     slopes: FloatArray
     factor: FloatArray

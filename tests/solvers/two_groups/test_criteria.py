@@ -77,7 +77,7 @@ def least_on_polygon(problem, solution):
                 point = np.linalg.solve([[a, b], [e, f]], [c, g])
                 if (lines[:, :2] @ point >= lines[:, 2] - 1e-11 * traces.max()).all():
                     corners.append(np.maximum(point, 0.0))
-    # Only neighbours along the boundary bound a cell; in between the region is convex.
+    # Only neighbors along the boundary bound a cell; in between the region is convex.
     corners = np.array(sorted(corners, key=lambda point: (point[0], -point[1])))
     best = min(criterion.value(point, problem) for point in corners)
     for a, b in pairwise(corners):
@@ -138,7 +138,7 @@ def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
                 assert n_eigenproblems <= 90  # eight on average
 
 
-# Standardised, uncentred, d = 3, alpha = 0.15: at penalties 0.5 and 2.5.
+# Standardized, uncentred, d = 3, alpha = 0.15: at penalties 0.5 and 2.5.
 PUBLISHED = {
     "biodeg:group__ready_biodegradable": (29.664452, 49.176023),
     "german_credit:group__age_lt40": (41.870212, 45.998642),
@@ -341,7 +341,7 @@ def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
     whole = np.array([criterion.value(each, problem) for each in errors])
     without = whole - errors @ problem.proportions - 0.5
     assert np.argmin(whole) != np.argmin(without)
-    # What is minimised is the whole.
+    # What is minimized is the whole.
     solution = DualNewton().solve(problem, 1e-9)
     assert solution.objective <= whole.min()
     value = independent_value(problem, solution.components.T)
@@ -349,7 +349,7 @@ def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
 
 
 def test_heavy_penalties_do_not_give_the_minimax_loss():
-    # Section 9, 3: they equalise errors, Samadi et al. equalise excess losses.
+    # Section 9, 3: they equalize errors, Samadi et al. equalize excess losses.
     moments = moments_of("default_credit:group__education")
     heavy = FairPCA(10, criterion=ErrorGap(25.0), center="group").fit_moments(moments)
     fair = FairPCA(10, criterion=MinimaxLoss(), center="group").fit_moments(moments)
