@@ -14,8 +14,8 @@ import numpy as np
 from fairspan.displays.style import BLUE, MUTED, VERMILION
 from fairspan.estimator.fit import fit_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.exact_rank import max_relaxed_rank, reduce_rank, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
+from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank, soft_basis
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import load
 from reproduction.experiment import Cell, Effort, Result, Setting

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 import shared_results
 import verified_fits
-from fairspan.solvers import solve
+from fairspan.solvers import auto
 
 MARKERS = {
     "counts": "of the eigenproblems that the dense path solves; others take more",
@@ -52,8 +52,8 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: {meaning}")
     verified_fits.note_fits()
     if config.getoption("--path") == "projected":
-        solve.SMALL_SUBSPACES_FROM = solve._MIN_SUBSPACE_TOL = 0
-        solve._MAX_COMPONENT_RATIO = solve._MAX_EFFECTIVE_RANK_RATIO = float("inf")
+        auto.SMALL_SUBSPACES_FROM = auto._MIN_SUBSPACE_TOL = 0
+        auto._MAX_COMPONENT_RATIO = auto._MAX_EFFECTIVE_RANK_RATIO = float("inf")
 
 
 def pytest_collection_modifyitems(config, items):

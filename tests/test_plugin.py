@@ -26,7 +26,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParamet
 from fairspan.extending import AffinePieces, Criterion
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
-from fairspan.solvers.solve import AutoSolver
+from fairspan.solvers.auto import AutoSolver
 from problems import problem_of, random_moments
 from sweeps import each_once
 

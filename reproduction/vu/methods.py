@@ -16,9 +16,9 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
+from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
-from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 Setting = dict[str, float]
 

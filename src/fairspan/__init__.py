@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from fairspan.report.write_report import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton
+    from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
-    from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
-    from fairspan.solvers.two_groups.boundary import BoundarySearch
+    from fairspan.solvers.published.semidefinite import Semidefinite
+    from fairspan.solvers.two_groups.boundary_search import BoundarySearch
     from fairspan.verification import Verification, verify
 
 # Module of each public name. Names are imported on first use, to keep `import fairspan` fast.
@@ -60,11 +61,11 @@ _MODULE_BY_NAME = {
     "RobustErrorGap": "fairspan.problem.criteria",
     "CovarianceParity": "fairspan.problem.restrictions",
     "MeanParity": "fairspan.problem.restrictions",
-    "BoundarySearch": "fairspan.solvers.two_groups.boundary",
+    "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
     "DualNewton": "fairspan.solvers.many_groups.dual_newton",
-    "MultiplicativeWeights": "fairspan.solvers.published.samadi_et_al",
+    "MultiplicativeWeights": "fairspan.solvers.published.multiplicative_weights",
     "RiemannianSubgradient": "fairspan.solvers.published.riemannian",
-    "Semidefinite": "fairspan.solvers.published.samadi_et_al",
+    "Semidefinite": "fairspan.solvers.published.semidefinite",
     "Certificate": "fairspan.certificates.certificate",
     "Status": "fairspan.certificates.certificate",
     "Frontier": "fairspan.pareto",

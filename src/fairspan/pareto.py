@@ -35,8 +35,8 @@ from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names, check_bool, check_number, get_factory
 from fairspan.rows.groups import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
-from fairspan.solvers.solve import AutoSolver
-from fairspan.solvers.two_groups.faces import (
+from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.two_groups.frontier import (
     RIGHT_ANGLE,
     BoundaryPoint,
     frontier_vertices,

@@ -39,11 +39,11 @@ _BUILTINS: dict[str, dict[str, str]] = {
         "uncorrelated": "fairspan.problem.restrictions:Uncorrelated",
     },
     "solver": {
-        "auto": "fairspan.solvers.solve:AutoSolver",
-        "boundary": "fairspan.solvers.two_groups.boundary:BoundarySearch",
+        "auto": "fairspan.solvers.auto:AutoSolver",
+        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
-        "multiplicative": "fairspan.solvers.published.samadi_et_al:MultiplicativeWeights",
-        "semidefinite": "fairspan.solvers.published.samadi_et_al:Semidefinite",
+        "multiplicative": "fairspan.solvers.published.multiplicative_weights:MultiplicativeWeights",
+        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
         "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
     },
     "source": {

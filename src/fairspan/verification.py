@@ -57,7 +57,7 @@ from fairspan.rows.arrays import SingleGroup
 from fairspan.rows.groups import Label, format_list, label_array, label_type
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.opening import match_groups, open_rows
-from fairspan.solvers import solve
+from fairspan.solvers import auto
 from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray
 
@@ -574,7 +574,7 @@ class _Evaluation:
     def optima_tol(self) -> FloatArray:
         """Error bound of the groups' optima, if they are found in a search subspace, shape (k,)."""
         traces = self.unrestricted.second_moments.traces
-        if self.moments.n_features < solve.SMALL_SUBSPACES_FROM:
+        if self.moments.n_features < auto.SMALL_SUBSPACES_FROM:
             return np.zeros(len(traces))
         relative_tol = _SUBSPACE_OPTIMA_TOL
         tol = self.subspace.require_certificate().tol

@@ -6,7 +6,7 @@ import pytest
 from fairspan.errors import InvalidInput
 from fairspan.problem.criteria import ErrorGap, RobustErrorGap
 from fairspan.solvers.published.riemannian import _PaperScores, horizontal_projection
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_basis, random_moments, robust_problem, slope_by_differences
 from reproduction.vu.protocol import (
     Part,

@@ -22,11 +22,13 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
+from fairspan.solvers.auto import AutoSolver
 from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
-from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
-from fairspan.solvers.solve import AutoSolver, check_supported
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.solver import check_supported
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     MINIMAX,
     RELATIVE,

@@ -18,14 +18,12 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.growing_subspace import (
-    SearchSubspace,
-    complement_eigenvalue_bound,
-    solve_growing,
-)
+from fairspan.solvers.auto import solve_problem
+from fairspan.solvers.eigenvalue_bounds import complement_eigenvalue_bound
+from fairspan.solvers.growing_subspace import solve_growing
 from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.solve import solve_problem
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.search_subspace import SearchSubspace
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import RELATIVE, problem_of, random_moments, top_sum
 from sweeps import each_once, mostly_long, part_of
 

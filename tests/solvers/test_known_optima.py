@@ -5,7 +5,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, LeastVariance, MinimaxError, MinimaxLoss, TotalError
 from fairspan.errors import InvalidInput
-from fairspan.solvers.solve import AutoSolver
+from fairspan.solvers.auto import AutoSolver
 from problems import (
     MINIMAX,
     RELATIVE,

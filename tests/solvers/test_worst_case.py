@@ -14,7 +14,7 @@ from fairspan import FairPCA
 from fairspan.auditing.models import ordinary_pca
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.metrics import group_errors
-from fairspan.solvers.solve import AutoSolver
+from fairspan.solvers.auto import AutoSolver
 from problems import (
     MINIMAX,
     RELATIVE,

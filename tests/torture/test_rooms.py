@@ -467,7 +467,7 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
     judge(rows, model)
     verify(model, rows.values, rows.groups)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairspan.solvers.solve.SMALL_SUBSPACES_FROM", 10**9)
+        patch.setattr("fairspan.solvers.auto.SMALL_SUBSPACES_FROM", 10**9)
         dense = rows.model().fit_moments(rows.moments())
     judge(rows, dense)
     refute(model, dense, names="a way and dense")

@@ -46,7 +46,7 @@ from fairspan.rows.opening import (
 from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, BaseRows, GroupLimit, OnMissing
 from fairspan.rows.remedies import group_limit_remedies
 from fairspan.rows.validation import check_n_columns
-from fairspan.solvers.solve import get_solver
+from fairspan.solvers.solver import get_solver
 from fairspan.typing import FloatArray
 
 # Noise below this fraction of the total variance, and variances below this fraction of the largest

@@ -42,12 +42,10 @@ from fairspan.problem.reduction import (
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import format_list
-from fairspan.solvers.solve import (
-    get_solver,
-    solve_for_dimension,
-    solve_for_variance_kept,
-    solve_nested,
-)
+from fairspan.solvers.nested import solve_nested
+from fairspan.solvers.solve import solve_for_dimension
+from fairspan.solvers.solver import get_solver
+from fairspan.solvers.variance_kept import solve_for_variance_kept
 from fairspan.typing import FloatArray
 
 

@@ -37,7 +37,7 @@ from fairspan.problem.problem import (
 )
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.convex_programs import smat, solve_conic, svec
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 
 # Feasibility tolerance relative to ||D||; larger before the Newton steps, which square the

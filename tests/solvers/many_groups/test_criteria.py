@@ -17,10 +17,12 @@ from fairspan.problem.criteria import (
     NashWelfare,
     RobustErrorGap,
 )
-from fairspan.solvers.exact_rank import Iterate, QuadraticModel, max_relaxed_rank, reduce_rank
+from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.local_descent import Iterate, QuadraticModel
 from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.solve import AutoSolver, check_supported
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank
+from fairspan.solvers.solver import check_supported
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     RELATIVE,
     bound_of,

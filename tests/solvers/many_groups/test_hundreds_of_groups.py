@@ -15,12 +15,13 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.problem import AffinePieces, Blocks
+from fairspan.solvers.auto import AutoSolver
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
-from fairspan.solvers.exact_rank import descend
+from fairspan.solvers.local_descent import descend
 from fairspan.solvers.many_groups import relaxation
-from fairspan.solvers.many_groups.dual_newton import DualNewton, PrimalDualSearch
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.relaxation import Relaxation
-from fairspan.solvers.solve import AutoSolver
+from fairspan.solvers.many_groups.searches import PrimalDualSearch
 from problems import (
     FloatArray,
     independent_value,

@@ -8,7 +8,7 @@ import pytest
 from fairspan import DualNewton, GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria import ErrorGap, LeastVariance, MinimaxError, MinimaxLoss
-from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
+from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from problems import (
     MINIMAX,
     bound_of,

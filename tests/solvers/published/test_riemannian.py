@@ -13,7 +13,7 @@ from fairspan.solvers.published.riemannian import (
     _PaperScores,
     horizontal_projection,
 )
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     problem_from,
     problem_of,

@@ -17,8 +17,8 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.published import samadi_et_al
-from fairspan.solvers.published.samadi_et_al import Semidefinite
+from fairspan.solvers.published import semidefinite
+from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum
 from sweeps import each_once, part_of
 
@@ -133,7 +133,7 @@ def test_what_it_takes():
 def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
     optimum = solve(problem).objective
-    monkeypatch.setattr(samadi_et_al, "_CONIC_TOL", 0.5)
+    monkeypatch.setattr(semidefinite, "_CONIC_TOL", 0.5)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.lower_bound < optimum < solution.objective
     assert solution.status == "open gap"
@@ -143,6 +143,6 @@ def test_a_failing_conic_solver_is_said_so(monkeypatch):
     def failing(quadratic, linear, constraints, right, sizes, tolerance):
         return np.full(len(linear), np.nan), np.full(len(right), np.nan), "NumericalError"
 
-    monkeypatch.setattr(samadi_et_al, "solve_conic", failing)
+    monkeypatch.setattr(semidefinite, "solve_conic", failing)
     with pytest.raises(IncompatibleParameters, match="Clarabel ended with status NumericalError"):
         Semidefinite().solve(random_problem(0, 2, MinimaxLoss(), allow_extra=False), 1e-6)

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from fairspan import FairPCA, GroupMoments, RobustErrorGap
-from fairspan.solvers.two_groups.faces import BoundaryPoint, Sector
+from fairspan.solvers.two_groups.frontier import BoundaryPoint, Sector
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,13 +16,10 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.two_groups.boundary import RootSearch
-from fairspan.solvers.two_groups.faces import (
-    GrassmannGeodesic,
-    clip_to_quadrant,
-    face_endpoints,
-    supporting_contact,
-)
+from fairspan.solvers.two_groups.branch_and_bound import clip_to_quadrant
+from fairspan.solvers.two_groups.frontier import supporting_contact
+from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic, face_endpoints
+from fairspan.solvers.two_groups.root_search import RootSearch
 from problems import errors_of, problem_of, random_basis, random_moments, top_sum
 from real_data import load
 

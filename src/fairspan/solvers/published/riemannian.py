@@ -26,7 +26,7 @@ from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import as_generator
 from fairspan.registry import check_choice, check_integer
-from fairspan.solvers.solve import AutoSolver
+from fairspan.solvers.auto import AutoSolver
 from fairspan.typing import FloatArray
 
 

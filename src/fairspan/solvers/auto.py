@@ -1,0 +1,87 @@
+"""Automatic choice of the solver, and of a search subspace for problems of many features."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.problem.problem import Problem
+from fairspan.solvers.solver import get_solver
+
+# Exact solvers, which work within a search subspace where that is faster.
+_EXACT_SOLVERS = ("boundary", "dual_newton")
+# Run time within a search subspace relative to LAPACK, single-threaded: 0.45 to 0.95 at p = 500,
+# d = 5 to 20; 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8 (p = 500 and
+# 1000); for face images with p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
+SMALL_SUBSPACES_FROM = 500
+_MAX_COMPONENT_RATIO = 1 / 8
+# (tr M)^2 / |M|_F^2 is the effective rank. For noise it is p / 3 or more, and the search takes 1.2
+# to 3.9 times as long as LAPACK; for spectra like 1 / i or exp(-40 i / p) it is at most p / 18.
+_MAX_EFFECTIVE_RANK_RATIO = 1 / 8
+# Below this relative tolerance no search subspace is used: its bounds would not be tight enough.
+_MIN_SUBSPACE_TOL = 1e-12
+
+
+@dataclass(frozen=True)
+class AutoSolver(Solver):
+    """Solver that delegates to the first exact solver that supports the problem.
+
+    The boundary search for one and two groups and for linear criteria; otherwise Newton's method on
+    the dual.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def unsupported_reason(self, problem: Problem) -> str | None:
+        """Reason why no exact solver supports the problem; None if one does."""
+        boundary, dual_newton = _exact_solvers()
+        return boundary.unsupported_reason(problem) and dual_newton.unsupported_reason(problem)
+
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+        """Solve by boundary search where it is supported, else by Newton's method on the dual."""
+        boundary, dual_newton = _exact_solvers()
+        is_supported = boundary.unsupported_reason(problem) is None
+        solver = boundary if is_supported else dual_newton
+        return solve_problem(problem, solver, tol, random_state)
+
+
+def solve_problem(
+    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+) -> Certificate:
+    """Solve with a given solver, within a growing search subspace where that is faster.
+
+    Without matrices, this is the only way.
+    """
+    may_use_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
+    if problem.has_matrices and not (may_use_subspace and _subspace_is_faster(problem, tol)):
+        return solver.solve(problem, tol, random_state)
+    # Imported lazily: most problems have few features.
+    from fairspan.solvers.growing_subspace import solve_growing
+
+    return solve_growing(problem, solver, tol, random_state)
+
+
+def _subspace_is_faster(problem: Problem, tol: float) -> bool:
+    """Whether a search subspace is faster and can prove the requested tolerance."""
+    p = problem.n_features
+    q = problem.proportions
+    if p < SMALL_SUBSPACES_FROM or problem.n_components > _MAX_COMPONENT_RATIO * p:
+        return False
+    if tol < _MIN_SUBSPACE_TOL:
+        return False
+    # With more groups, the solution for the robust error gap is not spanned by leading
+    # eigenvectors.
+    if problem.criterion.has_concave_scores and problem.n_groups > 2:
+        return False
+    second_moments = problem.dense_moments
+    variance = float(q @ (second_moments.traces - second_moments.excluded_variances))
+    frobenius_norm = float(np.linalg.norm(second_moments.mixture(q)))
+    return variance**2 <= _MAX_EFFECTIVE_RANK_RATIO * p * frobenius_norm**2
+
+
+@cache
+def _exact_solvers() -> tuple[Solver, ...]:
+    """Instances of the exact solvers: boundary search, Newton's method on the dual."""
+    return tuple(map(get_solver, _EXACT_SOLVERS))

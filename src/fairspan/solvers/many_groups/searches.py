@@ -1,0 +1,224 @@
+"""Searches for many groups: alternate between the relaxation and local descents.
+
+A descent yields a subspace, and multipliers that balance the pieces there and prove a bound. The
+remaining gap is narrowed from below by the relaxation and from above by further descents.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+import numpy as np
+
+from fairspan.certificates.certificate import TracePoint, target_gap
+from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.problem import AffinePieces, Problem
+from fairspan.solvers.local_descent import Iterate, descend
+from fairspan.solvers.many_groups.relaxation import Relaxation
+from fairspan.solvers.many_groups.starts import spread_starts, starts_from_relaxation
+from fairspan.solvers.rank_reduction import reduce_rank
+from fairspan.typing import FloatArray
+
+# Number of consecutive unsuccessful descents after which the gap stays open; those that return to
+# the best optimum count twice.
+_MAX_UNSUCCESSFUL = 8
+# Above this many groups descents are slow and rarely disagree: stop after fewer.
+_MANY_GROUPS = 20
+_MAX_UNSUCCESSFUL_MANY_GROUPS = 2
+
+
+class PrimalDualSearch:
+    """Search for a subspace of exactly d dimensions that narrows an upper and a lower bound.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        Relative gap to reach.
+
+    Attributes
+    ----------
+    best : Iterate
+        Best subspace so far, found by descents.
+    upper_bound, lower_bound : float
+        Its value, and the best lower bound on the value of every subspace.
+    target_gap : float
+        Absolute gap to reach.
+    weights : (k,) array
+        Weights that prove the lower bound.
+    n_eigenproblems : int
+        Number of eigenproblems solved so far.
+    """
+
+    best: Iterate
+    weights: FloatArray
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol
+        self.upper_bound = np.inf
+        self.lower_bound = -np.inf
+        self.target_gap = np.inf
+        self.n_eigenproblems = 0
+        self.trace: list[TracePoint] = []
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the gap between the bounds is closed."""
+        return self.upper_bound - self.lower_bound <= self.target_gap
+
+    def update_lower_bound(self, lower_bound: float, weights: FloatArray) -> None:
+        """Keep a lower bound if it is the best so far."""
+        if lower_bound > self.lower_bound:
+            self.lower_bound = lower_bound
+            self.weights = weights
+
+    def update_best(self, point: Iterate) -> None:
+        """Keep a point if it is the best so far, and record the bounds in the trace."""
+        if point.value < self.upper_bound:
+            self.best = point
+            self.upper_bound = point.value
+            self.target_gap = self.target_gap_at(point)
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower_bound, self.upper_bound))
+
+    def target_gap_at(self, point: Iterate) -> float:
+        """Absolute gap to reach at a point."""
+        return target_gap(self.problem, point.errors, self.tol)
+
+    def on_improvement(self, local_minimum: Iterate) -> None:
+        """Use the lower bound that a new best subspace proves, if any (hook)."""
+
+    def descend_from(self, start: FloatArray) -> float:
+        """Descend from a subspace, keep its local minimum if it is the best; return the value."""
+        local_minimum, n_steps = descend(self.problem, start)
+        self.n_eigenproblems += n_steps
+        if local_minimum.value < self.upper_bound:
+            self.on_improvement(local_minimum)
+        self.update_best(local_minimum)
+        return local_minimum.value
+
+    def select_basis(self, soft: FloatArray) -> FloatArray:
+        """Return the best basis so far, or a soft basis if it is better and allowed."""
+        problem = self.problem
+        is_allowed = problem.allow_extra or soft.shape[1] == problem.n_components
+        if self.is_closed or not is_allowed:
+            return self.best.basis
+        is_better = problem.objective(soft) < self.upper_bound
+        return soft if is_better else self.best.basis
+
+    def descend_from_all(self, starts: Iterable[FloatArray], *, exhaustive: bool = False) -> None:
+        """Descend from several starts until the gap is closed or too many are unsuccessful.
+
+        Parameters
+        ----------
+        starts : iterable of (p, d) arrays
+        exhaustive : bool
+            Whether to use all starts.
+        """
+        has_many_groups = self.problem.n_groups > _MANY_GROUPS
+        patience = _MAX_UNSUCCESSFUL_MANY_GROUPS if has_many_groups else _MAX_UNSUCCESSFUL
+        n_unsuccessful = 0
+        for start in starts:
+            if self.is_closed or (n_unsuccessful >= patience and not exhaustive):
+                return
+            previous_best = self.upper_bound
+            value = self.descend_from(start)
+            # Returning to the best optimum is stronger evidence than ending elsewhere.
+            n_unsuccessful += 2 if value <= previous_best + self.target_gap else 1
+            if value < previous_best - self.target_gap:
+                n_unsuccessful = 0
+
+
+# Fraction of the target gap to which the relaxation is solved; it converges so fast that this costs
+# one step.
+_RELAXATION_TARGET_FRACTION = 1e-3
+# Times the relaxation is solved again after the target gap has shrunk.
+_MAX_RELAXATION_RUNS = 3
+# Relative rounding error of a piece.
+_PIECE_ROUNDING = 1e-15
+# Random starts for the robust error gap, in addition to the groups' optima and the relaxed
+# solution.
+_N_ROBUST_RANDOM_STARTS = 2
+
+
+class RobustSearch(PrimalDualSearch):
+    """Search for the robust error gap of more than two groups, bounded by that of the error gap.
+
+    The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
+    error gap with the same penalty is the largest of sum_g v_g e_g. Since h(v, e, eps) >= v e, no
+    subspace has a robust error gap below its error gap, which is at least what the dual of the
+    error gap proves. For v >= 0, v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps,
+    0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
+    h = 0 >= v e. The bound ignores the radii, so the gap usually stays open.
+    """
+
+    def run(self) -> FloatArray:
+        """Descend from ordinary PCA, the relaxed solution and further starts; return a basis."""
+        problem = self.problem
+        pooled_basis = problem.pooled_optimum.vectors
+        error_gap_pieces = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
+        relaxation = Relaxation(problem, cast(AffinePieces, error_gap_pieces))
+        self.descend_from(pooled_basis)
+        relaxation.solve(self.target_gap / 2)
+        self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
+        self.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
+        starts = [next(starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components))]
+        starts.append(relaxation.best_subspace.basis)
+        starts += [optimum.vectors for optimum in problem.group_optima]
+        rng = np.random.default_rng(0)
+        for _ in range(_N_ROBUST_RANDOM_STARTS):
+            starts.append(np.linalg.qr(rng.standard_normal(pooled_basis.shape))[0])
+        self.descend_from_all(starts, exhaustive=True)
+        return self.best.basis
+
+
+class PiecewiseSearch(PrimalDualSearch):
+    """Search for a sum of maxima of affine pieces."""
+
+    def run(self) -> FloatArray:
+        """Solve the relaxation; if a gap remains, descend from its solution and further starts."""
+        problem = self.problem
+        pieces = cast(AffinePieces, self.problem.pieces)
+        self.relaxation = relaxation = Relaxation(problem, pieces)
+        # Half of the gap is left for the descent. The value decreases on the way, and the target
+        # gap with it.
+        for _ in range(_MAX_RELAXATION_RUNS):
+            point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
+            target = self.target_gap_at(point)
+            if relaxation.gap > target / 2:
+                relaxation.solve(_RELAXATION_TARGET_FRACTION * target)
+        self.n_eigenproblems = relaxation.n_eigenproblems
+        self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
+        basis = relaxation.best_subspace.basis
+        self.update_best(Iterate.from_basis(problem, basis, relaxation.multipliers))
+        if self.is_closed:
+            # If a soft projection closed the gap first, a descent makes the subspace more accurate.
+            if self.upper_bound - self.lower_bound > _RELAXATION_TARGET_FRACTION * self.target_gap:
+                self.descend_from(self.best.basis)
+            return self.best.basis
+        # With two groups the reduced relaxed solution has exactly d dimensions.
+        soft = reduce_rank(problem.second_moments, pieces, relaxation.best_relaxed.basis)
+        if soft.shape[1] == problem.n_components:
+            self.descend_from(soft)
+        starts = starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components)
+        self.descend_from_all([*starts, problem.pooled_optimum.vectors])
+        if not self.is_closed:
+            spread = spread_starts(problem, self._values_at)
+            self.descend_from_all(spread, exhaustive=True)
+        return self.select_basis(soft)
+
+    def _values_at(self, errors: FloatArray) -> FloatArray:
+        """Values of the criterion (n,) at errors (n, k)."""
+        pieces = cast(AffinePieces, self.problem.pieces)
+        return np.asarray(pieces.blocks.maxima(pieces.piece_values(errors)).sum(axis=1))
+
+    def target_gap_at(self, point: Iterate) -> float:
+        """Absolute gap to reach: relative to the value, but no less than the rounding error."""
+        magnitude = cast(AffinePieces, self.problem.pieces).magnitude(point.errors)
+        value = max(min(point.value, self.relaxation.upper_bound), self.relaxation.lower_bound)
+        return max(self.tol / 2 * abs(value), _PIECE_ROUNDING * magnitude)
+
+    def on_improvement(self, local_minimum: Iterate) -> None:
+        """Use the lower bound of the local minimum's multipliers."""
+        self.relaxation.evaluate_dual(local_minimum.multipliers)
+        self.n_eigenproblems += 1
+        self.update_lower_bound(self.relaxation.lower_bound, self.relaxation.weights)

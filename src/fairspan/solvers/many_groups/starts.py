@@ -1,0 +1,84 @@
+"""Starts for local descents: near the relaxed solution, and spread over all subspaces."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fairspan.problem.problem import Problem
+from fairspan.typing import FloatArray
+
+# Number of random subspaces in the span of the relaxed solution.
+_N_RELAXATION_STARTS = 12
+# Spread starts: their maximum number, and their minimum distance from each other, as the squared
+# Frobenius distance of the projectors divided by two.
+_MAX_SPREAD_STARTS = 8
+_MIN_START_DISTANCE = 0.1
+# With many features or groups spread starts rarely help, and a descent is slow: their number is
+# this budget divided by the number of features, reduced in proportion beyond this many groups.
+_SPREAD_START_BUDGET = 100.0
+_FULL_BUDGET_GROUPS = 10.0
+# Number of random subspaces to choose the spread starts from: minimum, maximum, and the total
+# number of their entries.
+_MIN_SAMPLES = 32
+_MAX_SAMPLES = 2000
+_SAMPLE_BUDGET = 20_000
+
+
+def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
+    """Yield leading eigenvectors of a relaxed solution P, and random subspaces of its span.
+
+    The eigenvectors may be a saddle point, where a descent stops immediately: if groups vary along
+    separate axes, every choice of axes is one.
+
+    Parameters
+    ----------
+    soft : (p, r) array
+        Columns sqrt(lb_j) u_j, of P = sum_j lb_j u_j u_j'.
+    n_components : int
+    """
+    eigenvalues, vectors = np.linalg.eigh(soft @ soft.T)
+    eigenvalues = np.clip(eigenvalues[::-1], 0, 1)
+    vectors = vectors[:, ::-1]
+    yield vectors[:, :n_components]
+    # Fixed seed, for reproducible results.
+    rng = np.random.default_rng(0)
+    for _ in range(_N_RELAXATION_STARTS):
+        sample = rng.standard_normal((len(eigenvalues), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(eigenvalues)) @ sample)[0]
+
+
+def spread_starts(
+    problem: Problem, values_at: Callable[[FloatArray], FloatArray]
+) -> list[FloatArray]:
+    """Subspaces spread over the Grassmannian, the best of a random sample, to descend from.
+
+    With few features the sample is dense. The seed is fixed, for reproducible results.
+
+    Parameters
+    ----------
+    problem : Problem
+    values_at : callable
+        Maps errors (n, k) to values of the criterion (n,).
+    """
+    p = problem.n_features
+    d = problem.n_components
+    budget_fraction = min(1.0, _FULL_BUDGET_GROUPS / problem.n_groups)
+    n_starts = min(int(budget_fraction * _SPREAD_START_BUDGET / p), _MAX_SPREAD_STARTS)
+    selected: list[FloatArray] = []
+    if n_starts == 0:
+        return selected
+    n_samples = int(np.clip(_SAMPLE_BUDGET // (p * d), _MIN_SAMPLES, _MAX_SAMPLES))
+    samples = np.linalg.qr(np.random.default_rng(0).standard_normal((n_samples, p, d)))[0]
+    # Captured variances; cancellation does not matter here.
+    columns = samples.transpose(1, 0, 2).reshape(p, -1)
+    captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.apply(columns))
+    errors = problem.second_moments.traces - captured.reshape(-1, n_samples, d).sum(axis=2).T
+    values = values_at(errors)
+    for basis in samples[np.argsort(values, kind="stable")]:
+        # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
+        distances = [d - float(np.sum((basis.T @ other) ** 2)) for other in selected]
+        if all(distance > _MIN_START_DISTANCE for distance in distances):
+            selected.append(basis)
+        if len(selected) == n_starts:
+            break
+    return selected

@@ -1,0 +1,165 @@
+"""Nested components, computed one at a time.
+
+Each step is a problem with one component in the orthogonal complement of the previous ones
+(:func:`fairspan.problem.reduction.deflate_reduction`), solved and proven like any other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+
+from fairspan.certificates.certificate import (
+    Certificate,
+    Solver,
+    TracePoint,
+    certify,
+    evaluate_solution,
+)
+from fairspan.certificates.proofs import Proof
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import ProblemFamily, Reduction, deflate_reduction
+from fairspan.solvers.auto import solve_problem
+from fairspan.solvers.solve import solve_reduction, with_unrestricted_errors
+from fairspan.solvers.solver import check_supported, select_solver
+from fairspan.solvers.variance_kept import keeps_variance, variance_not_kept
+from fairspan.typing import FloatArray
+
+# Up to this many groups, tied components have the same group variances.
+_UNIQUE_UP_TO_GROUPS = 2
+
+
+def solve_nested(
+    family: ProblemFamily,
+    solver: Solver,
+    n_components: int | float,
+    tol: float,
+    random_state: Any = None,
+) -> tuple[Reduction, Certificate]:
+    """Compute nested components one at a time, with a certificate for each step and each prefix.
+
+    Parameters
+    ----------
+    family : ProblemFamily
+    solver : Solver
+    n_components : int or float
+        d, or the fraction of every group's variance to keep with as few components as possible.
+    tol : float
+    random_state : int, Generator, RandomState or None
+
+    Raises
+    ------
+    IncompatibleParameters
+        The solver or restriction does not support the problem, or no number of components keeps the
+        requested variance.
+    """
+    prefixes = _nested_prefixes(family, solver, tol, random_state)
+    if isinstance(n_components, float):
+        certificates = _prefixes_for_variance(family, prefixes, n_components)
+    else:
+        select_solver(family, family.reduction_at(n_components), solver)
+        certificates = list(islice(prefixes, n_components))
+    *shorter, last = certificates
+    certificate = replace(last, prefixes=tuple(replace(prefix, steps=()) for prefix in shorter))
+    return family.reduction_at(len(certificates)), certificate
+
+
+def _prefixes_for_variance(
+    family: ProblemFamily, prefixes: Iterator[Certificate], min_variance_kept: float
+) -> list[Certificate]:
+    """Return as few prefixes as keep a fraction of every group's variance."""
+    certificates: list[Certificate] = []
+    for prefix in islice(prefixes, family.max_components):
+        certificates.append(prefix)
+        if keeps_variance(family, prefix, min_variance_kept):
+            return certificates
+    raise variance_not_kept(family, min_variance_kept, certificates)
+
+
+def _nested_prefixes(
+    family: ProblemFamily, solver: Solver, tol: float, random_state: Any
+) -> Iterator[Certificate]:
+    """Yield the certificate of the first d components for d = 1, 2, ..."""
+    first_problem = family.reduction_at(1)
+    components = np.empty((0, family.template.n_features))
+    steps: list[Certificate] = []
+    n_eigenproblems = 0
+    for d in count(1):
+        deflated = deflate_reduction(first_problem, components.T)
+        check_supported(solver, deflated.problem)
+        step = solve_reduction(deflated, solver, tol, random_state, _solve_next_component)
+        components = np.vstack([components, step.components])
+        n_eigenproblems += step.n_eigenproblems
+        prefix = step
+        if d > 1:
+            prefix = _evaluate_prefix(family.reduction_at(d), components, step)
+            n_eigenproblems += 1
+        # Losses are those of all components up to this one.
+        step = replace(
+            step,
+            errors=prefix.errors,
+            losses=prefix.losses,
+            total_variance=prefix.total_variance,
+        )
+        steps.append(step)
+        point = TracePoint(n_eigenproblems, prefix.lower_bound, prefix.objective)
+        yield replace(
+            prefix,
+            n_eigenproblems=n_eigenproblems,
+            trace=(point,),
+            steps=tuple(steps),
+        )
+
+
+def _evaluate_prefix(
+    reduction: Reduction, components: FloatArray, step: Certificate
+) -> Certificate:
+    """Certificate of components as a joint solution, with the bound that a step's weights prove.
+
+    Group weights prove a bound for any dimension; those of the last step are rarely the best.
+    """
+    basis = components.T
+    if reduction.axes is not None:
+        basis = reduction.axes.T @ basis
+    # Without matrices no eigenvalue sum is proven.
+    lower_bound = None if reduction.problem.has_matrices else -np.inf
+    certificate = evaluate_solution(
+        reduction.problem, basis, Proof(step.weights), tol=step.tol, lower_bound=lower_bound
+    )
+    certificate = replace(
+        certificate, components=components, solver=step.solver, eigensolver=step.eigensolver
+    )
+    return with_unrestricted_errors(reduction, certificate)
+
+
+def _solve_next_component(
+    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+) -> Certificate:
+    """Compute one component; among tied solutions, choose the one with the largest pooled variance.
+
+    They lie among the tied eigenvectors of the mixture that proves the bound.
+    """
+    certificate = solve_problem(problem, solver, tol, random_state)
+    if problem.n_groups <= _UNIQUE_UP_TO_GROUPS:
+        return certificate
+    if certificate.eigensolver != "dense" or not certificate.proof:
+        return certificate
+    tied = problem.second_moments.leading(certificate.weights, 1).tied_vectors
+    if not tied.shape[1]:
+        return certificate
+    compressed = problem.second_moments.compress(tied)
+    pooled = np.tensordot(problem.proportions, compressed, axes=1)
+    max_variance_component = tied @ np.linalg.eigh(pooled)[1][:, -1:]
+    if problem.objective(max_variance_component) > certificate.objective + certificate.absolute_tol:
+        return certificate
+    return certify(
+        problem,
+        max_variance_component,
+        certificate.proof,
+        tol=tol,
+        n_eigenproblems=certificate.n_eigenproblems,
+        trace=certificate.trace,
+        solver=certificate.solver,
+    )

@@ -1,0 +1,156 @@
+"""Reduce the rank of relaxed solutions without changing their objective (Pataki 1998).
+
+P with 0 <= P <= I and tr P = d is given as columns sqrt(lb_j) u_j, P = sum_j lb_j u_j u_j'. Let F
+be its r eigenvectors with eigenvalues strictly between 0 and 1. As long as the dimension of the
+symmetric r x r matrices exceeds the number of equations that keep the objective, there is a
+direction Delta along which P + t F Delta F' keeps it; moving until an eigenvalue reaches 0 or 1
+reduces r.
+"""
+
+import math
+
+import numpy as np
+
+from fairspan.moments.operators import SecondMoments
+from fairspan.problem.problem import AffinePieces
+from fairspan.solvers.convex_programs import smat, svec
+from fairspan.typing import FloatArray
+
+# A piece is active if its distance from the maximum of its block is within this fraction of the
+# magnitude of the pieces.
+_ACTIVE_TOL = 1e-9
+# Eigenvalues of P within this distance of 0 or 1 are set to 0 or 1.
+_INTEGRALITY_TOL = 1e-9
+# Singular values of the normalized equations above this are nonzero.
+_RANK_TOL = 1e-10
+
+
+def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> FloatArray:
+    """Columns sqrt(lb_j) u_j from eigenvalues lb_j and eigenvectors u_j.
+
+    Eigenvalues within rounding of 0 or 1 are set to 0 or 1.
+
+    Parameters
+    ----------
+    values : (n,) array
+    vectors : (p, n) array
+        Orthonormal.
+    n_components : int
+        Sum of the eigenvalues.
+
+    Returns
+    -------
+    (p, r) array
+        Columns of unit length first.
+    """
+    is_one = values > 1 - _INTEGRALITY_TOL
+    is_fractional = (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL)
+    remaining = n_components - np.count_nonzero(is_one)
+    fractional = values[is_fractional]
+    if remaining <= 0 or not len(fractional):
+        return vectors[:, is_one]
+    # Fractional eigenvalues are scaled so that the sum stays d.
+    lengths = np.sqrt(fractional * remaining / fractional.sum())
+    return np.hstack([vectors[:, is_one], vectors[:, is_fractional] * lengths])
+
+
+def max_relaxed_rank(n_components: int, n_groups: int) -> int:
+    """Largest rank that a relaxed optimum needs, d + floor(sqrt(2 k + 1/4) - 3/2)."""
+    return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
+
+
+def reduce_rank(
+    second_moments: SecondMoments, pieces: AffinePieces, soft: FloatArray
+) -> FloatArray:
+    """Reduce the rank of a relaxed solution without increasing its value.
+
+    The rank is reduced as far as a count of equations guarantees. Active pieces (equal to the
+    maximum of their block) keep equal values, whose sum over the blocks never increases; an
+    inactive piece that becomes maximal joins them.
+
+    Parameters
+    ----------
+    second_moments : SecondMoments
+    pieces : AffinePieces
+        Pieces whose block maxima must not increase.
+    soft : (p, r) array
+        Columns sqrt(lb_j) u_j.
+
+    Returns
+    -------
+    (p, r) array
+        At most d columns for two groups, d + 1 for three to five, and so on
+        (:func:`max_relaxed_rank`).
+    """
+    is_active = np.zeros(len(pieces.offsets), dtype=bool)
+    block_of = pieces.blocks.block_indices(len(pieces.offsets))
+    lengths = np.linalg.norm(soft, axis=0)
+    n_components = round(float(lengths @ lengths))
+    soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
+    # Each round makes an eigenvalue integral or a piece active.
+    for _ in range(soft.shape[1] + len(is_active)):
+        eigenvalues = np.einsum("ij,ij->j", soft, soft)
+        is_fractional = eigenvalues <= 1 - _INTEGRALITY_TOL
+        integral_columns = soft[:, ~is_fractional]
+        eigenvalues = eigenvalues[is_fractional]
+        vectors = soft[:, is_fractional] / np.sqrt(eigenvalues)
+        errors = second_moments.residual_variances(soft)
+        piece_values = pieces.piece_values(errors)
+        # Pieces that are active now, and those that stopped an earlier step.
+        tol = _ACTIVE_TOL * pieces.magnitude(errors)
+        is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
+        active = np.flatnonzero(is_active)
+        blocks = pieces.blocks.select(active)
+        rows = pieces.coefficients[active]
+        matrices = second_moments.compress(vectors)
+        # The trace stays d, and active pieces of a block stay equal.
+        equal_pieces = np.tensordot(blocks.differences_from_first(rows), matrices, axes=1)
+        equations = np.concatenate([np.eye(len(eigenvalues))[None], equal_pieces])
+        direction = symmetric_null_direction(equations)
+        if direction is None:
+            break
+        difference_step = np.einsum("gij,ij->g", matrices, direction)
+        if rows[list(blocks.starts)].sum(axis=0) @ difference_step < 0:
+            direction = -direction
+            difference_step = -difference_step
+        # Move until an eigenvalue reaches 0 or 1, or another piece becomes active.
+        largest_active = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))
+        block_maxima = largest_active[block_of]
+        piece_rates = -pieces.coefficients @ difference_step
+        closing_rates = piece_rates - piece_rates[block_maxima]
+        distances = np.maximum(piece_values[block_maxima] - piece_values, 0.0)
+        approaches = ~is_active & (closing_rates > 0)
+        step_to_piece = np.divide(
+            distances, closing_rates, out=np.full(len(is_active), np.inf), where=approaches
+        )
+        scale_to_zero = 1 / np.sqrt(eigenvalues)
+        scale_to_one = 1 / np.sqrt(1 - eigenvalues)
+        downward = -np.linalg.eigvalsh(scale_to_zero[:, None] * direction * scale_to_zero)[0]
+        upward = np.linalg.eigvalsh(scale_to_one[:, None] * direction * scale_to_one)[-1]
+        step_to_boundary = float(1 / max(downward, upward))
+        next_piece = int(np.argmin(step_to_piece))
+        is_active[next_piece] |= step_to_piece[next_piece] < step_to_boundary
+        step = min(step_to_boundary, float(step_to_piece[next_piece]))
+        values, rotation = np.linalg.eigh(np.diag(eigenvalues) + step * direction)
+        n_remaining = n_components - integral_columns.shape[1]
+        fractional_columns = soft_basis(values, vectors @ rotation, n_remaining)
+        soft = np.hstack([integral_columns, fractional_columns])
+    return soft
+
+
+def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
+    """Symmetric matrix orthogonal to all equations; None if there is none within tolerance.
+
+    One exists whenever r (r + 1) / 2 exceeds the number of equations.
+
+    Parameters
+    ----------
+    equations : (n, r, r) array
+        Symmetric.
+    """
+    rows = svec(equations)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    _, values, axes = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
+    if len(axes) <= np.count_nonzero(values > _RANK_TOL):
+        return None
+    return smat(axes[-1], equations.shape[1])

@@ -1,0 +1,218 @@
+"""Branch and bound over the sectors of the boundary of two groups' errors."""
+
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from fairspan.certificates.certificate import TracePoint, errors_and_rounding, target_gap
+from fairspan.certificates.proofs import (
+    Proof,
+    SupportingLinesProof,
+    clip_polygon,
+    min_of_max_affine,
+)
+from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.problem import Problem
+from fairspan.solvers.two_groups.frontier import (
+    RIGHT_ANGLE,
+    BoundaryPoint,
+    EdgeEnds,
+    Sector,
+    boundary_point,
+    refine_worst,
+    sectors_between,
+    supporting_contact,
+)
+from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic
+from fairspan.typing import FloatArray
+
+# In radians.
+_HALF_RIGHT_ANGLE = np.pi / 4
+# Eigenvalues count as tied if that changes no score by more than this fraction of the target gap.
+_TIE_GAP_FRACTION = 1 / 16
+# Splits of a branch and bound; 10 to 30 are common.
+_MAX_STEPS = 400
+# Minimum distance of a split from the ends, relative to the sector's width.
+_MIN_SPLIT_FRACTION = 0.1
+
+
+class SearchResult(NamedTuple):
+    """Basis, proof of its bound (or dual weights), number of eigenproblems, trace of the bounds."""
+
+    basis: FloatArray
+    proof: Proof | FloatArray
+    n_eigenproblems: int
+    trace: list[TracePoint]
+
+
+class BranchAndBound:
+    """Branch and bound for the robust error gap of two groups: a maximum of concave functions.
+
+    On each sector every score is at least the affine interpolation of its values at the vertices,
+    since it is concave. The minimum of the larger of these affine functions is attained at a vertex
+    or where two of them cross on an edge. The sector with the smallest bound is split until that
+    bound meets the best value.
+
+    A sector is split in the direction normal to its chord, which reaches the boundary where it is
+    furthest from the chord. Near the best point, where the scores are smooth and concave, the
+    minimizer of their linearization is the next point: for one score, the angle of its gradient;
+    for two, the angle at which they are equal.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        Relative gap to reach.
+
+    Attributes
+    ----------
+    best : BoundaryPoint
+    upper : float
+        Value of the best point.
+    lower : float
+        Lower bound on the value of every subspace.
+    target_gap : float
+        Absolute gap to reach.
+    """
+
+    best: BoundaryPoint
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol
+        self.upper = self.target_gap = np.inf
+        self.lower = -np.inf
+        self.supporting_weights: list[FloatArray] = []
+        self.trace: list[TracePoint] = []
+
+    def run(self) -> SearchResult:
+        """Split the sector with the smallest bound until the gap is closed."""
+        penalty = cast(ErrorGap, self.problem.criterion).penalty
+        q = self.problem.proportions
+        pooled = float(np.arctan2(q[1], q[0]))
+        # The initial lines are at most 45 degrees apart, over the arc that contains the optimum. If
+        # a group's error has a negative weight, this arc extends beyond the Pareto frontier, which
+        # is the arc from 0 to 90 degrees.
+        has_wide_gap = not _HALF_RIGHT_ANGLE / 2 < pooled < RIGHT_ANGLE - _HALF_RIGHT_ANGLE / 2
+        angles = {0.0, pooled, RIGHT_ANGLE}
+        if has_wide_gap:
+            angles.add(_HALF_RIGHT_ANGLE)
+        if penalty > q[1]:
+            angles.add(-_HALF_RIGHT_ANGLE)
+        if penalty > q[0]:
+            angles.add(RIGHT_ANGLE + _HALF_RIGHT_ANGLE)
+        sectors = sectors_between([self._add_contact(angle) for angle in sorted(angles)])
+        refine_worst(
+            sectors, lambda sector: -self._sector_bound(sector), self._is_closed, self._split
+        )
+        lines = np.array(self.supporting_weights)
+        proof = SupportingLinesProof(self.best.weights, lines)
+        return SearchResult(self.best.basis, proof, len(lines), self.trace)
+
+    def _is_closed(self, negative_bound: float) -> bool:
+        """Whether the best value meets the smallest sector bound, passed with negative sign."""
+        self.lower = min(-negative_bound, self.upper)
+        self.trace.append(TracePoint(len(self.supporting_weights), self.lower, self.upper))
+        return self.upper - self.lower <= self.target_gap or len(self.trace) > _MAX_STEPS
+
+    def _add_contact(self, angle: float) -> EdgeEnds:
+        """Contact with the supporting line at an angle, recorded."""
+        contact = supporting_contact(self.problem, angle, self._tie_tolerance())
+        self.supporting_weights.append(contact[0].weights)
+        for point in dict.fromkeys(contact):
+            self._update_best(point)
+        return contact
+
+    def _tie_tolerance(self) -> float:
+        """Distance within which eigenvalues count as tied.
+
+        Close eigenvalues count as tied if that changes no score near the best point by much of the
+        target gap. Small errors and large penalties make scores steep. The target gap is relative
+        to the best value so far, which may be 1e10 times the optimum after the first line in the
+        presence of a large column: an edge of that width would never be narrowed, so the tolerance
+        is relative to the proven bound.
+        """
+        if self.lower <= 0:
+            return 0.0
+        slopes = self.problem.criterion.score_gradients(self.best.errors, self.problem)
+        max_slope = float(np.abs(slopes).sum(axis=1).max())
+        proven_target_gap = self.target_gap * (self.lower / self.upper)
+        return _TIE_GAP_FRACTION * proven_target_gap / (self.problem.n_components * max_slope)
+
+    def _update_best(self, point: BoundaryPoint) -> None:
+        """Keep a point if it is the best so far, and update the target gap."""
+        value = max(self._scores(point.errors))
+        if value < self.upper:
+            self.upper = value
+            self.best = point
+            errors, roundings = errors_and_rounding(self.problem, point.basis)
+            # The square root amplifies the rounding error of small errors.
+            rounding = self.problem.criterion.rounding_bound(roundings, errors, self.problem)
+            self.target_gap = max(target_gap(self.problem, errors, self.tol), rounding / 2)
+
+    def _split(self, sector: Sector) -> list[Sector]:
+        """Parts of a sector, split at a new point of the boundary."""
+        first = sector.first
+        last = sector.last
+        if first.angle < last.angle:
+            contact = self._add_contact(self._split_angle(sector))
+            return sectors_between([(first, first), contact, (last, last)])
+        # Both points lie on one supporting line, and so does the geodesic between them.
+        basis = GrassmannGeodesic(first.basis, last.basis).basis_at(0.5)
+        height = float(first.weights @ first.foot)
+        point = boundary_point(self.problem, first.angle, first.weights, basis, height)
+        self._update_best(point)
+        return [Sector(first, point), Sector(point, last)]
+
+    def _scores(self, errors: FloatArray) -> Any:
+        """Both scores at one point, or a row of them for each of several points."""
+        return self.problem.criterion.scores(errors, self.problem).tolist()
+
+    def _split_angle(self, sector: Sector) -> float:
+        """Angle at which to split a sector.
+
+        If the larger score changes, it is the angle at which the scores cross; otherwise that at
+        which the larger one is smallest, linearized at the best point. If the angle is outside the
+        sector, it is that of the chord's normal.
+        """
+        ends = np.array([sector.first.errors, sector.last.errors])
+        (first_score, first_other), (last_score, last_other) = self._scores(ends)
+        first_difference = first_score - first_other
+        last_difference = last_score - last_other
+        low = sector.first.angle
+        width = sector.last.angle - sector.first.angle
+        if first_difference * last_difference < 0:
+            fraction = first_difference / (first_difference - last_difference)
+        else:
+            errors = self.best.errors
+            larger = int(np.argmax(self._scores(errors)))
+            slope = self.problem.criterion.score_gradients(errors, self.problem)[larger]
+            fraction = (float(np.arctan2(slope[1], slope[0])) - low) / width
+        if not 0 < fraction < 1:
+            return sector.chord_normal_angle
+        # Keep away from the ends, so that a point is soon enclosed from both sides.
+        fraction = float(np.clip(fraction, _MIN_SPLIT_FRACTION, 1 - _MIN_SPLIT_FRACTION))
+        return low + width * fraction
+
+    def _sector_bound(self, sector: Sector) -> float:
+        """Lower bound on the largest score on a sector."""
+        vertices = [sector.first.foot, sector.last.foot]
+        if sector.corner is not None:
+            vertices.insert(1, sector.corner)
+        scores = self._scores(clip_to_quadrant(np.array(vertices)))
+        if len(scores) < 3:
+            return min_of_max_affine(scores)
+        return min(min_of_max_affine([scores[0], *pair]) for pair in pairwise(scores[1:]))
+
+
+def clip_to_quadrant(corners: FloatArray) -> FloatArray:
+    """Clip a convex polygon to nonnegative errors.
+
+    If rounding leaves nothing of it, its corners are moved to the quadrant instead.
+    """
+    vertices = corners
+    if corners.min() < 0:
+        for normal in np.eye(2):
+            vertices = clip_polygon(vertices, normal, 0.0)
+    return np.maximum(vertices if len(vertices) else corners, 0.0)

@@ -1,0 +1,109 @@
+"""Smallest number of components that keeps a given fraction of every group's variance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.errors import IncompatibleParameters
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import ProblemFamily, Reduction
+from fairspan.solvers.solve import solve_for_dimension
+from fairspan.typing import FloatArray
+
+# Rounding allowance when a fraction of variance is compared: a few thousand eps, for sums of as
+# many eigenvalues.
+_FRACTION_ROUNDING = 1e-12
+# A group whose variance is below this fraction of another's counts as constant: its rows differ by
+# rounding only.
+_VARIANCE_ROUNDING = 1e-20
+
+
+def solve_for_variance_kept(
+    family: ProblemFamily,
+    solver: Solver,
+    min_variance_kept: float,
+    tol: float,
+    random_state: Any = None,
+) -> tuple[Reduction, Certificate]:
+    """Solve for the smallest dimension that keeps a fraction of every group's variance.
+
+    The fraction that a criterion keeps for a group need not increase with the dimension, so every
+    dimension is tried, starting with the first that could suffice for each group alone.
+
+    Raises
+    ------
+    IncompatibleParameters
+        No dimension suffices, or the solver does not support the problem.
+    """
+    max_components = family.max_components
+    rejected: list[Certificate] = []
+    infeasibility: IncompatibleParameters | None = None
+    min_components = min(_min_components(family.template, min_variance_kept), max_components)
+    for d in range(min_components, max_components + 1):
+        try:
+            reduction, certificate = solve_for_dimension(family, solver, d, tol, random_state)
+        except IncompatibleParameters as error:
+            # For example, equal errors may be infeasible for this dimension.
+            infeasibility = error
+            continue
+        if keeps_variance(family, certificate, min_variance_kept):
+            return reduction, certificate
+        rejected.append(certificate)
+    if not rejected and infeasibility is not None:
+        raise infeasibility
+    raise variance_not_kept(family, min_variance_kept, rejected)
+
+
+def keeps_variance(
+    family: ProblemFamily, certificate: Certificate, min_variance_kept: float
+) -> bool:
+    """Whether every group keeps at least this fraction of its variance."""
+    return _smallest_variance_kept(family, certificate) >= min_variance_kept - _FRACTION_ROUNDING
+
+
+def variance_not_kept(
+    family: ProblemFamily, min_variance_kept: float, rejected: Sequence[Certificate]
+) -> IncompatibleParameters:
+    """Error for the case that no dimension keeps the requested variance."""
+    best = max(_smallest_variance_kept(family, certificate) for certificate in rejected)
+    # Rounded down, so that the value in the message is accepted.
+    max_fraction = np.floor(best * 1e6) / 1e6
+    return IncompatibleParameters(
+        f"n_components is {min_variance_kept!r}, a fraction of every group's variance, with the "
+        f"criterion {family.template.criterion.name!r} and restriction {family.restriction!r}",
+        f"Allowed: at most {max_fraction:g}, the smallest fraction kept by a group with up to "
+        f"{family.max_components} components",
+        "Choose a smaller fraction, another criterion, or a looser restriction",
+    )
+
+
+def _min_components(problem: Problem, min_variance_kept: float) -> int:
+    """Smallest d with t_d(S_g) >= fraction * tr S_g for every group."""
+    p = problem.n_features
+    traces = problem.second_moments.traces
+    n_components = 1
+    for group in np.flatnonzero(_has_variance(traces)):
+        # Solving each dimension reuses these decompositions.
+        indicator = np.eye(len(traces))[group]
+        captured = np.cumsum(problem.dense_moments.eigen_cache.decomposition(indicator).values)
+        threshold = (min_variance_kept - _FRACTION_ROUNDING) * traces[group]
+        sufficient = np.flatnonzero(captured >= threshold)
+        needed = int(sufficient[0]) + 1 if len(sufficient) else p
+        n_components = max(n_components, needed)
+    return n_components
+
+
+def _smallest_variance_kept(family: ProblemFamily, certificate: Certificate) -> float:
+    """Smallest 1 - e_g / tr S_g over groups; 1 if no group has variance."""
+    traces = family.template.second_moments.traces
+    has_variance = _has_variance(traces)
+    error_fractions = certificate.errors[has_variance] / traces[has_variance]
+    return 1.0 - float(error_fractions.max(initial=0.0))
+
+
+def _has_variance(traces: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return a mask of the groups that have variance, shape (k,)."""
+    return np.asarray(traces > _VARIANCE_ROUNDING * traces.max())
