@@ -44,6 +44,7 @@ from fairspan.moments.operators import (
 )
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT, WideMoments
+from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.problem import Problem, is_feasible, signed_disparity
 from fairspan.problem.reduction import (
     ProblemFamily,
@@ -52,7 +53,7 @@ from fairspan.problem.reduction import (
     check_means_agree,
     deflate_reduction,
 )
-from fairspan.problem.restrictions import ObliqueShift, Restriction
+from fairspan.problem.restrictions import Restriction
 from fairspan.rows.arrays import SingleGroup
 from fairspan.rows.groups import Label, format_list, label_array, label_type
 from fairspan.rows.label_matching import KnownLabels, check_types

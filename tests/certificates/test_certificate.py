@@ -29,12 +29,12 @@ from fairspan.certificates.certificate import (
     rotate_to_principal_axes,
     target_gap,
 )
+from fairspan.certificates.polygons import lower_bound_beyond_lines
 from fairspan.certificates.proofs import (
     CovarianceDifferenceProof,
     MeanDistanceProof,
     Proof,
     SupportingLinesProof,
-    lower_bound_beyond_lines,
     positive_part,
 )
 from fairspan.errors import IncompatibleParameters

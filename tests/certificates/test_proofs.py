@@ -12,6 +12,7 @@ import fairspan as fs
 from by_hand import made_rows
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
 from fairspan.certificates.certificate import evaluate_solution
+from fairspan.certificates.polygons import clip_polygon
 from fairspan.certificates.proofs import (
     MAX_LINES,
     CovarianceDifferenceProof,
@@ -19,7 +20,6 @@ from fairspan.certificates.proofs import (
     MeanDistanceProof,
     Proof,
     SupportingLinesProof,
-    clip_polygon,
 )
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum

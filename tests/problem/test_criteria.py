@@ -19,6 +19,7 @@ from fairspan import (
     TotalError,
 )
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.problem.directions import equal_means_basis, mean_difference_directions
 from fairspan.problem.problem import (
     MeanDistanceLimit,
     check_n_components,
@@ -30,7 +31,6 @@ from fairspan.problem.reduction import (
     describe_dominant_feature,
     get_criterion,
 )
-from fairspan.problem.restrictions import equal_means_basis, mean_difference_directions
 from fairspan.registry import builtin_names
 from problems import problem_of, random_moments
 

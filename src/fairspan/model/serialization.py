@@ -1,22 +1,15 @@
-"""Serialize a subspace: to fairspan's own file format, to ONNX and to SQL."""
+"""File format of subspaces: write them with their certificates, and read them again."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
-from fairspan.errors import (
-    Cause,
-    FairspanError,
-    IncompatibleParameters,
-    InvalidInput,
-    InvalidParameter,
-    import_optional,
-)
+from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
 from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import get_criterion, get_restriction
@@ -41,7 +34,6 @@ from fairspan.storage import (
     write_archive,
 )
 from fairspan.typing import FloatArray
-from fairspan.version import __version__
 
 # Prefix of the proof's arrays in the file.
 _PROOF_PREFIX = "proof_"
@@ -89,8 +81,6 @@ _CERTIFICATE_SCHEMA = {
     "steps": _NESTED_CERTIFICATES,
     "prefixes": _NESTED_CERTIFICATES,
 }
-
-
 _POSITIVE_ARRAY = ("fiu", "finite numbers above 0", all_positive)
 _OPTIONAL_ARRAYS = {
     "mean": array_of("p"),
@@ -342,178 +332,3 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(map(to_python_label, value[_GROUP_MAPPING_KEY]))
     return to_python_label(value)
-
-
-class ExportableProjection(Protocol):
-    """Part of a subspace that exports to other languages need."""
-
-    @property
-    def encoder(self) -> FloatArray:
-        """Matrix that maps centered and scaled rows to coordinates, shape (d, p)."""
-
-    @property
-    def mean(self) -> FloatArray | None:
-        """Mean that is subtracted from each row, shape (p,)."""
-
-    @property
-    def scale(self) -> FloatArray | None:
-        """Divisor of each centered row, shape (p,)."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features."""
-
-    @property
-    def component_names(self) -> tuple[str, ...]:
-        """Names of the coordinates."""
-
-
-# Operator set and format of 2022, which all current runtimes support.
-_OPSET_VERSION = 17
-_IR_VERSION = 8
-
-
-def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
-    """Serialize the ONNX graph that maps rows "X" to "coordinates".
-
-    Parameters
-    ----------
-    projection : ExportableProjection
-    dtype : {"float64", "float32"}
-        Type of input and output; computations use float64.
-
-    Raises
-    ------
-    MissingDependency, InvalidParameter
-    """
-    if dtype not in ("float64", "float32"):
-        raise InvalidParameter(
-            f"dtype is {dtype!r}", "Allowed: 'float64' and 'float32'", "Use 'float64'"
-        )
-    onnx = import_optional("onnx", "onnx", "Writing a graph")
-    helper = onnx.helper
-    float64_type = onnx.TensorProto.DOUBLE
-    io_type = onnx.TensorProto.FLOAT if dtype == "float32" else float64_type
-    operators = {"Sub": projection.mean, "Div": projection.scale, "MatMul": projection.encoder.T}
-    constants = [
-        onnx.numpy_helper.from_array(np.ascontiguousarray(value, dtype=np.float64), operator)
-        for operator, value in operators.items()
-        if value is not None
-    ]
-    # Operator, names of its constants, and attributes.
-    operations: list[tuple[str, list[str], dict[str, Any]]]
-    operations = [(constant.name, [constant.name], {}) for constant in constants]
-    if dtype == "float32":
-        operations = [
-            ("Cast", [], {"to": float64_type}),
-            *operations,
-            ("Cast", [], {"to": io_type}),
-        ]
-    names = ["X", *(f"step{i}" for i in range(1, len(operations))), "coordinates"]
-    nodes = [
-        helper.make_node(operator, [names[i], *constant_names], [names[i + 1]], **attributes)
-        for i, (operator, constant_names, attributes) in enumerate(operations)
-    ]
-    d, p = projection.encoder.shape
-    inputs_and_outputs = [
-        helper.make_tensor_value_info(name, io_type, [None, width])
-        for name, width in (("X", p), ("coordinates", d))
-    ]
-    graph = helper.make_graph(
-        nodes, "fairspan", inputs_and_outputs[:1], inputs_and_outputs[1:], constants
-    )
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", _OPSET_VERSION)],
-        ir_version=_IR_VERSION,
-        producer_name="fairspan",
-        producer_version=__version__,
-    )
-    if projection.feature_names is not None:
-        helper.set_model_props(model, {"features": "\n".join(projection.feature_names)})
-    onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
-
-
-def sql_select(projection: ExportableProjection, table: str, *, one_hot: bool = False) -> str:
-    """SELECT statement that transforms the rows of a table.
-
-    Parameters
-    ----------
-    projection : ExportableProjection
-        With feature names.
-    table : str
-    one_hot : bool
-        Whether features named column=category are indicators of text columns.
-
-    Raises
-    ------
-    IncompatibleParameters
-        The features have no names, or none is an indicator.
-    InvalidParameter
-        A name cannot be represented in SQL.
-    """
-    names = projection.feature_names
-    if names is None:
-        raise IncompatibleParameters(
-            "The features of the model have no names, which SQL needs",
-            "Allowed: models fitted on tables with named columns",
-            "Fit on a data frame or a file",
-        )
-    if one_hot and not any("=" in name for name in names):
-        raise IncompatibleParameters(
-            "None of the features is named column=category",
-            "Allowed with one_hot: models with indicator features",
-            "Drop one_hot=True",
-            cause=Cause.NO_INDICATORS,
-        )
-    mean = np.zeros(len(names)) if projection.mean is None else projection.mean
-    scale = 1.0 if projection.scale is None else projection.scale
-    loadings = projection.encoder / scale
-    centered_columns = [
-        f"({_sql_value(name, one_hot=one_hot)} - {_sql_number(column_mean)})"
-        for name, column_mean in zip(names, mean.tolist(), strict=True)
-    ]
-    expressions = []
-    for component, name in zip(loadings.tolist(), projection.component_names, strict=True):
-        terms = [
-            f"{_sql_number(loading)} * {column}"
-            for loading, column in zip(component, centered_columns, strict=True)
-        ]
-        expressions.append("\n  + ".join(terms) + f" AS {_sql_identifier(name)}")
-    select = ",\n  ".join(expressions)
-    return f"SELECT\n  {select}\nFROM {_sql_identifier(table)}"
-
-
-def _sql_value(name: str, *, one_hot: bool) -> str:
-    column, is_indicator, category = name.partition("=")
-    if not (one_hot and is_indicator and column):
-        return f"CAST({_sql_identifier(name)} AS DOUBLE PRECISION)"
-    # A missing cell stays NULL; a category unknown to the model is 0 in all indicators.
-    cell = _sql_identifier(column)
-    text = category.replace("'", "''")
-    return f"CASE WHEN {cell} IS NULL THEN NULL WHEN {cell} = '{text}' THEN 1e+00 ELSE 0e+00 END"
-
-
-def _sql_identifier(name: str) -> str:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise InvalidParameter(
-            f"{name!r} is used as the name of a column or a table",
-            "Allowed in SQL: nonempty names without the NUL character",
-            "Rename it",
-        )
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _sql_number(value: float) -> str:
-    """Format a number in scientific notation, in parentheses if it is negative.
-
-    SQL reads numbers without an exponent as decimals of low precision.
-
-    Examples
-    --------
-    >>> _sql_number(0.1), _sql_number(-2.0)
-    ('1e-01', '(-2e+00)')
-    """
-    text = np.format_float_scientific(value, trim="-")
-    return f"({text})" if text.startswith("-") else text

@@ -17,7 +17,8 @@ from fairspan.model.adapters import (
     detect_projection,
     reconstruction_model,
 )
-from fairspan.model.serialization import onnx_bytes, read_subspace, sql_select, write_subspace
+from fairspan.model.export import onnx_bytes, sql_select
+from fairspan.model.serialization import read_subspace, write_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments

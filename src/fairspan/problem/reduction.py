@@ -29,19 +29,20 @@ from fairspan.moments.operators import (
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion
+from fairspan.problem.directions import (
+    check_enough_directions,
+    mean_difference_directions,
+    pairs_to_compare,
+    variances_along,
+)
+from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import (
     CovarianceParity,
     MeanParity,
-    ObliqueShift,
     Restriction,
     Uncorrelated,
-    check_enough_directions,
     differences_of,
-    mean_difference_directions,
-    oblique_shift,
-    pairs_to_compare,
-    variances_along,
 )
 from fairspan.registry import builtin_names, resolve_object
 from fairspan.rows.groups import format_list

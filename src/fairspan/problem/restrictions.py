@@ -6,25 +6,14 @@ differences between the groups from the projected rows (Olfat and Aswani 2019; K
 
 Notation: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
 the orthonormal (p, d) basis; all in scaled units if the features are scaled.
-
-Oblique mean parity shifts rows along the differences of the means before projecting them. With S
-the pooled second moment and F the directions to be mapped to zero, it finds E (d x p) and D (p x d)
-that minimize the mean of ||x - D E x||^2 subject to E F = 0. With P = F(F'S^+F)^+F'S^+, the
-projection onto the span of F that is orthogonal in the metric of S^+, and N = S - P S, the optimum
-is tr S - t_d(N), attained by the d leading eigenvectors U of N: E = U'(I - P), D = U. If features
-are linearly dependent, every generalized inverse in place of S^+ has the same effect on the rows;
-the one of standardized features is used, which does not depend on units. The construction follows
-LEACE (Belrose et al. 2023), which shifts rows and keeps all dimensions; mean parity (Kleindessner
-et al. 2023) projects orthogonally instead.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
 
 from fairspan.errors import (
     Cause,
@@ -34,11 +23,18 @@ from fairspan.errors import (
     InvalidType,
 )
 from fairspan.formatting.text import counted
-from fairspan.linalg import TIE_TOL, graded_eigh
+from fairspan.linalg import TIE_TOL
 from fairspan.moments.group_moments import GroupMoments, merge_moments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import OrthogonalComplement
 from fairspan.problem.criteria import Criterion, TotalError
+from fairspan.problem.directions import (
+    central_differences,
+    central_index,
+    equal_means_basis,
+    mean_difference_directions,
+    split_by_variance,
+    variances_along,
+)
 from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
 from fairspan.registry import (
     check_bool,
@@ -50,26 +46,14 @@ from fairspan.registry import (
 )
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.groups import Label, format_list, to_python_labels
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import FloatArray
 
-# Rounding error of a mean, relative to its feature's standard deviation within the group: that of
-# the sum over the rows.
-_SPREAD_ROUNDING = 1e-12
-# Rounding error of a mean, relative to the mean: a few times eps, from the rows themselves.
-_MEAN_ROUNDING = 1e-15
-# A difference of means counts as a further direction if its residual from the previous ones exceeds
-# this many times its rounding error.
-_MIN_RESIDUAL_ROUNDINGS = 32.0
-# A direction whose variance is below this fraction of that of its columns has none.
-_VARIANCE_ROUNDING = 1e-13
-_EPSILON = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)
-# Entries of a unit vector that may be rounding error.
-_ENTRY_ROUNDING = 64 * _EPSILON
-# Eigenvalues of the correlation matrix below this fraction of the largest count as zero.
-_MIN_EIGENVALUE_RATIO = 1e-12
-# Relative rank tolerance for the whitened forbidden directions.
-_SINGULAR_VALUE_TOL = 1e-10
+__all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
+
+# Fraction of the directions that covariance parity allows by default.
+_DEFAULT_FRACTION = 0.85
+# Covariance differences below this fraction of the largest are rounding error.
+_DIFFERENCE_ROUNDING = 1e-12
 
 
 def _moments_by_class(
@@ -120,350 +104,11 @@ def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> lis
     return families
 
 
-def central_differences(moments: Moments) -> FloatArray:
-    """Return the group means relative to that of a central group, shape (k, p).
-
-    Relative to a group far from the others, the differences between these would lose precision.
-    """
-    return moments.mean_differences(_central(moments.mean_differences(0)))
-
-
-def _central(points: FloatArray) -> int:
-    """Index of the point closest to the componentwise median."""
-    if len(points) <= 2:
-        return 0
-    median = np.sort(points, axis=0)[len(points) // 2]
-    return int(np.argmin(((points - median) ** 2).sum(axis=1)))
-
-
-def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-    """Variance of each feature, or along each of (p, q) columns, about each group's own mean."""
-    if columns is None:
-        return moments.variances
-    if isinstance(moments, GroupMoments):
-        images = moments.scatters @ columns / moments.weights[:, None, None]
-    else:
-        images = moments.second_moments_about(None).apply(columns)
-    return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
-
-
-def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: int) -> FloatArray:
-    """Orthonormal basis of the directions along which all group means agree.
-
-    Parameters
-    ----------
-    means : (k, p) array
-    covariances : (k, p, p) array
-        Their diagonals set the scale on which a mean difference is negligible.
-    n_components : int
-        d.
-
-    Returns
-    -------
-    (p, p - rank) array
-        rank is the rank of the (k, p) mean differences m_g - m.
-
-    Raises
-    ------
-    Incompatible
-        d exceeds p - rank.
-
-    Examples
-    --------
-    >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> abs(equal_means_basis(means, np.array([np.eye(2)] * 2), 1))
-    array([[0.],
-           [1.]])
-    """
-    variances = np.einsum("gii->gi", covariances)
-    if len(variances) != len(means):
-        # The means are of categories, classes or columns: take the smallest variance of a group.
-        variances = np.broadcast_to(variances.min(axis=0), means.shape)
-    difference_directions = mean_difference_directions(means, variances)
-    check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
-    return OrthogonalComplement.from_differences(difference_directions).basis
-
-
-def check_enough_directions(n_components: int, n_features: int, rank: int) -> None:
-    """Check that at least d directions remain once those along which the means differ are removed.
-
-    Raises
-    ------
-    Incompatible
-    """
-    if n_components > n_features - rank:
-        raise IncompatibleParameters(
-            f"n_components is {n_components} with a restriction",
-            f"Allowed: at most {n_features - rank}: the restriction removes {rank} of "
-            f"{counted(n_features, 'direction')}",
-            "Choose fewer components, or drop the restriction",
-        )
-
-
-def mean_difference_directions(
-    means: FloatArray, variances: FloatArray, pairs: IndexArray | None = None
-) -> FloatArray:
-    """Linearly independent unit vectors that span all differences of the means, shape (p, rank).
-
-    Each is a normalized difference of two of the means, the largest first. The rank is decided in
-    units of the rounding error of each difference, so that a distant group does not hide the
-    differences of others.
-
-    Parameters
-    ----------
-    means : (m, p) array
-    variances : (m, p) array
-        Variance of each feature in the rows of each mean, which sets the rounding error.
-    pairs : (m - 1, 2) array of int, optional
-        By default, those of :func:`pairs_to_compare`.
-    """
-    if pairs is None:
-        pairs = pairs_to_compare(means, variances)
-    if not len(pairs):
-        return np.empty((means.shape[1], 0))
-    differences = means[pairs[:, 1]] - means[pairs[:, 0]]
-    rounding = _mean_rounding(means, variances)[pairs].max(axis=1)
-    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
-    # Scale each feature by its largest rounding error and each difference by its own, so that
-    # rounding errors are about one everywhere and no entry exceeds 1 / (relative rounding).
-    feature_scale = rounding.max(axis=0, initial=0.0)
-    feature_scale = np.where(feature_scale > 0, feature_scale, 1.0)
-    pair_scale = np.sqrt(((rounding / feature_scale) ** 2).sum(axis=1))
-    pair_scale = np.where(pair_scale > 0, pair_scale, 1.0)
-    scaled = differences / feature_scale / pair_scale[:, None]
-    upper, order, *_ = lapack.dgeqp3(scaled.T)
-    is_direction = np.abs(np.diag(upper)) > _MIN_RESIDUAL_ROUNDINGS
-    # LAPACK counts from one and orders the scaled differences: sort the others by their own length.
-    selected = differences[order[: len(is_direction)][is_direction] - 1]
-    lengths = np.sqrt((selected**2).sum(axis=1))
-    largest_first = np.argsort(-lengths, kind="stable")
-    return np.asarray((selected / lengths[:, None])[largest_first].T)
-
-
 def differences_of(restriction: "Restriction", moments: Moments) -> FloatArray:
     """Mean difference directions that a restriction forbids, shape (p, rank)."""
     return mean_difference_directions(
         restriction.constrained_means(moments), restriction.variances_of(moments)
     )
-
-
-def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
-    """Pairs of means that imply equality of all means if both means of each pair are equal.
-
-    Close means with small rounding errors are paired, since their difference keeps digits that
-    their differences from a third mean lose. The pairs are a minimum spanning tree (Prim).
-
-    Returns
-    -------
-    (m - 1, 2) array of int
-    """
-    m = len(means)
-    if m < 2:
-        return np.empty((0, 2), dtype=np.int64)
-    if m == 2:
-        return np.array([[0, 1]], dtype=np.int64)
-    rounding = _mean_rounding(means, variances)
-    divisors = np.sort(rounding, axis=0)[m // 2]
-    divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
-    rounding = rounding / divisors
-    scaled = means * (_EPSILON / divisors)
-    pairs: list[tuple[int, int]] = []
-    # For each mean outside the tree, its distance from the tree and the mean to which it is paired.
-    nearest = dict.fromkeys(range(1, m), (np.inf, 0))
-    newest = 0
-    while nearest:
-        lengths = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
-        distances = np.einsum("ij,ij->i", lengths, lengths).tolist()
-        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
-        newest = min(nearest, key=nearest.__getitem__)
-        pairs.append((nearest.pop(newest)[1], newest))
-    return np.array(pairs, dtype=np.int64)
-
-
-def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Bound the rounding error of each entry of the means, shape (m, p)."""
-    return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
-
-
-def split_by_variance(
-    directions: FloatArray, covariances: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Split the span of orthonormal directions into those with and without variance."""
-    pooled = covariances.mean(axis=0)
-    compressed = directions.T @ pooled @ directions
-    symmetric = (compressed + compressed.T) / 2
-    eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0))[1]
-    rotated = directions @ eigenvectors
-    # Entries that should be zero are rounded too, as where a constant column is next to others.
-    abs_entries = np.abs(rotated)
-    feature_deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    entry_rounding = feature_deviations @ np.where(abs_entries <= _ENTRY_ROUNDING, abs_entries, 0.0)
-    variance_rounding = _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2
-    variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
-    has_variance = variances > np.maximum(variance_rounding, entry_rounding**2)
-    return rotated[:, has_variance], rotated[:, ~has_variance]
-
-
-@dataclass(frozen=True, eq=False)
-class ObliqueShift:
-    """Shift of the rows that precedes the orthogonal projection of an oblique restriction.
-
-    Attributes
-    ----------
-    forbidden : (p, m) array
-        F; its columns are orthonormal in units of the features' spread.
-    matrix : (p, p) array
-        I - P.
-    shifted_second_moment : (p, p) array
-        N, the pooled second moment of the shifted rows.
-    variance_lost : float
-        tr(S - N): the variance that shifting the rows costs, for every subspace.
-    rank : int
-        Rank of N, the largest number of components with variance.
-    rounding : float
-        Rounding error bound of tr N.
-    """
-
-    forbidden: FloatArray
-    matrix: FloatArray
-    shifted_second_moment: FloatArray
-    variance_lost: float
-    rank: int
-    rounding: float
-
-    def project_basis(self, basis: FloatArray) -> FloatArray:
-        """Project a (p, d) basis onto the span of the shifted rows and orthonormalize it.
-
-        Eigenvectors are accurate relative to their length only, but an encoder may have large
-        entries where its decoder has small ones.
-
-        Raises
-        ------
-        Incompatible
-            A component lies along the shift: next to columns of large numbers, the remaining
-            variance there is rounding error.
-        """
-        shifted = self.matrix @ basis
-        try:
-            lower = np.linalg.cholesky(shifted.T @ shifted)  # nearly the identity
-        except np.linalg.LinAlgError as error:
-            raise encoder_not_resolved(
-                "the variance of the shifted rows along some component is rounding error"
-            ) from error
-        return np.asarray(solve_triangular(lower, shifted.T, lower=True).T)
-
-
-def encoder_not_resolved(why: str) -> IncompatibleParameters:
-    """Return the error for an oblique encoder that double precision cannot hold."""
-    return IncompatibleParameters(
-        f"MeanParity(oblique=True) was requested, and {why}",
-        "Allowed: features whose variances differ by less than double precision resolves",
-        "Use scale=True, fewer components, or MeanParity(), which is orthogonal",
-    )
-
-
-def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
-    """Optimal shift of the rows that maps given directions to zero.
-
-    Parameters
-    ----------
-    pooled : (p, p) array
-        S, about the mean of all rows.
-    forbidden : (p, m) array
-        F, with linearly independent columns.
-
-    Returns
-    -------
-    ObliqueShift
-
-    Examples
-    --------
-    >>> S, F = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[0.0], [1.0]])
-    >>> shift = oblique_shift(S, F)
-    >>> shift.shifted_second_moment.round(6)
-    array([[2. , 1. ],
-           [1. , 0.5]])
-    >>> shift.rank, round(shift.variance_lost, 6)
-    (1, 1.5)
-    """
-    # Standardize the features, so that columns of large numbers do not swamp the others.
-    spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    spread = np.where(spread > 0, spread, 1.0)[:, None]
-    values, vectors = np.linalg.eigh(pooled / spread / spread.T)
-    factor, whitening, forbidden_basis, axes = _whitened_factors(
-        values, vectors, forbidden / spread, _MIN_EIGENVALUE_RATIO
-    )
-    removed_factor = factor @ axes
-    oblique_projection = removed_factor @ (axes.T @ whitening)
-    shift_matrix = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T
-    # Remove F a second time: P may be large, and its rounding error leaves a part of F.
-    shift_matrix -= (shift_matrix @ (spread * forbidden_basis)) @ (forbidden_basis / spread).T
-    kept_factor = spread * (factor - removed_factor @ axes.T)
-    removed_factor = spread * removed_factor
-    variance_lost = float(np.vdot(removed_factor, removed_factor))
-    # P is sensitive to S where the rows hardly vary: a rounding error E of the standardized second
-    # moment changes tr N by up to ||E|| times the sum of squares below. (In experiments, fits of
-    # rows and of moments differed by at most a twelfth of `rounding`.) Directions whose variance is
-    # below the cut-off may be real: `rank_uncertainty` is the effect of including them.
-    min_ratio = len(pooled) * _EPSILON
-    full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
-    full_variance_lost = float(np.sum((spread * (full_factor @ full_axes)) ** 2))
-    rank_uncertainty = abs(variance_lost - full_variance_lost)
-    rounding = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
-    return ObliqueShift(
-        forbidden=spread * forbidden_basis,
-        matrix=shift_matrix,
-        shifted_second_moment=kept_factor @ kept_factor.T,
-        variance_lost=variance_lost,
-        rank=factor.shape[1] - axes.shape[1],
-        rounding=rounding + rank_uncertainty,
-    )
-
-
-class WhitenedFactors(NamedTuple):
-    """Factors of a standardized second moment S, and the forbidden directions in its metric.
-
-    Attributes
-    ----------
-    factor : (p, r) array
-        A factor A of S = A A'.
-    whitening : (r, p) array
-        Left inverse of the factor.
-    forbidden_basis : (p, m) array
-        Orthonormal basis of F within the span of S.
-    forbidden_axes : (r, m) array
-        Orthonormal axes of the whitened F.
-    """
-
-    factor: FloatArray
-    whitening: FloatArray
-    forbidden_basis: FloatArray
-    forbidden_axes: FloatArray
-
-
-def _whitened_factors(
-    values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
-) -> WhitenedFactors:
-    """Factor S by the eigenvalues above a fraction of the largest, and whiten F with it."""
-    varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
-    values = values[varies]
-    vectors = vectors[:, varies]
-    factor = vectors * np.sqrt(values)
-    whitening = (vectors / np.sqrt(values)).T
-    # Outside the span of the rows, means differ by rounding error only.
-    forbidden_basis = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
-    axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
-    cutoff = _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)
-    return WhitenedFactors(
-        factor, whitening, forbidden_basis, forbidden_axes=axes[:, singular_values > cutoff]
-    )
-
-
-# Fraction of the directions that covariance parity allows by default.
-_DEFAULT_FRACTION = 0.85
-# Covariance differences below this fraction of the largest are rounding error.
-_DIFFERENCE_ROUNDING = 1e-12
-__all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
 
 
 class Restriction(ABC):
@@ -485,7 +130,7 @@ class Restriction(ABC):
         Columns used by the restriction that are not features; the moments then need `with_columns`.
     oblique : bool
         Whether rows are shifted until the means agree before they are projected
-        (:mod:`fairspan.problem.restrictions`).
+        (:mod:`fairspan.problem.oblique`).
     """
 
     is_rotation_equivariant: ClassVar[bool] = False
@@ -600,7 +245,7 @@ class MeanParity(Restriction):
         the other features, and then projected, which keeps more variance for the same d. The
         projection has an encoder, whose rows are not orthonormal, and a decoder. Requires total
         error and center="global"; d is at most the rank of the remaining variance
-        (:mod:`fairspan.problem.restrictions`).
+        (:mod:`fairspan.problem.oblique`).
 
     Raises
     ------
@@ -705,7 +350,7 @@ class MeanParity(Restriction):
         if len(families) == 1:
             return families[0]
         # Translate the families to share a point, which leaves their differences unchanged.
-        return np.vstack([family - family[_central(family)] for family in families])
+        return np.vstack([family - family[central_index(family)] for family in families])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each of these means: of features, or along (p, q) columns."""

@@ -10,9 +10,9 @@ from fairspan.certificates.certificate import Certificate, Solver, Status, certi
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.resources import limit_blas_threads
 from fairspan.moments.operators import DenseSecondMoments, Projector, reconstruction_errors
+from fairspan.problem.oblique import encoder_not_resolved
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction
-from fairspan.problem.restrictions import encoder_not_resolved
 from fairspan.solvers.auto import solve_problem
 from fairspan.solvers.solver import select_solver
 from fairspan.typing import FloatArray

@@ -1,0 +1,204 @@
+"""Directions along which the means of groups differ, and those along which they agree."""
+
+import numpy as np
+from scipy.linalg import lapack
+
+from fairspan.errors import IncompatibleParameters
+from fairspan.formatting.text import counted
+from fairspan.linalg import graded_eigh
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import OrthogonalComplement
+from fairspan.typing import FloatArray, IndexArray
+
+# Rounding error of a mean, relative to its feature's standard deviation within the group: that of
+# the sum over the rows.
+_SPREAD_ROUNDING = 1e-12
+# Rounding error of a mean, relative to the mean: a few times eps, from the rows themselves.
+_MEAN_ROUNDING = 1e-15
+# A difference of means counts as a further direction if its residual from the previous ones exceeds
+# this many times its rounding error.
+_MIN_RESIDUAL_ROUNDINGS = 32.0
+# A direction whose variance is below this fraction of that of its columns has none.
+_VARIANCE_ROUNDING = 1e-13
+_EPSILON = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+# Entries of a unit vector that may be rounding error.
+_ENTRY_ROUNDING = 64 * _EPSILON
+
+
+def central_differences(moments: Moments) -> FloatArray:
+    """Return the group means relative to that of a central group, shape (k, p).
+
+    Relative to a group far from the others, the differences between these would lose precision.
+    """
+    return moments.mean_differences(central_index(moments.mean_differences(0)))
+
+
+def central_index(points: FloatArray) -> int:
+    """Index of the point closest to the componentwise median."""
+    if len(points) <= 2:
+        return 0
+    median = np.sort(points, axis=0)[len(points) // 2]
+    return int(np.argmin(((points - median) ** 2).sum(axis=1)))
+
+
+def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+    """Variance of each feature, or along each of (p, q) columns, about each group's own mean."""
+    if columns is None:
+        return moments.variances
+    if isinstance(moments, GroupMoments):
+        images = moments.scatters @ columns / moments.weights[:, None, None]
+    else:
+        images = moments.second_moments_about(None).apply(columns)
+    return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
+
+
+def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: int) -> FloatArray:
+    """Orthonormal basis of the directions along which all group means agree.
+
+    Parameters
+    ----------
+    means : (k, p) array
+    covariances : (k, p, p) array
+        Their diagonals set the scale on which a mean difference is negligible.
+    n_components : int
+        d.
+
+    Returns
+    -------
+    (p, p - rank) array
+        rank is the rank of the (k, p) mean differences m_g - m.
+
+    Raises
+    ------
+    Incompatible
+        d exceeds p - rank.
+
+    Examples
+    --------
+    >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> abs(equal_means_basis(means, np.array([np.eye(2)] * 2), 1))
+    array([[0.],
+           [1.]])
+    """
+    variances = np.einsum("gii->gi", covariances)
+    if len(variances) != len(means):
+        # The means are of categories, classes or columns: take the smallest variance of a group.
+        variances = np.broadcast_to(variances.min(axis=0), means.shape)
+    difference_directions = mean_difference_directions(means, variances)
+    check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
+    return OrthogonalComplement.from_differences(difference_directions).basis
+
+
+def check_enough_directions(n_components: int, n_features: int, rank: int) -> None:
+    """Check that at least d directions remain once those along which the means differ are removed.
+
+    Raises
+    ------
+    Incompatible
+    """
+    if n_components > n_features - rank:
+        raise IncompatibleParameters(
+            f"n_components is {n_components} with a restriction",
+            f"Allowed: at most {n_features - rank}: the restriction removes {rank} of "
+            f"{counted(n_features, 'direction')}",
+            "Choose fewer components, or drop the restriction",
+        )
+
+
+def mean_difference_directions(
+    means: FloatArray, variances: FloatArray, pairs: IndexArray | None = None
+) -> FloatArray:
+    """Linearly independent unit vectors that span all differences of the means, shape (p, rank).
+
+    Each is a normalized difference of two of the means, the largest first. The rank is decided in
+    units of the rounding error of each difference, so that a distant group does not hide the
+    differences of others.
+
+    Parameters
+    ----------
+    means : (m, p) array
+    variances : (m, p) array
+        Variance of each feature in the rows of each mean, which sets the rounding error.
+    pairs : (m - 1, 2) array of int, optional
+        By default, those of :func:`pairs_to_compare`.
+    """
+    if pairs is None:
+        pairs = pairs_to_compare(means, variances)
+    if not len(pairs):
+        return np.empty((means.shape[1], 0))
+    differences = means[pairs[:, 1]] - means[pairs[:, 0]]
+    rounding = _mean_rounding(means, variances)[pairs].max(axis=1)
+    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
+    # Scale each feature by its largest rounding error and each difference by its own, so that
+    # rounding errors are about one everywhere and no entry exceeds 1 / (relative rounding).
+    feature_scale = rounding.max(axis=0, initial=0.0)
+    feature_scale = np.where(feature_scale > 0, feature_scale, 1.0)
+    pair_scale = np.sqrt(((rounding / feature_scale) ** 2).sum(axis=1))
+    pair_scale = np.where(pair_scale > 0, pair_scale, 1.0)
+    scaled = differences / feature_scale / pair_scale[:, None]
+    upper, order, *_ = lapack.dgeqp3(scaled.T)
+    is_direction = np.abs(np.diag(upper)) > _MIN_RESIDUAL_ROUNDINGS
+    # LAPACK counts from one and orders the scaled differences: sort the others by their own length.
+    selected = differences[order[: len(is_direction)][is_direction] - 1]
+    lengths = np.sqrt((selected**2).sum(axis=1))
+    largest_first = np.argsort(-lengths, kind="stable")
+    return np.asarray((selected / lengths[:, None])[largest_first].T)
+
+
+def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
+    """Pairs of means that imply equality of all means if both means of each pair are equal.
+
+    Close means with small rounding errors are paired, since their difference keeps digits that
+    their differences from a third mean lose. The pairs are a minimum spanning tree (Prim).
+
+    Returns
+    -------
+    (m - 1, 2) array of int
+    """
+    m = len(means)
+    if m < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    if m == 2:
+        return np.array([[0, 1]], dtype=np.int64)
+    rounding = _mean_rounding(means, variances)
+    divisors = np.sort(rounding, axis=0)[m // 2]
+    divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
+    rounding = rounding / divisors
+    scaled = means * (_EPSILON / divisors)
+    pairs: list[tuple[int, int]] = []
+    # For each mean outside the tree, its distance from the tree and the mean to which it is paired.
+    nearest = dict.fromkeys(range(1, m), (np.inf, 0))
+    newest = 0
+    while nearest:
+        lengths = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
+        distances = np.einsum("ij,ij->i", lengths, lengths).tolist()
+        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
+        newest = min(nearest, key=nearest.__getitem__)
+        pairs.append((nearest.pop(newest)[1], newest))
+    return np.array(pairs, dtype=np.int64)
+
+
+def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
+    """Bound the rounding error of each entry of the means, shape (m, p)."""
+    return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
+
+
+def split_by_variance(
+    directions: FloatArray, covariances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Split the span of orthonormal directions into those with and without variance."""
+    pooled = covariances.mean(axis=0)
+    compressed = directions.T @ pooled @ directions
+    symmetric = (compressed + compressed.T) / 2
+    eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0))[1]
+    rotated = directions @ eigenvectors
+    # Entries that should be zero are rounded too, as where a constant column is next to others.
+    abs_entries = np.abs(rotated)
+    feature_deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    entry_rounding = feature_deviations @ np.where(abs_entries <= _ENTRY_ROUNDING, abs_entries, 0.0)
+    variance_rounding = _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2
+    variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
+    has_variance = variances > np.maximum(variance_rounding, entry_rounding**2)
+    return rotated[:, has_variance], rotated[:, ~has_variance]
