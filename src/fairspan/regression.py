@@ -438,85 +438,115 @@ def _fit_fields(
     return fields
 
 
-def _single_fit_fields(
-    moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
-) -> dict[str, Any]:
-    """Fields of the result for one set of moments, on the features or on their coordinates."""
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Predictors of a regression: the features, or their coordinates in a subspace.
+
+    Attributes
+    ----------
+    position : int
+        Position of the target among the columns.
+    predictors : (p-1,) array of int
+        Positions of the other columns, the features.
+    feature_names : tuple of p-1 str, or None
+    subspace_positions : (p-1,) array of int, or None
+        Position of each feature among those of the subspace; None without a subspace.
+    basis : (p-1, q) array
+        Maps centered features to the q coordinates.
+    coordinate_names : list of q str
+        For messages.
+    """
+
+    position: int
+    predictors: IntegerArray
+    feature_names: tuple[str, ...] | None
+    subspace_positions: IntegerArray | None
+    basis: FloatArray
+    coordinate_names: list[str]
+
+
+def _design(moments: GroupMoments, target: str | int, model: FairSubspace | None) -> _Design:
+    """Design of a regression on the features, or on their coordinates in the subspace of a model.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        There is no such target, or the subspace has other features.
+    """
     position = _target_position(moments, target)
     predictors = np.delete(np.arange(moments.n_features), position)
     columns = moments.feature_names
     features = None if columns is None else tuple(columns[i] for i in predictors)
     if model is not None:
-        match = _match_features(model, features, len(predictors))
+        subspace_positions = _match_features(model, features, len(predictors))
         scale = 1.0 if model.scale is None else model.scale
-        basis = (model.components / scale)[:, match].T
+        basis = (model.components / scale)[:, subspace_positions].T
         names = [f"component {j}" for j in range(model.n_components)]
-    else:
-        basis = np.eye(len(predictors))
-        if features is None:
-            names = [f"column {i}" for i in predictors]
-        else:
-            names = list(map(repr, features))
-    n = int(moments.counts.sum())
-    degrees_of_freedom = n - len(names) - 1
+        return _Design(position, predictors, features, subspace_positions, basis, names)
+    names = [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
+    return _Design(position, predictors, features, None, np.eye(len(predictors)), names)
+
+
+def _single_fit_fields(
+    moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
+) -> dict[str, Any]:
+    """Fields of the result for one set of moments, on the features or on their coordinates."""
+    design = _design(moments, target, model)
+    basis = design.basis
     second_moments = moments.second_moments("global")
     covariance = np.tensordot(moments.proportions, second_moments, axes=1)
+    feature_covariance = covariance[np.ix_(design.predictors, design.predictors)]
+    mean = moments.mean[design.predictors]
+    target_mean = float(moments.mean[design.position])
     abs_basis = np.abs(basis).T
-    mean = moments.mean[predictors]
-    target_mean = float(moments.mean[position])
     factor = inverse_factor(
-        basis.T @ covariance[np.ix_(predictors, predictors)] @ basis,
-        abs_basis @ moments.standard_deviations[predictors],
+        basis.T @ feature_covariance @ basis,
+        abs_basis @ moments.standard_deviations[design.predictors],
         abs_basis @ np.abs(mean),
-        names,
+        design.coordinate_names,
     )
-    if degrees_of_freedom < 1:
-        raise InvalidInput(
-            f"There are {n or 'an unknown number of'} rows for {len(names) + 1} coefficients, "
-            "including the intercept",
-            "Allowed: more rows than coefficients, which the residual variance requires",
-            "Use more rows, fewer features, or principal components",
-        )
-    component_coefficients = factor.T @ (factor @ (basis.T @ covariance[predictors, position]))
+    degrees_of_freedom = _residual_degrees_of_freedom(moments, len(design.coordinate_names))
+    target_covariances = covariance[design.predictors, design.position]
+    component_coefficients = factor.T @ (factor @ (basis.T @ target_covariances))
     coefficients = basis @ component_coefficients
-    residual = np.insert(-coefficients, position, 1.0)
+    residual = np.insert(-coefficients, design.position, 1.0)
     # Rounding may make the error of a perfect fit slightly negative.
     errors = np.maximum(second_moments @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
     # Covariance of the coordinates' coefficients and of the prediction at the mean, which are
     # uncorrelated.
-    q = len(names)
+    q = len(design.coordinate_names)
     component_covariance = np.zeros((q + 1, q + 1))
     component_covariance[:q, :q] = factor.T @ factor
     component_covariance[q, q] = 1.0
     if variance == "by_group":
         component_covariance = _group_variance_covariance(
             moments,
-            basis.T @ second_moments[:, predictors][:, :, predictors] @ basis,
-            (moments.means[:, predictors] - mean) @ basis,
+            basis.T @ second_moments[:, design.predictors][:, :, design.predictors] @ basis,
+            (moments.means[:, design.predictors] - mean) @ basis,
             component_covariance,
             errors,
         )
     else:
         component_covariance *= mean_error / degrees_of_freedom
-    coefficient_map = np.block([[basis, np.zeros((len(predictors), 1))], [-mean @ basis, 1.0]])
+    coefficient_map = np.block([[basis, np.zeros((len(basis), 1))], [-mean @ basis, 1.0]])
     fields: dict[str, Any] = {
         "target": target,
-        "feature_names": features,
+        "feature_names": design.feature_names,
         "coefficients": coefficients,
         "intercept": target_mean - float(coefficients @ mean),
         "covariance": coefficient_map @ component_covariance @ coefficient_map.T,
         "residual_variance": _total_weight(moments) * mean_error / degrees_of_freedom,
         "degrees_of_freedom": degrees_of_freedom,
-        "n_rows": n,
-        "r2": 1 - mean_error / float(covariance[position, position]),
+        "n_rows": int(moments.counts.sum()),
+        "r2": 1 - mean_error / float(covariance[design.position, design.position]),
         "groups": tuple(moments.labels),
         "group_errors": errors,
     }
     if model is None:
         return fields
     # FairSubspace.transform subtracts nothing if there is no mean.
-    subspace_mean = 0.0 if model.mean is None else model.mean[match]
+    subspace_mean = 0.0 if model.mean is None else model.mean[design.subspace_positions]
     return fields | {
         "component_coefficients": component_coefficients,
         # Computed from the mean of the rows: the intercept of the features may be far from both.
@@ -524,6 +554,26 @@ def _single_fit_fields(
         "component_covariance": component_covariance[:q, :q],
         "subspace": model,
     }
+
+
+def _residual_degrees_of_freedom(moments: GroupMoments, n_coordinates: int) -> int:
+    """Number of rows less the number of coefficients, the intercept included.
+
+    Raises
+    ------
+    InvalidInput
+        There are no more rows than coefficients.
+    """
+    n_rows = int(moments.counts.sum())
+    n_coefficients = n_coordinates + 1
+    if n_rows <= n_coefficients:
+        raise InvalidInput(
+            f"There are {n_rows or 'an unknown number of'} rows for {n_coefficients} coefficients, "
+            "including the intercept",
+            "Allowed: more rows than coefficients, which the residual variance requires",
+            "Use more rows, fewer features, or principal components",
+        )
+    return n_rows - n_coefficients
 
 
 def _total_weight(moments: GroupMoments) -> float:

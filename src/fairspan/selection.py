@@ -322,7 +322,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         settings were tried on the same splits.
     best_index_, best_params_, best_score_
         Row of rank 1, its setting and its mean_test_score (not with a callable refit). The score is
-        optimiztic, being the largest of several uncertain ones: if all settings truly score .50,
+        optimistic, being the largest of several uncertain ones: if all settings truly score .50,
         the best may show .65, and still .60 on new splits of the same rows. Score `best_estimator_`
         on rows not used in the search.
     best_estimator_ : estimator
@@ -413,6 +413,42 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         InvalidInput
             There are fewer than two rows, or every setting failed.
         """
+        self._check_parameters()
+        X, y = indexable(X, y)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_rows < 2:
+            raise InvalidInput(
+                f"There are n_samples={n_rows} rows",
+                "Allowed: at least two, one to fit and one to score",
+                "Pass more rows",
+            )
+        seed = self.random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        check_integer("random_state", seed, 0)
+        check_alignment({"X": X, "y": y, **params})
+        strata = stratification_codes(self.estimator, X, y, params, n_rows)
+        # State is taken over only after the search has succeeded.
+        search = type(self)(**self.get_params(deep=False))
+        search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
+        BaseSearchCV.fit(search, X, y, **params)
+        del search._make_split
+        search.n_splits_ = int(search.cv_results_["n_pulls"].max())
+        # scikit-learn 1.9 sets private attributes during fit and removes them afterwards.
+        private_attributes = {
+            name: value for name, value in vars(self).items() if name.startswith("_")
+        }
+        self.__dict__ = private_attributes | vars(search)
+        self._warn_of_failures()
+        return self
+
+    def _check_parameters(self) -> None:
+        """Check the parameters of the search, and that its budget covers the grid.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+        """
         check_number("test_size", self.test_size, 0.0, 1.0)
         if self.test_size in (0, 1):
             raise InvalidParameter(
@@ -436,40 +472,17 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 f"Allowed: at least {counted(n_settings, 'pull')}, one per setting of the grid",
                 "Increase n_pulls or reduce the grid",
             )
-        X, y = indexable(X, y)
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if n_rows < 2:
-            raise InvalidInput(
-                f"There are n_samples={n_rows} rows",
-                "Allowed: at least two, one to fit and one to score",
-                "Pass more rows",
-            )
-        seed = self.random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = check_random_state(seed).randint(2**31 - 1)
-        check_integer("random_state", seed, 0)
-        check_alignment({"X": X, "y": y, **params})
-        strata = stratification_codes(self.estimator, X, y, params, n_rows)
-        # State is taken over only after the search has succeeded.
-        search = type(self)(**self.get_params(deep=False))
-        search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
-        BaseSearchCV.fit(search, X, y, **params)
-        del search._make_split
-        settings = search.cv_results_["params"]
-        errors = search.errors_
-        search.n_splits_ = int(search.cv_results_["n_pulls"].max())
-        # scikit-learn 1.9 sets private attributes during fit and removes them afterwards.
-        private_attributes = {
-            name: value for name, value in vars(self).items() if name.startswith("_")
-        }
-        self.__dict__ = private_attributes | vars(search)
-        if errors:
-            reasons = "; ".join(f"{settings[arm]!r}: {reason}" for arm, reason in errors.items())
-            warn(
-                f"{len(errors)} of {counted(len(settings), 'setting')} failed and were dropped; "
-                f"see errors_. {reasons}"
-            )
-        return self
+
+    def _warn_of_failures(self) -> None:
+        """Warn which settings failed, and why."""
+        if not self.errors_:
+            return
+        settings = self.cv_results_["params"]
+        reasons = "; ".join(f"{settings[arm]!r}: {reason}" for arm, reason in self.errors_.items())
+        warn(
+            f"{len(self.errors_)} of {counted(len(settings), 'setting')} failed and were dropped; "
+            f"see errors_. {reasons}"
+        )
 
     def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
         """Pull arms until the budget is spent, then build the results table of all settings.
@@ -489,11 +502,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             arm = select_arm(scores, counts, errors)
             start = time.perf_counter()
             try:
-                with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-                    # Such a score retires its setting, which is reported once.
-                    warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
-                    split = check_cv([self._make_split(int(counts[arm]))])  # type: ignore[misc]
-                    results = evaluate_candidates([settings[arm]], split)
+                results = self._evaluate(evaluate_candidates, settings[arm], int(counts[arm]))
                 measured = [float(results[f"mean_{kind}"][-1]) for kind in _MEASUREMENTS]
                 if not np.isfinite(measured[0]):
                     errors[arm] = f"The score is {measured[0]}, not a finite number"
@@ -508,19 +517,53 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             raise _all_settings_failed(settings, errors)
         scores[~np.isfinite(scores)] = np.nan
         # scikit-learn's table has one row per pull; replace it in place by one row per setting.
-        placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         results.clear()
-        results.update(self._format_results(settings, 1, placeholders))
-        for split_number in range(counts.max()):
-            results[f"split{split_number}_test_score"] = scores[:, split_number].copy()
-        for kind, seconds in zip(_MEASUREMENTS[1:], measurements[1:], strict=True):
-            results[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
-            results[f"std_{kind}"] = np.nanstd(seconds, axis=1)
-        results.update(_score_columns(scores, list(errors)))
-        results["n_pulls"] = counts
+        results.update(self._results_table(settings, measurements, counts, list(errors)))
         self.n_pulls_ = len(arms)
         self.arms_ = np.array(arms, dtype=np.int64)
         self.errors_ = dict(sorted(errors.items()))
+
+    def _evaluate(
+        self,
+        evaluate_candidates: Callable[..., dict[str, Any]],
+        setting: dict[str, Any],
+        split_number: int,
+    ) -> dict[str, Any]:
+        """Fit and score a setting on one split, and return the table of all pulls so far."""
+        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+            # A score that is not finite retires its setting, which is reported once.
+            warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
+            split = check_cv([self._make_split(split_number)])  # type: ignore[misc]
+            return evaluate_candidates([setting], split)
+
+    def _results_table(
+        self,
+        settings: list[dict[str, Any]],
+        measurements: FloatArray,
+        counts: IntegerArray,
+        failed: list[int],
+    ) -> dict[str, Any]:
+        """Table of results with one row per setting, see `cv_results_`.
+
+        Parameters
+        ----------
+        settings : list of a dicts
+        measurements : (3, a, s) array
+            Kind of measurement, setting, split; NaN if not measured.
+        counts : (a,) array of int
+            Pulls of each setting.
+        failed : list of int
+            Positions of the settings that failed.
+        """
+        scores = measurements[0]
+        placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
+        table: dict[str, Any] = self._format_results(settings, 1, placeholders)
+        for split_number in range(counts.max()):
+            table[f"split{split_number}_test_score"] = scores[:, split_number].copy()
+        for kind, seconds in zip(_MEASUREMENTS[1:], measurements[1:], strict=True):
+            table[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
+            table[f"std_{kind}"] = np.nanstd(seconds, axis=1)
+        return table | _score_columns(scores, failed) | {"n_pulls": counts}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
