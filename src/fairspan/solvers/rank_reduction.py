@@ -14,7 +14,7 @@ import numpy as np
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import AffinePieces
 from fairspan.solvers.convex_programs import smat, svec
-from fairspan.typing import FloatArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # A piece is active if its distance from the maximum of its block is within this fraction of the
 # magnitude of the pieces.
@@ -100,42 +100,80 @@ def reduce_rank(
         tol = _ACTIVE_TOL * pieces.magnitude(errors)
         is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
         active = np.flatnonzero(is_active)
-        blocks = pieces.blocks.select(active)
-        rows = pieces.coefficients[active]
         matrices = second_moments.compress(vectors)
-        # The trace stays d, and active pieces of a block stay equal.
-        equal_pieces = np.tensordot(blocks.differences_from_first(rows), matrices, axes=1)
-        equations = np.concatenate([np.eye(len(eigenvalues))[None], equal_pieces])
+        equations = _value_preserving_equations(pieces, active, matrices)
         direction = symmetric_null_direction(equations)
         if direction is None:
             break
-        difference_step = np.einsum("gij,ij->g", matrices, direction)
-        if rows[list(blocks.starts)].sum(axis=0) @ difference_step < 0:
+        captured_rates = np.einsum("gij,ij->g", matrices, direction)
+        if _sum_of_first_pieces(pieces, active) @ captured_rates < 0:
             direction = -direction
-            difference_step = -difference_step
+            captured_rates = -captured_rates
         # Move until an eigenvalue reaches 0 or 1, or another piece becomes active.
-        largest_active = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))
-        block_maxima = largest_active[block_of]
-        piece_rates = -pieces.coefficients @ difference_step
-        closing_rates = piece_rates - piece_rates[block_maxima]
-        distances = np.maximum(piece_values[block_maxima] - piece_values, 0.0)
-        approaches = ~is_active & (closing_rates > 0)
-        step_to_piece = np.divide(
-            distances, closing_rates, out=np.full(len(is_active), np.inf), where=approaches
+        step_to_boundary = _step_to_boundary(eigenvalues, direction)
+        step_to_piece, next_piece = _step_to_next_piece(
+            pieces, piece_values, is_active, captured_rates
         )
-        scale_to_zero = 1 / np.sqrt(eigenvalues)
-        scale_to_one = 1 / np.sqrt(1 - eigenvalues)
-        downward = -np.linalg.eigvalsh(scale_to_zero[:, None] * direction * scale_to_zero)[0]
-        upward = np.linalg.eigvalsh(scale_to_one[:, None] * direction * scale_to_one)[-1]
-        step_to_boundary = float(1 / max(downward, upward))
-        next_piece = int(np.argmin(step_to_piece))
-        is_active[next_piece] |= step_to_piece[next_piece] < step_to_boundary
-        step = min(step_to_boundary, float(step_to_piece[next_piece]))
+        is_active[next_piece] |= step_to_piece < step_to_boundary
+        step = min(step_to_boundary, step_to_piece)
         values, rotation = np.linalg.eigh(np.diag(eigenvalues) + step * direction)
         n_remaining = n_components - integral_columns.shape[1]
         fractional_columns = soft_basis(values, vectors @ rotation, n_remaining)
         soft = np.hstack([integral_columns, fractional_columns])
     return soft
+
+
+def _value_preserving_equations(
+    pieces: AffinePieces, active: IndexArray, matrices: FloatArray
+) -> FloatArray:
+    """Symmetric (n, r, r) matrices to which directions must be orthogonal to keep the objective.
+
+    The trace stays d, and active pieces of a block stay equal.
+    """
+    slopes = pieces.blocks.select(active).differences_from_first(pieces.coefficients[active])
+    equal_pieces = np.tensordot(slopes, matrices, axes=1)
+    return np.concatenate([np.eye(matrices.shape[-1])[None], equal_pieces])
+
+
+def _sum_of_first_pieces(pieces: AffinePieces, active: IndexArray) -> FloatArray:
+    """Coefficients (k,) of the objective: the sum of one active piece of each block."""
+    first_pieces = active[list(pieces.blocks.select(active).starts)]
+    return np.asarray(pieces.coefficients[first_pieces].sum(axis=0))
+
+
+def _step_to_next_piece(
+    pieces: AffinePieces, piece_values: FloatArray, is_active: BoolArray, captured_rates: FloatArray
+) -> tuple[float, int]:
+    """Step at which an inactive piece becomes the largest of its block, and its position.
+
+    Parameters
+    ----------
+    pieces : AffinePieces
+    piece_values : (m,) array
+    is_active : (m,) array of bool
+    captured_rates : (k,) array
+        Change of the variance captured of each group per unit step, minus that of its error.
+    """
+    block_of = pieces.blocks.block_indices(len(piece_values))
+    block_maxima = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))[block_of]
+    piece_rates = -pieces.coefficients @ captured_rates
+    closing_rates = piece_rates - piece_rates[block_maxima]
+    distances = np.maximum(piece_values[block_maxima] - piece_values, 0.0)
+    approaches = ~is_active & (closing_rates > 0)
+    steps = np.divide(
+        distances, closing_rates, out=np.full(len(is_active), np.inf), where=approaches
+    )
+    next_piece = int(np.argmin(steps))
+    return float(steps[next_piece]), next_piece
+
+
+def _step_to_boundary(eigenvalues: FloatArray, direction: FloatArray) -> float:
+    """Step at which an eigenvalue of diag(eigenvalues) + step * direction reaches 0 or 1."""
+    scale_to_zero = 1 / np.sqrt(eigenvalues)
+    scale_to_one = 1 / np.sqrt(1 - eigenvalues)
+    downward = -np.linalg.eigvalsh(scale_to_zero[:, None] * direction * scale_to_zero)[0]
+    upward = np.linalg.eigvalsh(scale_to_one[:, None] * direction * scale_to_one)[-1]
+    return float(1 / max(downward, upward))
 
 
 def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
