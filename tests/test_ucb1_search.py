@@ -23,14 +23,9 @@ import real_data
 from by_hand import random_rows
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
-from fairspan.selection import (
-    UCB1,
-    UCB1SearchCV,
-    least_squares_means,
-    split_effects,
-    stratification_codes,
-    stratified_split,
-)
+from fairspan.selection import UCB1, UCB1SearchCV
+from fairspan.selection.arm_scores import least_squares_means, split_effects
+from fairspan.selection.splits import stratification_codes, stratified_split
 from sweeps import part_of
 
 ROWS = random_rows(61, n=90, p=5)
