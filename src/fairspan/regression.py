@@ -557,7 +557,7 @@ def _single_fit_fields(
 
 
 def _residual_degrees_of_freedom(moments: GroupMoments, n_coordinates: int) -> int:
-    """Number of rows less the number of coefficients, the intercept included.
+    """Compute the number of rows less the number of coefficients, the intercept included.
 
     Raises
     ------
