@@ -2,9 +2,9 @@
 A gap that is closed on the rows of the fit opens on new rows
 =============================================================
 
-Fairness can be learned by heart like anything else. All of ten fits on 300 people of a census
-close the gap between women and men; on the other 32,261 people it is nearly as wide as PCA's. So
-audit with rows that the fit has not seen.
+A fit can overfit fairness as it can overfit anything else. Each of ten fits on 300 people of a
+census closes the gap between women and men; on the other 32,261 people the gap is nearly as wide as
+that of PCA. Audit with rows that the fit has not seen.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 import fairspan as fs
 
 people = fs.datasets.load_adult_by_sex()
-# What 3 % of the people have, some of 300 have as well.
+# Without indicators so rare that they may be constant among 300 people.
 X = people.X[:, people.X.mean(axis=0) > 0.03]
 criteria = {"PCA": fs.TotalError(), "error gap": fs.ErrorGap(penalty=2.0)}
 gaps = {(name, rows): [] for name in criteria for rows in ("fitted", "new")}
@@ -36,7 +36,7 @@ axes.set_ylabel("gap between the errors of two groups")
 plt.show()
 
 # %%
-# The medians of ten draws.
+# Medians over ten draws:
 
 medians = {each: np.median(values) for each, values in gaps.items()}
 for each, value in medians.items():

@@ -1,10 +1,10 @@
 """
-Fair components of handwritten digits look like PCA's
-=====================================================
+Fair components of handwritten digits look like those of PCA
+============================================================
 
-1,797 pictures of 8 by 8 pixels, even digits and odd ones. Fairness need not change what components
-show: a small turn of the subspace makes the losses of both groups on these pictures equal. Whether
-new pictures gain from it is another question, and here they are not shown to.
+Fairness need not change what components show. The rows are 1,797 images of 8 by 8 pixels, grouped
+into even and odd digits. A small rotation of the subspace makes the losses of both groups equal on
+these images. New images are not shown to gain from it.
 """
 
 import matplotlib.pyplot as plt
@@ -23,13 +23,13 @@ fs.displays.LoadingsDisplay.from_estimator(plain, image_shape=(8, 8))
 plt.show()
 
 # %%
-# These were PCA's components. The fair ones:
+# The figure above shows the components of PCA. The fair components are:
 
 fs.displays.LoadingsDisplay.from_estimator(fair, image_shape=(8, 8))
 plt.show()
 
 # %%
-# What new pictures would show.
+# The audit estimates losses on new images.
 
 found = fs.audit({"fair": fair}, digits.data, parity)
 found.plot()
@@ -38,11 +38,11 @@ print(found.verdict)
 assert found.verdict.kind == "harm, repair does not help"
 
 # %%
-# The angles between the two subspaces, and the losses on these pictures before and after.
+# The largest angle between the two subspaces, and the losses on these images:
 
 cosines = np.linalg.svd(plain.components_ @ fair.components_.T, compute_uv=False)
 print(f"largest angle: {np.degrees(np.arccos(cosines.min())):.1f} degrees")
 for name, fit in (("PCA", plain), ("fair", fair)):
-    print(f"losses on these pictures with {name}: {fit.group_losses_.round(2)}")
+    print(f"losses on these images with {name}: {fit.group_losses_.round(2)}")
 assert cosines.min() > 0.99
 assert np.ptp(fair.group_losses_) < 1e-6 < np.ptp(plain.group_losses_)

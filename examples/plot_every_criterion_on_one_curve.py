@@ -1,9 +1,10 @@
 """
-Every criterion is a point on one curve, or past its end
-========================================================
+Every criterion is a point on one curve, or beyond its end
+==========================================================
 
-No pair of errors to the lower left of the curve is possible, and every point on it is: choosing a
-criterion is choosing a point. Past an end both groups could be served better at once.
+The curve is the Pareto frontier of two groups' errors: no pair of errors to its lower left is
+achievable, and every point on it is. Choosing a criterion means choosing a point. Beyond an end of
+the curve, both groups could have smaller errors.
 """
 
 import matplotlib.pyplot as plt
@@ -17,12 +18,12 @@ curve.plot()
 plt.show()
 
 # %%
-# Where each criterion lies.
+# The position of each criterion:
 
 placed = {each.name: each for each in curve.locate_all()}
 for name, each in placed.items():
-    where = "on the curve" if each.on_frontier else "past an end of it"
+    where = "on the curve" if each.on_frontier else "beyond an end"
     print(f"{name:17} {each.errors.round(3)} {where}")
-never_past = ("total_error", "minimax_loss", "minimax_error", "nash_welfare")
-assert all(placed[name].on_frontier for name in never_past)
+always_on_curve = ("total_error", "minimax_loss", "minimax_error", "nash_welfare")
+assert all(placed[name].on_frontier for name in always_on_curve)
 assert not placed["disparity"].on_frontier

@@ -1,9 +1,9 @@
 """
-From some penalty on, the gap of two groups is closed
-=====================================================
+Above some penalty, the gap between two groups is closed
+========================================================
 
-The error gap criterion adds a penalty on the gap to the error over everyone. At zero it is PCA. The
-gap never grows with the penalty, and beyond a certain penalty nothing changes any more.
+The error gap criterion adds a penalty on the gap to the total error. At penalty zero it is PCA. The
+gap never grows with the penalty, and above some penalty the solution no longer changes.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ display = fs.displays.DisparityPathDisplay.from_estimator(gap, values=np.linspac
 plt.show()
 
 # %%
-# The gap falls, the error over everyone rises, and both stop where the errors are equal.
+# The gap falls and the total error rises until the errors are equal.
 
 gaps = np.abs(display.disparity)
 assert (np.diff(gaps) <= 1e-6).all()

@@ -1,10 +1,10 @@
 """
-A fair projection does not hide the group, and hiding is not serving
-====================================================================
+A fair projection does not hide the group, and hiding does not make it fair
+===========================================================================
 
-A criterion decides how well each group is described. A restriction takes away what distinguishes
-the groups apart. Each does its own work and not the other's: measured by a classifier of the group
-on held-out rows, and by the largest loss.
+A criterion controls how well each group is described. A restriction removes what distinguishes the
+groups. Neither does the work of the other: this page measures how well a classifier predicts the
+group on held-out rows, and the largest loss.
 """
 
 import matplotlib.pyplot as plt
@@ -28,18 +28,18 @@ for name, model in models.items():
     model.fit(train, sensitive_features=g_train)
     leaks[name] = fs.metrics.leakage(model.transform(train), g_train, model.transform(test), g_test)
     losses[name] = model.group_losses_.max()
-    print(f"{name:6} the group leaks {leaks[name]:.2f}, largest loss {losses[name]:.2f}")
+    print(f"{name:6} leakage {leaks[name]:.2f}, largest loss {losses[name]:.2f}")
 assert leaks["fair"] > 0.4 > 0.2 > leaks["hidden"]
 assert losses["hidden"] > losses["fair"]
 
 # %%
-# Under the fair projection women and men differ visibly.
+# Under the fair projection, women and men differ visibly.
 
 fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test)
 plt.show()
 
 # %%
-# Where the means are made equal, the same rows lie about one center.
+# With equal means, the same rows have one center.
 
 fs.displays.ReducedRowsDisplay.from_estimator(models["hidden"], test, g_test)
 plt.show()

@@ -1,11 +1,10 @@
 """
-Fair to women and men, and to young and old, is not fair to older women
-=======================================================================
+A projection that is fair by sex and by age can harm older women
+================================================================
 
-Groups cross. A projection that is fair to both sexes, or to both ages, can harm one intersection.
-Here rows are made so that older women vary along other directions than everybody else, and the
-audit is of new rows of the same kind. Only groups that are named are served, and then all groups
-share the loss.
+A projection that is fair to both sexes, or to both ages, can harm one intersection. The rows are
+simulated: older women vary in other directions than all other groups, and the audit uses new rows.
+Only groups passed to the fit are served, and then all groups share the loss.
 """
 
 import matplotlib.pyplot as plt
@@ -22,9 +21,9 @@ spread = np.where((groups == older_women).all(axis=1)[:, np.newaxis], other, usu
 rng = np.random.default_rng(0)
 fitted, new = (rng.standard_normal(spread.shape) * spread for _ in range(2))
 
-asked = {"fair by sex": groups[:, 0], "fair by age": groups[:, 1], "fair by both": groups}
+labels_by_fit = {"fair by sex": groups[:, 0], "fair by age": groups[:, 1], "fair by both": groups}
 losses = {}
-for name, labels in asked.items():
+for name, labels in labels_by_fit.items():
     fair = fs.FairPCA(2).fit(fitted, sensitive_features=labels)
     found = fs.audit({name: fair.components_}, new, groups).models[0]
     losses[name] = {group.group: group for group in found.groups}
@@ -43,7 +42,7 @@ axes.legend()
 plt.show()
 
 # %%
-# The same people are harmed most both times, until they are a group of their own.
+# Both fits on one attribute harm older women most. As a group of the fit, they lose much less.
 
 for name in ("fair by sex", "fair by age"):
     each = losses[name]

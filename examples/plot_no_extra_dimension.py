@@ -2,9 +2,9 @@
 Two groups never need an extra dimension
 ========================================
 
-The paper that introduced fair PCA allows two groups one dimension more than requested. None is
-needed: with exactly d components a fit reaches the bound of the relaxation, which may use
-fractions of dimensions. Here at every d of five data sets; what is left is rounding.
+The paper that introduced fair PCA allows one dimension more than requested for two groups. None is
+needed: with exactly d components a fit attains the bound of the relaxation, which may use fractions
+of dimensions. This page shows the gap for every d on five data sets; what remains is rounding.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ for (name, rows), marker in zip(sets.items(), "osD^v", strict=True):
     dimensions = np.arange(1, moments.n_features)
     fits = [fs.FairPCA(int(d), scale=True).fit_moments(moments) for d in dimensions]
     assert [len(fit.components_) for fit in fits] == list(dimensions)
-    # Unresolved if the loss is nearly zero: double precision resolves no share of it.
+    # A fit is unresolved if the loss is nearly zero, where rounding exceeds the tolerance.
     assert {fit.solution_.status for fit in fits} <= {"optimal", "unresolved"}
     # The total variance of scaled features is their number.
     gaps = np.array([fit.solution_.gap for fit in fits]) / moments.n_features

@@ -3,8 +3,8 @@ Equal means in a kernel's feature map do not hide the group from trees
 ======================================================================
 
 After scikit-learn's ``Nystroem``, ``MeanParity()`` is nonlinear: the groups' means agree in the
-feature map of a Gaussian kernel, exactly so among the rows that were fitted. It promises no more:
-other kernels and maps may differ, new rows agree up to chance, and a classifier may find the group.
+feature map of a Gaussian kernel, exactly on the rows of the fit. Other kernels and maps may differ,
+means of new rows agree up to chance, and a classifier may still predict the group.
 """
 
 import matplotlib.pyplot as plt
@@ -23,9 +23,12 @@ people = fs.datasets.load_adult_by_sex()
 train, test, women, new_women = train_test_split(
     people.X, people.sensitive_features == "Female", test_size=0.5, random_state=0
 )
-# The classifiers learn the group from half of the new rows, and are tested on the other half.
+# The classifiers are trained on half of the new rows and tested on the other half.
 half = np.arange(len(new_women)) % 2 == 0
-seekers = {"linear": LogisticRegression(), "trees": HistGradientBoostingClassifier(random_state=0)}
+classifiers = {
+    "linear": LogisticRegression(),
+    "trees": HistGradientBoostingClassifier(random_state=0),
+}
 
 found, apart = {}, {}
 for name, restriction in {"before": None, "after": fs.MeanParity()}.items():
@@ -38,25 +41,25 @@ for name, restriction in {"before": None, "after": fs.MeanParity()}.items():
     parts = new[half], new_women[half], new[~half], new_women[~half]
     found[name] = {"MMD²": fs.metrics.mmd(*parts[2:], n_permutations=0)}
     print(f"{name:6} keeps {kept:.1%} of the map's variance, MMD² {found[name]['MMD²']:.4f}")
-    for seeker, classifier in seekers.items():
+    for kind, classifier in classifiers.items():
         scores = classifier.fit(*parts[:2]).predict_proba(parts[2])[:, 1]
-        found[name][seeker] = roc_auc_score(parts[3], scores)
+        found[name][kind] = roc_auc_score(parts[3], scores)
         leak = fs.metrics.leakage(*parts, classifier=classifier)
-        print(f"{name:6} {seeker:6} AUC {found[name][seeker]:.2f}, leakage {leak:.2f}")
+        print(f"{name:6} {kind:6} AUC {found[name][kind]:.2f}, leakage {leak:.2f}")
 assert apart["after"] < 1e-10 < apart["before"]
 before, after = found.values()
 assert after["linear"] < 0.6 < 0.8 < min(before["linear"], after["trees"])
 assert before["MMD²"] / 5 > after["MMD²"] > 0
 
 # %%
-# The averages are hidden, and with them what a linear classifier sees; an AUC of 0.5 is chance.
+# Equal averages prevent a linear classifier from predicting the group; an AUC of 0.5 is chance.
 
 _, axes = plt.subplots(1, 2, layout="constrained", width_ratios=(1, 2))
 for name, at in {"before": -0.2, "after": 0.2}.items():
     look = {"hatch": "///" if at > 0 else "", "edgecolor": "white", "label": name}
     axes[0].bar([at], [found[name]["MMD²"]], 0.36, **look)
-    axes[1].bar(np.arange(2) + at, [found[name][each] for each in seekers], 0.36, **look)
+    axes[1].bar(np.arange(2) + at, [found[name][each] for each in classifiers], 0.36, **look)
 axes[0].set(xticks=[], title="MMD²")
-axes[1].set(xticks=range(2), xticklabels=seekers, ylim=(0.5, 1), title="AUC for the group")
+axes[1].set(xticks=range(2), xticklabels=classifiers, ylim=(0.5, 1), title="AUC for the group")
 axes[1].legend()
 plt.show()

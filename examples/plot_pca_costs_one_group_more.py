@@ -1,10 +1,11 @@
 """
-PCA harms women in a census beyond chance with one to eight dimensions
-======================================================================
+PCA harms women in a census with one to eight dimensions
+========================================================
 
-32,561 people, 40 features. A group's loss is what its error exceeds the best that the same number
-of dimensions could do for it alone, here as it is expected on new rows. Men, who are two in three,
-are shown to lose as well, but with one dimension too little to matter.
+The rows are 32,561 people with 40 features. A group's loss is its error minus that of its own best
+subspace of the same dimension, here estimated for new rows. Women lose beyond chance with every
+number of dimensions shown. Men, two thirds of the people, are shown to lose as well, but with one
+dimension too little to matter.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +34,7 @@ axes.legend()
 plt.show()
 
 # %%
-# What the audit says of each group. A state holds for both groups at once, at one number of
-# dimensions.
+# The state of each group. States hold for both groups at once, at one number of dimensions.
 
 for d in dimensions:
     print(f"d = {d}: women {shown['Female', d].state}, men {shown['Male', d].state}")

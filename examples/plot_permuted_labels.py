@@ -1,10 +1,10 @@
 """
-Shuffled labels show losses on the rows and hardly ever harm
+Permuted labels show losses on the rows and hardly ever harm
 ============================================================
 
-100 of 569 patients are called a group, by chance alone. Nobody is harmed, but on the rows the group
-always loses: its own best components fit its chance. The expected loss is far smaller, and the
-audit hardly ever says "harmed".
+A random sample of 100 of 569 patients forms a group, so no group is harmed. On the rows the group
+always has a loss, because its own best components fit the chance variation of its rows. The
+expected loss is far smaller, and the audit hardly ever reports harm.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ figure.legend(loc="outside right upper", frameon=False)
 plt.show()
 
 # %%
-# What was said of the group in 20 draws.
+# States of the group in 20 draws:
 
 for state in sorted(set(states)):
     print(f"{state}: {states.count(state)}")

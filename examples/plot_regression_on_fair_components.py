@@ -1,9 +1,9 @@
 """
-A regression on fair components explains what one on PCA's explains
-===================================================================
+A regression on fair components explains as much as one on PCA components
+=========================================================================
 
-Repairing the projection need not cost the model behind it: diabetes after a year, predicted from
-every number of components. Nor does it make the model fair: its errors still differ by sex.
+Fair components need not make a later model worse: this page predicts the progression of diabetes
+from every number of components. Nor do they make the model fair: its errors still differ by sex.
 """
 
 import matplotlib.pyplot as plt
@@ -19,21 +19,21 @@ everything = patients.data.assign(progression=patients.target)
 moments = fs.GroupMoments.from_rows(everything, "sex")
 
 fits = {"total_error": [], "minimax_loss": []}
-for name, made in fits.items():
+for name, regressions in fits.items():
     for d in range(1, 10):
         reduction = fs.FairPCA(d, criterion=name, scale=True).fit_moments(features)
-        made.append(principal_component_regression(moments, "progression", reduction))
-plain, fair = (np.array([fit.r2 for fit in made]) for made in fits.values())
+        regressions.append(principal_component_regression(moments, "progression", reduction))
+plain, fair = (np.array([fit.r2 for fit in regressions]) for regressions in fits.values())
 
 figure, axes = plt.subplots(layout="constrained")
-axes.plot(range(1, 10), plain, "s--", color="#545b65", label="on PCA's components")
+axes.plot(range(1, 10), plain, "s--", color="#545b65", label="on PCA components")
 axes.plot(range(1, 10), fair, "o-", color="#0072b2", label="on fair components")
 axes.set(xlabel="components", ylabel="share of the target's variance explained", ylim=(0, 0.6))
 axes.legend()
 plt.show()
 
 # %%
-# The claim, and what it does not say.
+# R2 is nearly the same; the errors by sex differ.
 
 print(f"largest difference in R2: {np.abs(plain - fair).max():.3f}")
 errors = fits["minimax_loss"][4].group_errors

@@ -2,9 +2,9 @@
 Women lose less under a fair projection, for 0.1 % more error
 =============================================================
 
-The price of fairness is a number. Ordinary PCA with three dimensions costs women of a census more
-than it must. Fair PCA gives them back 0.5 % to 1.5 % of their variance on new rows, and men, whom
-PCA harms as well, pay for it with 0.2 % to 1.1 %. The error over all people hardly rises.
+Ordinary PCA with three dimensions gives women of a census a larger error than necessary. Fair PCA
+gives them back 0.5 % to 1.5 % of their variance on new rows; men, whom PCA harms as well, pay
+0.2 % to 1.1 %. The error over all people hardly rises.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ axes.legend()
 plt.show()
 
 # %%
-# Who gains, who pays, and how the total error changes. The losses of women overlap above, but their
-# change is known better than each: the same people are judged under both.
+# The change of each group's error, and of the total error. The intervals of women's losses overlap
+# above, but their change is estimated more precisely, because both models use the same people.
 
 (women, men), (women_fair, men_fair) = plain.groups, repaired.groups
 total_error = repaired.observed_total_error / plain.observed_total_error - 1

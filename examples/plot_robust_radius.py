@@ -1,9 +1,9 @@
 """
-Guarding against other rows leaves a gap on those of the fit
-============================================================
+Robustness to new distributions leaves a gap on the rows of the fit
+===================================================================
 
-The robust error gap looks at the worst distribution within a radius of each group's rows. The wider
-the ball, the less the gap on these very rows counts: robustness is paid for, and seen here.
+The robust error gap considers the worst distribution within a radius of each group's rows. The
+larger the radius, the less the gap on the rows of the fit counts.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from reproduction.vu.radius import N_TEST, performance
 from reproduction.vu.toy import N_TRAIN, toy_rows
 
 people = fs.datasets.load_adult_by_sex()
-# What 3 % of the people have, some of 300 have as well.
+# Without indicators so rare that they may be constant among 300 people.
 X = people.X[:, people.X.mean(axis=0) > 0.03]
 few, _, groups, _ = train_test_split(X, people.sensitive_features, train_size=300, random_state=0)
 robust = fs.FairPCA(5, criterion=fs.RobustErrorGap(penalty=0.5, radius=0.15), scale=True)
@@ -27,7 +27,7 @@ display = fs.displays.DisparityPathDisplay.from_estimator(
 plt.show()
 
 # %%
-# At radius zero it is the error gap criterion itself.
+# Radius zero is the error gap criterion.
 
 gap = fs.FairPCA(5, criterion=fs.ErrorGap(penalty=0.5), scale=True).fit_moments(robust.moments_)
 gaps = np.abs(display.disparity)
@@ -37,9 +37,9 @@ assert gaps[-1] > gaps[0] + 0.1
 assert robust.solution_.status == "optimal"
 
 # %%
-# Out of sample a radius can pay. Vu et al. (2022) draw two normal groups in the plane, 200 and 100
-# rows, and let the radius of the smaller group grow (their Figure 4). On many new rows error plus
-# gap falls at first, and rises again where the ball is so wide that it says little of the rows.
+# Out of sample, a radius can help. Vu et al. (2022) draw two normal groups in the plane, 200 and
+# 100 rows, and increase the radius of the smaller group (their Figure 4). On many new rows, error
+# plus gap first falls, and rises again once the radius is so large that the rows hardly matter.
 
 radii = [0.0, 1.0, 2.5, 5.0, 7.5, 10.0]
 new_rows = toy_rows(N_TEST, np.random.default_rng(0))

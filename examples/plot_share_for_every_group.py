@@ -2,9 +2,9 @@
 A requested share of variance is kept for every group
 =====================================================
 
-PCA's usual rule, to keep 80 % of the variance, counts everyone together and can leave a group
-below. With a share as `n_components`, the smallest dimension is found that keeps it for each group:
-here for pictures of each of the ten digits.
+The usual rule of PCA, to keep 80 % of the variance, counts all rows together and can leave a group
+below. With a share as `n_components`, FairPCA finds the smallest dimension that keeps this share
+for every group, here the images of each of the ten digits.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +20,17 @@ fs.displays.VarianceKeptDisplay.from_estimator(fair)
 plt.show()
 
 # %%
-# PCA's rule takes fewer dimensions, and some digits keep less than was asked. One dimension less
-# than found would not do for every group.
+# The rule of PCA takes fewer dimensions, and some digits keep less than requested. With one
+# dimension less, FairPCA could not keep the share for every group.
 
 d, usual = fair.n_components_, PCA(0.8, svd_solver="full").fit(digits.data).n_components_
 plain = fs.FairPCA(usual, criterion="total_error").fit_moments(fair.moments_)
 less = fs.FairPCA(d - 1).fit_moments(fair.moments_)
-for name, fit in ((f"{d} fair", fair), (f"{d - 1} fair", less), (f"{usual} by PCA's rule", plain)):
+for name, fit in (
+    (f"{d} fair", fair),
+    (f"{d - 1} fair", less),
+    (f"{usual} by the rule of PCA", plain),
+):
     kept = fit.group_explained_variance_ratio_.sum(axis=1)
     print(f"{name}: from {kept.min():.1%} to {kept.max():.1%}")
 assert fair.group_explained_variance_ratio_.sum(axis=1).min() >= 0.8

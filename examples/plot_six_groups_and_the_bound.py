@@ -1,9 +1,10 @@
 """
-With six groups the largest loss on the rows meets its bound, and somebody pays
-===============================================================================
+With six groups the largest loss on the rows attains its bound
+==============================================================
 
-Three levels of education, crossed with sex. What would new rows show? Lines are intervals, whose
-color is that of the state. The short lines across are the losses on the rows themselves.
+The groups are three levels of education, crossed with sex. The first figure shows the expected loss
+of each group on new rows: lines are intervals, colored by state, and the short lines across are the
+losses on the rows of the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +26,8 @@ fs.displays.GroupLossDisplay.from_estimator(fair, X, groups, show_observed=True)
 plt.show()
 
 # %%
-# PCA is shown to harm all six groups. The repair makes the largest loss on these rows as small as
-# it can be. Women without a degree gain from it, and larger groups pay: the verdict calls that a
-# trade.
+# PCA is shown to harm all six groups. The fair fit makes the largest loss on these rows as small as
+# possible. Women without a degree gain from it and larger groups pay: a repair at a cost.
 
 verdict = fs.audit({"fair": fair}, X, groups).verdict
 print(verdict)
@@ -35,17 +35,17 @@ assert verdict.kind == "harm, repair at a cost"
 assert len(verdict.groups) == 6
 
 # %%
-# What is proven is about these rows. For more than two groups a subspace that makes the largest
-# loss smallest is harder to find, so the fit comes with a bound that no subspace can beat.
+# The proof is about the rows of the fit. With more than two groups, minimizing the largest loss is
+# harder, so the certificate has a lower bound for every subspace.
 
 fs.displays.GroupLossDisplay.from_estimator(fair)
 plt.show()
 
 # %%
-# The certificate: value, bound, and what is left between them.
+# Objective, lower bound and status of the certificate:
 
 proof = fair.solution_
-print(f"largest loss {proof.objective:.6f}, no subspace below {proof.lower_bound:.6f}")
+print(f"largest loss {proof.objective:.6f}, lower bound {proof.lower_bound:.6f}")
 print(f"status: {proof.status}")
 assert proof.status == "optimal"
 assert fair.group_losses_.max() - proof.lower_bound < 1e-6

@@ -2,8 +2,9 @@
 The regret of UCB1 stays below the bound of its theorem
 =======================================================
 
-Ten arms with rewards uniform on intervals, five repeats. UCB1 is how
-:class:`~fairspan.selection.UCB1SearchCV` spends its fits on the settings that look best.
+Ten arms have rewards that are uniform on intervals; there are five repetitions.
+:class:`~fairspan.selection.UCB1SearchCV` uses UCB1 to spend its fits on the most promising
+settings.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +18,9 @@ rounds = np.unique(np.geomspace(1, 20_000, 100).round().astype(int)).tolist()
 
 
 def simulated_regret(seed):
-    """The cumulative regret after each number of rounds."""
-    policy, regret = UCB1(len(MEANS)), []
+    """Return the cumulative regret after each number of rounds."""
+    policy = UCB1(len(MEANS))
+    regret = []
     for uniform in np.random.default_rng(seed).random(rounds[-1]):
         arm = policy.select()
         policy.update(arm, MEANS[arm] + WIDTH * (uniform - 0.5))

@@ -1,10 +1,10 @@
 """
-Components that say nothing of age, in straight lines
-=====================================================
+Components that are uncorrelated with age
+=========================================
 
-``Uncorrelated("age")`` leaves reduced rows from which no linear regression predicts age. What bends
-stays: a forest finds who is near fifty, unless the square of the age is hidden too. Each column
-costs one direction.
+With ``Uncorrelated("age")``, no linear regression predicts age from the transformed rows. Nonlinear
+relations remain: a forest predicts who is near fifty, unless the square of the age is hidden too.
+Each column removes one direction.
 """
 
 import matplotlib.pyplot as plt
@@ -54,18 +54,18 @@ places = np.arange(len(hidden))
 for shift, (name, scores) in zip((-0.2, 0.2), found.items(), strict=True):
     axes.bar(places + shift, scores, 0.38, label=name)
 axes.set_xticks(places, [f"{name}\nkeeps {k:.0%}" for name, k in zip(hidden, kept, strict=True)])
-axes.set_ylabel("share of the variance explained, on other rows")
+axes.set_ylabel("share of variance explained, on held-out rows")
 axes.axhline(0, color="#545b65", linewidth=0.8)
 axes.legend()
 plt.show()
 
 # %%
-# The claim.
+# Predictability of age and of its square, and the variance kept:
 
 for name, scores in found.items():
     print(f"{name:26}", dict(zip(hidden, np.round(scores, 3).tolist(), strict=True)))
 print("kept", np.round(kept, 3).tolist())
-straight, bent = found.values()
-assert straight[0] > 0.3 > 0.01 > max(straight[1:])
-assert min(bent[:2]) > 0.2 > 0.05 > bent[2]
+linear, forest = found.values()
+assert linear[0] > 0.3 > 0.01 > max(linear[1:])
+assert min(forest[:2]) > 0.2 > 0.05 > forest[2]
 assert kept[0] > kept[1] > kept[2] > 0.7 * kept[0]

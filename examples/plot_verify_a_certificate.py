@@ -2,9 +2,9 @@
 Ten lines of numpy verify that a fit is optimal
 ===============================================
 
-For weights w of the groups, no subspace has a weighted loss below that of the leading eigenvectors
+For weights w of the groups, no subspace has a smaller weighted loss than the leading eigenvectors
 of the weighted second moments, and the largest loss is at least any weighted one. So every w proves
-a bound. A certificate names the w whose bound meets the value that was found.
+a lower bound. A certificate has the w whose bound equals the objective.
 """
 
 import matplotlib.pyplot as plt
@@ -22,21 +22,21 @@ S = np.array([rows.T @ rows / len(rows) for rows in groups])
 
 
 def least_error(matrix):
-    """Of any d dimensions: the sum of all eigenvalues but the d largest."""
+    """Return the sum of all but the d largest eigenvalues: the smallest error of d dimensions."""
     return np.linalg.eigvalsh(matrix)[:-d].sum()
 
 
 def bound(w):
-    """What the largest loss cannot fall below."""
+    """Return the lower bound on the largest loss that the weights prove."""
     return least_error(np.tensordot(w, S, axes=1)) - w @ [least_error(each) for each in S]
 
 
 proof = fair.solution_
 assert np.isclose(bound(proof.weights), proof.objective, rtol=1e-6)
-print(f"largest loss found {proof.objective:.4f}, proven bound {bound(proof.weights):.4f}")
+print(f"largest loss {proof.objective:.4f}, proven bound {bound(proof.weights):.4f}")
 
 # %%
-# Every other weight proves less.
+# Other weights prove smaller bounds.
 
 weights = np.linspace(0, 1, 201)
 bounds = np.array([bound(np.array([t, 1 - t])) for t in weights])

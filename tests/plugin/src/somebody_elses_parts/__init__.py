@@ -1,1 +1,1 @@
-"""Parts for fairspan, each of which is passed as an object, or named on the command line."""
+"""Extensions of fairspan, passed as objects or named on the command line."""

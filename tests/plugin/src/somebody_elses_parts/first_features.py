@@ -19,7 +19,7 @@ class FirstFeatures(Restriction):
     def allowed_directions(
         self, means: np.ndarray, covariances: np.ndarray, n_components: int
     ) -> np.ndarray:
-        """The axes of these features."""
+        """Return the coordinate axes of these features."""
         if n_components > self.count:
             raise IncompatibleParameters(
                 f"{n_components} components were requested with the first {self.count} features",

@@ -1,4 +1,4 @@
-"""A display: the share of each group's variance that each component holds."""
+"""A display: the share of each group's variance that each component keeps."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,11 +19,11 @@ class GroupScree:
 
     @classmethod
     def from_estimator(cls, fair: FairPCA) -> "GroupScree":
-        """Of a fitted FairPCA."""
+        """Compute the shares of a fitted FairPCA."""
         return cls(tuple(map(str, fair.groups_)), fair.group_explained_variance_ratio_)
 
     def frame(self) -> pd.DataFrame:
-        """One row for each component, one column for each group."""
+        """Return one row for each component and one column for each group."""
         components = range(1, self.shares.shape[1] + 1)
         columns = dict(zip(self.groups, self.shares, strict=True))
         return pd.DataFrame({"component": components, **columns})

@@ -19,7 +19,7 @@ class SqliteTable:
     table: str
 
     def query(self, columns: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Some columns of all rows, in lists of as many rows as make a block."""
+        """Yield some columns of all rows, one list for each block."""
         with closing(sqlite3.connect(self.path)) as database:
             rows = database.execute(f'SELECT {columns} FROM "{self.table}"')
             while batch := rows.fetchmany(rows_per_block(len(rows.description))):
@@ -35,7 +35,7 @@ class SqliteTable:
 
 @dataclass(frozen=True)
 class SqliteRows:
-    """Its rows, with one column that tells the groups: what a user passes as X."""
+    """Rows of a table, grouped by one of its columns; passed as X."""
 
     source: SqliteTable
     feature_names: tuple[str, ...]
@@ -44,25 +44,25 @@ class SqliteRows:
 
     @classmethod
     def of(cls, table: SqliteTable, group: str) -> "SqliteRows":
-        """All columns but the group are features."""
+        """Names of all columns but the group."""
         return cls(table, tuple(name for name in table.columns if name != group), group)
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features."""
         return len(self.feature_names)
 
     @property
     def n_rows(self) -> int:
-        """Counted by the database."""
+        """Number of rows, counted by the database."""
         return int(next(self.source.query("count(*)"))[0][0])
 
     def select_features(self, names: tuple[str, ...]) -> "SqliteRows":
-        """The same rows with these features, in this order."""
+        """Return the same rows with these features, in this order."""
         return replace(self, feature_names=names)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows; make_row_block finds empty cells."""
+        """Yield all rows; make_row_block rejects empty cells."""
         p, first = self.n_features, 0
         read = (*self.feature_names, self.group)
         for batch in self.source.query(", ".join(f'"{name}"' for name in read)):

@@ -26,13 +26,13 @@ class WeightGrid:
             )
 
     def unsupported_reason(self, problem: Problem) -> str | None:
-        """Why it cannot take this problem; None if it can."""
+        """Return why the solver does not support this problem; None if it does."""
         if problem.pieces is None or len(problem.pieces.offsets) != 2:
             return "it takes criteria of two linear pieces only"
         return None
 
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Keep the best subspace and the best weights; what they prove is not for it to say."""
+        """Keep the best subspace and the best weights; `certify` computes objective and bound."""
         trace: list[TracePoint] = []
 
         def certificate_of(basis: np.ndarray, weights: np.ndarray) -> Certificate:
