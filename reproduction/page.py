@@ -22,24 +22,25 @@ from reproduction.writing import shown
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "reproduced.md"
 _EFFORTS = {
-    "quick": "a part of it",
-    "normal": "all of it, with the shortcuts that the notes name",
-    "full": "all that the paper did",
+    "quick": "a part",
+    "normal": "everything, with the shortcuts in the notes",
+    "full": "everything that the paper did",
 }
 _HEAD = """# The papers, reproduced
 
-*Every table and figure of the sources: ours beside what is printed, and why they differ.* A row of
-the first table is a run whose result is kept in the repository, in `reproduction/results`. In a
-clone, `./run reproduce NAME` computes it again, and `--full` does all that the paper did;
-`python -m reproduction.page NAME` keeps the result and writes this page. [From the papers to the
-call](from-the-papers.md) names the call for each definition and figure.
+This page compares every table and figure of the sources with our results, and explains the
+differences. Each row of the first table is a run whose result is stored in the repository, in
+`reproduction/results`. In a clone, `./run reproduce NAME` computes it again, and `--full` does
+everything that the paper did; `python -m reproduction.page NAME` stores the result and writes this
+page. [From the papers to the call](from-the-papers.md) names the call for each definition and
+figure.
 
 """
 
 
 def page_of(results: Sequence[dict[str, Any]]) -> str:
     """Return the page, from the stored results in the order of the experiments."""
-    lines = ["| result | source | run | made on |", "|--|--|--|--|"]
+    lines = ["| result | source | run | date |", "|--|--|--|--|"]
     for each in results:
         link = f"[{each['title']}](#{each['name']})"
         effort = _EFFORTS[each["effort"]]
