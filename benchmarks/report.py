@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.results import machine
-from fairspan.storage import open_atomic
+from fairspan.storage.atomic import open_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from fairspan.storage import MOMENTS_SCHEMA, read_archive, write_archive
+from fairspan.moments.files import MOMENTS_SCHEMA
+from fairspan.storage.archive import read_archive, write_archive
 
 # Large enough that a file is not written at once.
 N_FEATURES = 300

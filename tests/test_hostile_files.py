@@ -16,7 +16,7 @@ import fairspan as fs
 from by_hand import random_rows
 from fairspan import GroupMoments, cli
 from fairspan.errors import CorruptFile
-from fairspan.storage import write_archive
+from fairspan.storage.archive import write_archive
 from spoiling import answered_or_refused, spoilt_archive, spoilt_bytes
 from sweeps import each_once
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairspan import FairSubspace, GroupMoments
 from fairspan.errors import InvalidParameter
-from fairspan.storage import open_atomic, write_atomic
+from fairspan.storage.atomic import open_atomic, write_atomic
 from racing_writers import check_whole, kill_after, names_in, race, save
 from sweeps import mostly_long
 

@@ -7,20 +7,10 @@ import pytest
 
 import fairspan as fs
 from fairspan.errors import CorruptFile, InvalidParameter
-from fairspan.storage import (
-    MAPPING,
-    MOMENTS_SCHEMA,
-    TEXT,
-    Schema,
-    array_of,
-    list_of,
-    looks_like_archive,
-    open_atomic,
-    optional,
-    read_archive,
-    record,
-    write_archive,
-)
+from fairspan.moments.files import MOMENTS_SCHEMA
+from fairspan.storage.archive import looks_like_archive, read_archive, write_archive
+from fairspan.storage.atomic import open_atomic
+from fairspan.storage.schema import MAPPING, TEXT, Schema, array_of, list_of, optional, record
 
 ARRAYS = {
     "ints": np.arange(6, dtype=np.int64),

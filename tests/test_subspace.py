@@ -12,7 +12,7 @@ from by_hand import assert_same_certificate, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
 from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.moments.operators import Projector
-from fairspan.storage import write_archive
+from fairspan.storage.archive import write_archive
 
 ROWS = random_rows(21, n=50, p=4)
 NAMES = ("w", "x", "y", "z")

@@ -375,7 +375,7 @@ def test_unknown_parameters_and_values_out_of_range():
     grid = [{"color": ["red"]}, {"criterion__penalty": [-1.0, 0.5]}]
     with pytest.warns(FairspanWarning, match="2 of 3 settings failed"):
         fitted = search(grid=grid, n_pulls=4).fit(X, sensitive_features=GROUPS)
-    assert fitted.errors_[0].startswith("InvalidParameter: Invalid parameter 'colour'")
+    assert fitted.errors_[0].startswith("InvalidParameter: Invalid parameter 'color'")
     assert "-1.0" in fitted.errors_[1]
     assert fitted.best_params_ == {"criterion__penalty": 0.5}
 

@@ -21,7 +21,7 @@ from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import counted
 from fairspan.linalg import normalize_signs
-from fairspan.linalg.resources import limit_blas_threads
+from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments

@@ -121,7 +121,7 @@ KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
 from fairspan import cli
-from fairspan import storage
+from fairspan.storage import atomic
 
 n_omitted = int(sys.argv[1])
 fsync = os.fsync
@@ -135,7 +135,7 @@ def killed(descriptor):
     fsync(descriptor)
 
 
-storage.os.fsync = killed
+atomic.os.fsync = killed
 cli.main(sys.argv[2:])
 """
 

@@ -10,7 +10,7 @@ import scipy.sparse
 from by_hand import traced
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
-from fairspan.linalg import resources
+from fairspan.linalg import memory
 from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.moments.of_rows import compute_fold_moments
 from fairspan.rows.opening import open_group_rows
@@ -26,16 +26,16 @@ def rows(n, p, kind="dense"):
 
 
 def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
-    monkeypatch.setattr(resources, "memory_limit", lambda: 16 * GB)
-    resources.check_memory(10**6, 20)
-    resources.check_memory(2, 10_000, 5 * GB)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 16 * GB)
+    memory.check_memory(10**6, 20)
+    memory.check_memory(2, 10_000, 5 * GB)
     for given, said in (
         ((2, 60_000), r"2 groups and 60,000 features need about 172\.8 GB"),
         ((10**6, 1000), r"1,000,000 groups.*Allowed: 16\.0 GB .*this machine"),
         ((2, 60_000, GB), r"days|hours|minutes"),
     ):
         with pytest.raises(InvalidInput, match=said):
-            resources.check_memory(*given)
+            memory.check_memory(*given)
 
 
 @each_once(weights=[None, np.ones(40)], kind=["dense", "sparse", "frame"])
@@ -62,7 +62,7 @@ def test_making_moments_takes_no_more_than_is_told():
         with traced() as peak:
             GroupMoments.from_rows(X, groups, weights)
             # Beside the matrices, blocks of rows.
-            assert peak() < resources.moments_nbytes(2, p) + 2 * X.nbytes
+            assert peak() < memory.moments_nbytes(2, p) + 2 * X.nbytes
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,13 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
 
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
-    monkeypatch.setattr(resources, "_OPERATIONS_PER_SECOND", 1e4)  # a slow machine
+    monkeypatch.setattr(memory, "_OPERATIONS_PER_SECOND", 1e4)  # a slow machine
     with pytest.warns(FairspanWarning, match="40 rows and 300 features takes about .* this mach"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
 
 
 def test_what_is_refused_is_not_called_long_before(monkeypatch):
-    monkeypatch.setattr(
-        resources, "_OPERATIONS_PER_SECOND", 1e4
-    )  # a warning would be an error here
+    monkeypatch.setattr(memory, "_OPERATIONS_PER_SECOND", 1e4)  # a warning would be an error here
     with pytest.raises(InvalidInput, match=r"matrices of 1 group"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
 
@@ -180,7 +178,7 @@ def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypat
 @pytest.mark.parametrize("saved", [MOMENTS, MODEL.subspace_], ids=["moments", "model"])
 def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_path, saved):
     saved.save(tmp_path / "file")
-    monkeypatch.setattr("fairspan.storage._read_array", run_out)
+    monkeypatch.setattr("fairspan.storage.archive._read_array", run_out)
     with pytest.raises(InvalidInput, match="Out of memory"):
         type(saved).load(tmp_path / "file")
 
@@ -236,6 +234,6 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 )
 def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
-    n_rows = round(minutes * 60 * 4 * resources._OPERATIONS_PER_SECOND / (2 * 1000**2))
+    n_rows = round(minutes * 60 * 4 * memory._OPERATIONS_PER_SECOND / (2 * 1000**2))
     with pytest.warns(FairspanWarning, match=f"about {said}"):
-        resources.warn_if_slow(n_rows, 1000)
+        memory.warn_if_slow(n_rows, 1000)

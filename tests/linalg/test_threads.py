@@ -8,7 +8,7 @@ import pytest
 import threadpoolctl
 
 from fairspan import FairPCA
-from fairspan.linalg.resources import limit_blas_threads, map_in_threads
+from fairspan.linalg.threads import limit_blas_threads, map_in_threads
 
 
 def libraries():

@@ -40,7 +40,7 @@ from fairspan.errors import InvalidInput, InvalidType, caller_remedies
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import MAX_WIDTH, Styler, unstyled, wrap_text
-from fairspan.linalg.resources import explain_memory_errors
+from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
 from fairspan.registry import get_factory

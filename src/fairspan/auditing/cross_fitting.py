@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_subspace
-from fairspan.linalg.resources import map_in_threads
+from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import FoldMoments, Moments

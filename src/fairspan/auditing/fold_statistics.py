@@ -20,7 +20,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.row_statistics import RowStatistics, compute_row_statistics
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.formatting.text import counted
-from fairspan.linalg.resources import format_bytes, moments_nbytes
+from fairspan.linalg.memory import format_bytes, moments_nbytes
 from fairspan.metrics import GroupErrors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments

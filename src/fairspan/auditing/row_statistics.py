@@ -12,7 +12,7 @@ from fairspan.auditing.cross_fitting import (
     GroupOptima,
     measure_quantities,
 )
-from fairspan.linalg.resources import single_thread_if_small
+from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Reconstructor, squared_residuals
 from fairspan.rows.groups import CodedLabels, Folds, Label, LabelEncoder, RowLabels, sort_by_code

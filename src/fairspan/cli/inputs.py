@@ -46,7 +46,7 @@ from fairspan.rows.missing import costliest_features, count_missing
 from fairspan.rows.opening import match_groups
 from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, GroupLimit, Rows, RowSource
 from fairspan.solvers.solver import get_solver
-from fairspan.storage import looks_like_archive
+from fairspan.storage.archive import looks_like_archive
 from fairspan.verification import Verification, verify
 
 # Default of -d: share of every group's variance to keep.

@@ -393,7 +393,7 @@ def check_output_file(
     usage_error_if(
         str(path) == "-", f"{kind[0].upper()}{kind[1:]} no text to print; name a file with -o."
     )
-    from fairspan.storage import check_suffix  # slow to import
+    from fairspan.storage.atomic import check_suffix  # slow to import
 
     check_suffix(path, kind, *endings)
 

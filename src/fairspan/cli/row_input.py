@@ -22,7 +22,7 @@ from fairspan.rows.files.file_rows import (
 )
 from fairspan.rows.groups import format_list
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.storage import looks_like_archive
+from fairspan.storage.archive import looks_like_archive
 
 if TYPE_CHECKING:
     from fairspan.rows.files.na_values import NaValues

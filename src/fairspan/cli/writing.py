@@ -55,9 +55,24 @@ from fairspan.rows.protocol import (
 )
 from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightScale
-from fairspan.storage import MANIFEST_SCHEMA, open_atomic, read_json, write_atomic, write_json
+from fairspan.storage.archive import read_json, write_json
+from fairspan.storage.atomic import open_atomic, write_atomic
+from fairspan.storage.schema import TEXT, Schema, list_of, mapping_of, record, scalar
 
 MANIFEST = "manifest.json"
+MANIFEST_SCHEMA = Schema(
+    "parts",
+    "the manifest of a folder of moments",
+    record(
+        {
+            "options": mapping_of(list_of(TEXT)),
+            # Size, modification time and hash.
+            "parts": mapping_of(list_of(scalar((int, str), "text or an integer"), "3")),
+        }
+    ),
+    "Delete the folder, and recompute the moments",
+    "Delete the folder, and recompute the moments; folders of older versions are not read",
+)
 # Number of bytes hashed at each end of a file: Parquet keeps its index at the end, and edits shift
 # the end of text files.
 _HASHED_BYTES = 1 << 16

@@ -22,7 +22,8 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, unresolved_reason
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.linalg import normalize_signs
-from fairspan.linalg.resources import explain_memory_errors, single_thread_if_small
+from fairspan.linalg.memory import explain_memory_errors
+from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments

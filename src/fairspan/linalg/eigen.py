@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.resources import BlasPackage, limit_blas_threads
+from fairspan.linalg.threads import BlasPackage, limit_blas_threads
 from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray
 

@@ -15,7 +15,8 @@ from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import get_criterion, get_restriction
 from fairspan.registry import builtin_names, init_parameters
 from fairspan.rows.groups import to_python_label, to_python_labels
-from fairspan.storage import (
+from fairspan.storage.archive import read_archive, write_archive
+from fairspan.storage.schema import (
     BOOLEAN,
     MAPPING,
     TEXT,
@@ -29,9 +30,7 @@ from fairspan.storage import (
     number,
     one_of,
     optional,
-    read_archive,
     record,
-    write_archive,
 )
 from fairspan.typing import FloatArray
 

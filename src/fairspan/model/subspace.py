@@ -19,6 +19,7 @@ from fairspan.model.adapters import (
 )
 from fairspan.model.export import onnx_bytes, sql_select
 from fairspan.model.serialization import read_subspace, write_subspace
+from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments
@@ -35,7 +36,8 @@ from fairspan.rows.frames import feature_values, float_dtype
 from fairspan.rows.opening import adapter_for, map_rows
 from fairspan.rows.protocol import AffineMap, OnMissing, RowMap
 from fairspan.rows.validation import check_n_columns
-from fairspan.storage import MOMENTS_SCHEMA, check_suffix, peek_kind, write_atomic
+from fairspan.storage.archive import peek_kind
+from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.typing import FloatArray
 
 # Rows to transform are checked for other units than those of the fit. Number of first rows that are

@@ -19,7 +19,7 @@ from array_api_compat import numpy as numpy_namespace
 from fairspan.errors import InvalidInput
 from fairspan.linalg import is_zero, symmetrize, unit_of
 from fairspan.linalg.double_double import exact_sum
-from fairspan.linalg.resources import (
+from fairspan.linalg.threads import (
     MAX_MEMORY_BOUND_FEATURES,
     map_in_threads,
     single_thread_if_small,

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import counted
-from fairspan.linalg.resources import single_thread_if_small
+from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
 from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error
 from fairspan.moments.fixed_point import FixedPoint, fixed_point

@@ -13,7 +13,7 @@ from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
 from fairspan.formatting.text import counted
 from fairspan.linalg import is_valid_scatter
 from fairspan.linalg.double_double import divide
-from fairspan.linalg.resources import explain_memory_errors, warn_if_slow
+from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
 from fairspan.moments.accumulate import (
     RunningMoments,
     StackedMoments,
@@ -24,6 +24,7 @@ from fairspan.moments.accumulate import (
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import EMSummary, fit_em
+from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.operators import DenseSecondMoments, EMUncertainty
@@ -62,14 +63,9 @@ from fairspan.rows.weights import (
     is_extreme,
     warn_about_negligible,
 )
-from fairspan.storage import (
-    MOMENTS_SCHEMA,
-    SchemaViolation,
-    check_suffix,
-    pack_archive,
-    read_archive,
-    write_atomic,
-)
+from fairspan.storage.archive import pack_archive, read_archive
+from fairspan.storage.atomic import check_suffix, write_atomic
+from fairspan.storage.schema import SchemaViolation
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Above this density, dense blocks are faster than sparse rows.

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.errors import InvalidType, describe_type
-from fairspan.linalg.resources import explain_memory_errors, moments_nbytes
+from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments, merge_moments
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.wide import SparseMoments, WideMoments

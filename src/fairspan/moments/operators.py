@@ -36,7 +36,7 @@ from fairspan.linalg import (
     leading_subspace_krylov,
     smallest_eigenvalue_sum,
 )
-from fairspan.linalg.resources import limit_blas_threads
+from fairspan.linalg.threads import limit_blas_threads
 from fairspan.typing import FloatArray, IndexArray
 
 # Tolerance of entries of the Gram matrix of components.

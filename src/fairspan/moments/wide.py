@@ -32,7 +32,7 @@ import numpy as np
 from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.resources import check_memory, explain_memory_errors
+from fairspan.linalg.memory import check_memory, explain_memory_errors
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments

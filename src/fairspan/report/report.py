@@ -24,7 +24,8 @@ from fairspan.estimator.fit import fit_moments, resolve_n_components
 from fairspan.extending import Display
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.text import display_name, format_level, format_parameters, readable_name
-from fairspan.linalg.resources import explain_memory_errors, limit_blas_threads
+from fairspan.linalg.memory import explain_memory_errors
+from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center, check_center
 from fairspan.moments.group_moments import GroupMoments

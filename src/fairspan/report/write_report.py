@@ -42,7 +42,7 @@ from fairspan.rows.opening import (
     sha256_of_bytes,
 )
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
-from fairspan.storage import check_suffix, write_atomic
+from fairspan.storage.atomic import check_suffix, write_atomic
 
 _EXTRA = "report"
 _REQUIRED_PACKAGES = ("jinja2", "matplotlib")

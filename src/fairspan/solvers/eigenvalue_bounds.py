@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from fairspan.linalg import LeadingSubspace
-from fairspan.linalg.resources import limit_blas_threads
+from fairspan.linalg.threads import limit_blas_threads
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -1,0 +1,1 @@
+"""Atomic file writing, archives of arrays, and schema validation of files."""
