@@ -11,7 +11,7 @@ import click
 
 from fairspan import cli
 from fairspan.cli import options
-from fairspan.formatting.text import output_width, wrap_text
+from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.progress import Stage, clear_progress_bar
 from reproduction.registry import EXPERIMENTS, experiment_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import STYLE
 from fairspan.errors import MissingDependency
-from fairspan.formatting.text import display_width, wrap_text
+from fairspan.formatting.terminal import display_width, wrap_text
 from fairspan.storage.atomic import open_atomic
 from reproduction.experiment import Cell, Result
 

@@ -5,14 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.formatting.text import (
-    common_decimals,
-    display_width,
-    join_truncated,
-    plot_label,
-    plot_labels,
-)
-from fairspan.formatting.text import format_tick as number
+from fairspan.formatting.names import join_truncated, plot_label, plot_labels
+from fairspan.formatting.numbers import common_decimals
+from fairspan.formatting.numbers import format_tick as number
+from fairspan.formatting.terminal import display_width
 
 
 @pytest.mark.parametrize("largest", 10.0 ** np.arange(-3, 7))

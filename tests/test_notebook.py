@@ -10,8 +10,8 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import fairspan as fs
+from fairspan.formatting.numbers import to_ascii
 from fairspan.formatting.table import Cell, Column, Table
-from fairspan.formatting.text import to_ascii
 from fairspan.moments.wide import SparseMoments, WideMoments
 from fairspan.rows.opening import open_group_rows as rows_in_memory
 

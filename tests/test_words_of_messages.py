@@ -10,7 +10,7 @@ import pytest
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, frontier, metrics, regression
 from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.selection import UCB1SearchCV
 
 # "1 rows", and "1 dimension keep", but not "index 1 rows" or "11 rows".

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
-from fairspan.registry import check_choice
+from fairspan.parameters import check_choice
 from fairspan.rows.groups import format_list
 from fairspan.typing import AnyArray, FloatArray
 

@@ -18,8 +18,8 @@ from fairspan.certificates.certificate import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import fit_moments
 from fairspan.formatting.export import to_data_frame
+from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import counted
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
@@ -28,11 +28,12 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import compute_moments, not_moments_error
 from fairspan.moments.operators import figure_roundings
 from fairspan.moments.wide import RowSpace, WideMoments
+from fairspan.parameters import check_bool, check_number
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import get_criterion
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.registry import builtin_names, check_bool, check_number, get_factory
+from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.groups import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
 from fairspan.solvers.auto import AutoSolver

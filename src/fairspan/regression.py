@@ -14,11 +14,12 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.text import counted, join_truncated
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import join_truncated
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import DenseFoldMoments
-from fairspan.registry import check_choice
+from fairspan.parameters import check_choice
 from fairspan.rows.frames import feature_values
 from fairspan.rows.groups import Label, format_list, printable
 from fairspan.typing import FloatArray, IntegerArray

@@ -28,7 +28,7 @@ from fairspan.certificates.certificate import (
 )
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
 from fairspan.errors import FairspanError, IncompatibleParameters
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace

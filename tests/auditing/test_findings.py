@@ -18,7 +18,7 @@ from fairspan.auditing.results import (
     change_records,
     make_verdicts,
 )
-from fairspan.formatting.text import format_change, to_ascii
+from fairspan.formatting.numbers import format_change, to_ascii
 from sweeps import mostly_long, part_of
 
 RNG = np.random.default_rng(0)

@@ -15,14 +15,9 @@ from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.table import audit_table
 from fairspan.displays.style import PCA_STYLE
+from fairspan.formatting.numbers import format_ascii_number
 from fairspan.formatting.table import number_column
-from fairspan.formatting.text import (
-    display_width,
-    format_ascii_number,
-    shorten_names,
-    unstyled,
-    wrap_text,
-)
+from fairspan.formatting.terminal import display_width, shorten_names, unstyled, wrap_text
 
 WIDE = "東京都世田谷区の住民の皆さん"
 DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")

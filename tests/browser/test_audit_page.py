@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.text import format_loading, format_number
+from fairspan.formatting.numbers import format_loading, format_number
 from fairspan.report.tables import step_texts
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])

@@ -10,7 +10,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.conftest import COLUMNS, made_rows, write_folder
-from fairspan.formatting.text import display_width
+from fairspan.formatting.terminal import display_width
 
 BY_SEX = ("--group", "sex")
 JOBS = pytest.mark.parametrize(

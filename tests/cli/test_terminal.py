@@ -16,7 +16,7 @@ import pytest
 
 from fairspan import cli, progress
 from fairspan.cli.terminal import painter_for
-from fairspan.formatting.text import display_width, output_width
+from fairspan.formatting.terminal import display_width, output_width
 from sweeps import mostly_long
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")

@@ -11,7 +11,7 @@ from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings import model_findings
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from fairspan.formatting.text import readable_name
+from fairspan.formatting.names import readable_name
 from fairspan.registry import builtin_names
 from fairspan.report.curves import align_components, evenly_spaced, most_loaded_features
 from fairspan.report.report import ReportSettings, build_report

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.formatting.text import format_number
+from fairspan.formatting.numbers import format_number
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report import tables
 from fairspan.report.figures import dimensions_figure

@@ -15,7 +15,12 @@ import fairspan as fs
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.certificates.certificate import Status
 from fairspan.cli.formatting import certificate_text
-from fairspan.formatting.text import common_decimals, format_change, format_number, format_relative
+from fairspan.formatting.numbers import (
+    common_decimals,
+    format_change,
+    format_number,
+    format_relative,
+)
 from fairspan.report.figures import frontier_figure
 from fairspan.report.page import render_page, render_sentence
 from page_tree import tree_of

@@ -13,7 +13,7 @@ import fairspan as fs
 from audit_pages import two_groups
 from fairspan import EqualError
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.formatting.text import format_number
+from fairspan.formatting.numbers import format_number
 from fairspan.report import figures, tables
 from fairspan.report.figures import inline_svg
 from fairspan.report.page import render_page, slider_data

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.text import display_width
+from fairspan.formatting.terminal import display_width
 from reproduction.experiment import Result
 from reproduction.page import RESULTS
 from reproduction.registry import EXPERIMENTS, experiment_of

@@ -39,7 +39,7 @@ from fairspan.auditing.table import audit_table
 from fairspan.errors import InvalidInput, InvalidType, caller_remedies
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import MAX_WIDTH, Styler, unstyled, wrap_text
+from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments

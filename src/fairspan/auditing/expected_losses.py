@@ -19,9 +19,9 @@ from fairspan.auditing.cross_fitting import QUANTITIES, CrossFit
 from fairspan.auditing.distributions import student_isf
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import IncompatibleParameters, InvalidParameter
+from fairspan.parameters import check_integer
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import as_generator
-from fairspan.registry import check_integer
 from fairspan.rows.groups import Folds
 from fairspan.typing import FloatArray
 

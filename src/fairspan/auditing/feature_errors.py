@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.models import AuditedModel
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
 from fairspan.moments.operators import Projector
 from fairspan.rows.groups import Label

@@ -26,15 +26,15 @@ from fairspan.auditing.results import (
     quote_groups,
     relative_loss,
 )
-from fairspan.formatting.text import (
-    counted,
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import (
     format_ascii_number,
     format_change,
     format_count,
     format_interval,
     format_relative,
     format_share,
-    join_truncated,
     to_ascii,
 )
 from fairspan.moments.of_rows import Moments

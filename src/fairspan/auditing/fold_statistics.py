@@ -19,7 +19,7 @@ from fairspan.auditing.expected_losses import MAX_OPTIMISM, EstimationOptions, r
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.row_statistics import RowStatistics, compute_row_statistics
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import format_bytes, moments_nbytes
 from fairspan.metrics import GroupErrors
 from fairspan.model.subspace import FairSubspace

@@ -23,13 +23,13 @@ from fairspan.auditing.expected_losses import (
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.certificates.certificate import tolerance_suffix
-from fairspan.formatting.text import (
-    counted,
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import (
     format_change,
     format_count,
     format_level,
     format_share,
-    join_truncated,
     to_ascii,
 )
 from fairspan.moments.base import describe_dropped_rows

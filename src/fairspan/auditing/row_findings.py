@@ -24,14 +24,9 @@ from fairspan.auditing.results import (
     format_group,
     quote_group,
 )
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count, format_integer, format_share, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, name_column, share_column
-from fairspan.formatting.text import (
-    format_count,
-    format_integer,
-    format_share,
-    join_truncated,
-    to_ascii,
-)
 from fairspan.moments.em import EMSummary
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments

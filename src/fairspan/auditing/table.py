@@ -6,6 +6,7 @@ import numpy as np
 
 from fairspan.auditing.expected_losses import DEFAULT_LEVEL, Estimate, none_if_nan
 from fairspan.auditing.results import ModelResult, format_group
+from fairspan.formatting.numbers import format_level, format_number, number_with_interval, to_ascii
 from fairspan.formatting.table import (
     Column,
     Table,
@@ -14,7 +15,6 @@ from fairspan.formatting.table import (
     row_count_column,
     share_column,
 )
-from fairspan.formatting.text import format_level, format_number, number_with_interval, to_ascii
 from fairspan.rows.groups import printable
 
 _CENTER_TEXT = {

@@ -28,8 +28,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairspan.certificates.proofs import Proof
+from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import counted
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound, graded_eigh, normalize_signs
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments

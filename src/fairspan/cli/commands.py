@@ -19,7 +19,8 @@ from fairspan.cli.options import (
 )
 from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER, NameOrObject
 from fairspan.errors import FairspanError
-from fairspan.formatting.text import counted, format_count, to_ascii
+from fairspan.formatting.messages import counted
+from fairspan.formatting.numbers import format_count, to_ascii
 from fairspan.progress import overall_progress
 from fairspan.registry import ExternalObject
 from fairspan.report.outputs import check_output_path

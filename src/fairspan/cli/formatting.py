@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.results import format_group, quote_group
 from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value
+from fairspan.formatting.names import format_parameters, readable_name
+from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
-from fairspan.formatting.text import (
-    TextRole,
-    format_count,
-    format_level,
-    format_parameters,
-    output_width,
-    readable_name,
-    shorten_names,
-    to_ascii,
-    wrap_text,
-)
+from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
 from fairspan.problem.problem import reported_parameters
 from fairspan.rows.groups import printable
 

@@ -30,7 +30,9 @@ from fairspan.cli.row_input import (
 )
 from fairspan.errors import CorruptFile, IncompatibleParameters, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_subspace, resolve_n_components
-from fairspan.formatting.text import counted, format_count, format_level, readable_name, to_ascii
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import readable_name
+from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import compute_dense_moments

@@ -19,14 +19,9 @@ from fairspan.cli.row_input import read_options_for
 from fairspan.cli.terminal import painter_for
 from fairspan.datasets import Dataset, load_adult_by_sex
 from fairspan.errors import MissingDependency
-from fairspan.formatting.text import (
-    counted,
-    format_ascii_number,
-    format_relative,
-    output_width,
-    to_ascii,
-    wrap_text,
-)
+from fairspan.formatting.messages import counted
+from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
+from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.reduction import get_criterion
 from fairspan.registry import ExternalObject

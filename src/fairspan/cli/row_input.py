@@ -9,7 +9,7 @@ import click
 
 from fairspan.cli.options import MISSING_GROUP_OPTION, ReadOptions, usage_error_if
 from fairspan.errors import InvalidInput, InvalidType, import_optional
-from fairspan.formatting.text import quoted_cell
+from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
 from fairspan.rows.columns import ColumnSelection, is_text_type
 from fairspan.rows.files.file_rows import (

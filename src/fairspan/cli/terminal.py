@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from fairspan.formatting.text import Styler, TextRole, unstyled
+from fairspan.formatting.terminal import Styler, TextRole, unstyled
 from fairspan.progress import clear_progress_bar
 
 # Version of the --json output; incremented when a key changes its name or meaning, not when keys

@@ -33,7 +33,7 @@ from fairspan.cli.row_input import (
 )
 from fairspan.cli.terminal import print_message
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
-from fairspan.formatting.text import join_truncated
+from fairspan.formatting.names import join_truncated
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.dropped_rows import no_rows_error
 from fairspan.moments.group_moments import (

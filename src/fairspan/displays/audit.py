@@ -40,15 +40,10 @@ from fairspan.displays.style import (
     shorten_names,
 )
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import (
-    format_count,
-    format_level,
-    format_tick,
-    plot_label,
-    readable_name,
-)
+from fairspan.formatting.names import plot_label, readable_name
+from fairspan.formatting.numbers import format_count, format_level, format_tick
+from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.reduction import get_criterion
-from fairspan.registry import check_bool, check_choice
 from fairspan.typing import FloatArray
 
 AuditQuantity = Literal[

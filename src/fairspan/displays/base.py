@@ -22,7 +22,7 @@ from fairspan.displays.style import (
 )
 from fairspan.errors import import_optional
 from fairspan.formatting.export import to_data_frame
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.progress import show_progress
 
 # Common fonts for East Asian scripts and symbols, by preference.

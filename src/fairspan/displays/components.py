@@ -31,10 +31,12 @@ from fairspan.displays.style import (
     shorten_names,
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
-from fairspan.formatting.text import counted, format_count, format_loading, readable_name
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import readable_name
+from fairspan.formatting.numbers import format_count, format_loading
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import compute_moments
-from fairspan.registry import check_integer
+from fairspan.parameters import check_integer
 from fairspan.rows.groups import Label, LabelEncoder, printable
 from fairspan.rows.protocol import RowBlock, RowSource, aggregate
 from fairspan.typing import FloatArray, IndexArray

@@ -40,10 +40,11 @@ from fairspan.displays.style import (
     panel_figure_size,
 )
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.text import format_level, plot_label, readable_name
+from fairspan.formatting.names import plot_label, readable_name
+from fairspan.formatting.numbers import format_level
+from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.problem import check_n_components
 from fairspan.progress import overall_progress, track
-from fairspan.registry import check_bool, check_choice
 from fairspan.typing import IntegerArray
 
 _OBSERVED_LINE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}

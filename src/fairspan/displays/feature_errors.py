@@ -26,8 +26,9 @@ from fairspan.displays.style import (
     shorten_names,
 )
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import format_tick, readable_name
-from fairspan.registry import check_choice, check_integer
+from fairspan.formatting.names import readable_name
+from fairspan.formatting.numbers import format_tick
+from fairspan.parameters import check_choice, check_integer
 from fairspan.rows.groups import printable
 
 # White is zero error.

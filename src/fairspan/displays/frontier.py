@@ -33,13 +33,8 @@ from fairspan.displays.style import (
     shorten_names,
 )
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.text import (
-    format_ascii_number,
-    format_count,
-    format_tick,
-    plot_label,
-    readable_name,
-)
+from fairspan.formatting.names import plot_label, readable_name
+from fairspan.formatting.numbers import format_ascii_number, format_count, format_tick
 from fairspan.metrics import group_errors
 from fairspan.pareto import Frontier, frontier_for_display
 from fairspan.problem.problem import signed_disparity

@@ -12,7 +12,9 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fairspan.formatting.text import format_tick, plot_labels, wrap_text
+from fairspan.formatting.names import plot_labels
+from fairspan.formatting.numbers import format_tick
+from fairspan.formatting.terminal import wrap_text
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -20,15 +20,15 @@ from fairspan.errors import (
     warn,
 )
 from fairspan.estimator.fit import fit_moments
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import check_center
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.of_rows import Moments, compute_moments, not_moments_error
 from fairspan.moments.operators import error_reduction_by_component
+from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import get_criterion, get_restriction
-from fairspan.registry import check_bool, check_choice, init_parameters, plain_value
 from fairspan.rows.arrays import ArrayRows, SingleGroup, as_eager_frame
 from fairspan.rows.frames import FrameRows, drop_columns
 from fairspan.rows.groups import Label, format_list

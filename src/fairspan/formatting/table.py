@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from fairspan.formatting.text import (
-    MAX_WIDTH,
-    Styler,
-    breakable_parts,
+from fairspan.formatting.names import breakable_parts, display_name
+from fairspan.formatting.numbers import (
     common_decimals,
-    display_name,
-    display_width,
     format_integer,
     format_number,
     format_share,
     number_with_interval,
-    shorten_names,
     to_ascii,
+)
+from fairspan.formatting.terminal import (
+    MAX_WIDTH,
+    Styler,
+    display_width,
+    shorten_names,
     unstyled,
     wrap_text,
 )

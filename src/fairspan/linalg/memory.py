@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 
 # p x p matrices held per group while moments are computed (measured: 2.3 to 2.9).
 _MATRICES_HELD = 3

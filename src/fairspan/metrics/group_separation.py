@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
 from fairspan.progress import track
 from fairspan.random_state import as_generator

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.formatting.text import describe_position
+from fairspan.formatting.messages import describe_position
+from fairspan.parameters import check_number
 from fairspan.random_state import as_generator
-from fairspan.registry import check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import check_sample_weight, labels_from_values, resolve_labels
 from fairspan.rows.groups import (

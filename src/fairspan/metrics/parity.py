@@ -12,9 +12,9 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.export import to_data_frame
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.metrics.outcomes import OutcomesByGroup, check_multiple_groups
-from fairspan.registry import check_bool, check_integer, check_number
+from fairspan.parameters import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import as_eager_frame, resolve_group_columns
 from fairspan.rows.frames import drop_columns

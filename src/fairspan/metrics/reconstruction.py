@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, caller_remedies
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, compute_moments

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import symmetric_root, symmetrize
 from fairspan.typing import FloatArray
 

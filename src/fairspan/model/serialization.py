@@ -12,8 +12,9 @@ from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
 from fairspan.moments.operators import Projector
+from fairspan.parameters import init_parameters
 from fairspan.problem.reduction import get_criterion, get_restriction
-from fairspan.registry import builtin_names, init_parameters
+from fairspan.registry import builtin_names
 from fairspan.rows.groups import to_python_label, to_python_labels
 from fairspan.storage.archive import read_archive, write_archive
 from fairspan.storage.schema import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.model.adapters import (
     ALLOWED_MODELS,
     PROBE_TOL,

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, Self, get_args
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.formatting.messages import counted, describe_position
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import counted, describe_position
 from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.operators import SecondMoments

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.moments.base import describe_dropped_rows
 from fairspan.rows.groups import Label
 from fairspan.rows.label_checks import quoted

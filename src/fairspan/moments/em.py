@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
 from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error

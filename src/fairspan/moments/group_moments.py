@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import is_valid_scatter
 from fairspan.linalg.double_double import divide
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow

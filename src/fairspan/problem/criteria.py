@@ -18,8 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, UnknownGroup
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import scaled_to_one
+from fairspan.parameters import (
+    check_bool,
+    check_number,
+    make_plain,
+    non_default_parameters,
+    plain_value,
+)
 from fairspan.problem.problem import (
     KY_FAN_TEXT,
     AffinePieces,
@@ -27,13 +34,6 @@ from fairspan.problem.problem import (
     Criterion,
     CriterionFormula,
     Problem,
-)
-from fairspan.registry import (
-    check_bool,
-    check_number,
-    make_plain,
-    non_default_parameters,
-    plain_value,
 )
 from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_matching import remedy_for

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import graded_eigh
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments

@@ -16,10 +16,10 @@ import numpy as np
 import scipy
 
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
-from fairspan.registry import init_parameters
+from fairspan.parameters import init_parameters
 from fairspan.rows.groups import Label, format_label, printable
 from fairspan.typing import FloatArray, IndexArray
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import IncompatibleParameters, warn
-from fairspan.formatting.text import counted, describe_position
+from fairspan.formatting.messages import counted, describe_position
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (

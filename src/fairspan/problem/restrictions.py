@@ -22,10 +22,18 @@ from fairspan.errors import (
     InvalidParameter,
     InvalidType,
 )
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import TIE_TOL
 from fairspan.moments.group_moments import GroupMoments, merge_moments
 from fairspan.moments.of_rows import Moments
+from fairspan.parameters import (
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    make_plain,
+    non_default_parameters,
+)
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.directions import (
     central_differences,
@@ -36,14 +44,6 @@ from fairspan.problem.directions import (
     variances_along,
 )
 from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
-from fairspan.registry import (
-    check_bool,
-    check_choice,
-    check_integer,
-    check_number,
-    make_plain,
-    non_default_parameters,
-)
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.groups import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray

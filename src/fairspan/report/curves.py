@@ -23,7 +23,8 @@ from fairspan.auditing.results import ModelResult, format_group
 from fairspan.certificates.certificate import Certificate
 from fairspan.displays.base import INFEASIBLE
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.text import display_name, format_count, format_share, to_ascii
+from fairspan.formatting.names import display_name
+from fairspan.formatting.numbers import format_count, format_share, to_ascii
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments

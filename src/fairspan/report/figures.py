@@ -20,7 +20,7 @@ from fairspan.displays import (
 )
 from fairspan.displays.base import SAVE_METADATA, BaseDisplay, new_figure, reproducible_svg
 from fairspan.extending import Display
-from fairspan.formatting.text import format_interval, format_level, format_number
+from fairspan.formatting.numbers import format_interval, format_level, format_number
 from fairspan.report.report import Report
 from fairspan.typing import FloatArray
 

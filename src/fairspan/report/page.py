@@ -16,20 +16,17 @@ from markupsafe import Markup
 from fairspan.auditing.expected_losses import State
 from fairspan.auditing.results import Finding, VerdictKind, format_group
 from fairspan.formatting.export import to_json_value
-from fairspan.formatting.table import Table, name_to_html
-from fairspan.formatting.text import (
-    describe_tied,
-    display_name,
+from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
+from fairspan.formatting.numbers import (
     format_change,
     format_count,
     format_integer,
     format_level,
     format_number,
-    format_parameters,
     format_relative,
     format_share,
-    readable_name,
 )
+from fairspan.formatting.table import Table, name_to_html
 from fairspan.report import figures, tables
 from fairspan.report.curves import SliderStep
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure

@@ -23,7 +23,8 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType, d
 from fairspan.estimator.fit import fit_moments, resolve_n_components
 from fairspan.extending import Display
 from fairspan.formatting.export import to_json_value
-from fairspan.formatting.text import display_name, format_level, format_parameters, readable_name
+from fairspan.formatting.names import display_name, format_parameters, readable_name
+from fairspan.formatting.numbers import format_level
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
@@ -31,11 +32,11 @@ from fairspan.moments.base import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.parameters import check_bool, check_integer, init_parameters
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import check_n_components, reported_parameters
 from fairspan.problem.reduction import get_criterion
 from fairspan.progress import overall_progress, track
-from fairspan.registry import check_bool, check_integer, init_parameters
 from fairspan.report.curves import PCA, FittedCriterion, ReportCurves, build_curves
 from fairspan.report.program import Provenance, verification_program
 from fairspan.rows.groups import printable

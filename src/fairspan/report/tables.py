@@ -10,6 +10,18 @@ import numpy as np
 from fairspan.auditing.expected_losses import State
 from fairspan.auditing.results import Finding, GroupResult, ModelResult, format_group, relative_loss
 from fairspan.auditing.row_findings import missing_values_table
+from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
+from fairspan.formatting.numbers import (
+    common_decimals,
+    format_change,
+    format_count,
+    format_integer,
+    format_loading,
+    format_number,
+    format_relative,
+    format_share,
+    number_with_interval,
+)
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -19,21 +31,6 @@ from fairspan.formatting.table import (
     number_column,
     row_count_column,
     share_column,
-)
-from fairspan.formatting.text import (
-    common_decimals,
-    describe_tied,
-    display_name,
-    format_change,
-    format_count,
-    format_integer,
-    format_loading,
-    format_number,
-    format_parameters,
-    format_relative,
-    format_share,
-    number_with_interval,
-    readable_name,
 )
 from fairspan.problem.problem import reported_parameters
 from fairspan.report.report import Report, UserModels

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.text import counted, shown_reason
+from fairspan.formatting.messages import counted, shown_reason
 from fairspan.registry import LazyModule
 from fairspan.rows.groups import CodedLabels, format_list
 from fairspan.rows.protocol import (

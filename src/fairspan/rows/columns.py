@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from typing import Any, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.registry import check_choice
+from fairspan.parameters import check_choice
 from fairspan.rows.arrays import SingleGroup
 from fairspan.rows.groups import format_list
 from fairspan.rows.label_matching import KnownLabels

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional
-from fairspan.formatting.text import quoted_cell, quoted_label, shown_reason
+from fairspan.formatting.messages import quoted_cell, quoted_label, shown_reason
 from fairspan.registry import LazyModule
 from fairspan.rows.arrays import (
     ArrayRows,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.formatting.text import describe_position, quoted_label
+from fairspan.formatting.messages import describe_position, quoted_label
 from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.formatting.text import join_truncated
+from fairspan.formatting.names import join_truncated
 from fairspan.rows.groups import Label, format_label
 from fairspan.rows.protocol import DEFAULT_MAX_GROUPS
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import join_truncated
+from fairspan.formatting.names import join_truncated
 from fairspan.rows.groups import (
     CodedLabels,
     Label,

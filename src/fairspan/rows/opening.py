@@ -15,7 +15,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, warn
-from fairspan.registry import builtin_names, check_choice, get_factory
+from fairspan.parameters import check_choice
+from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import (
     ArrayAdapter,

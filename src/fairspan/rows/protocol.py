@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_ch
 import numpy as np
 
 from fairspan.errors import Cause, FairspanError, InvalidInput
-from fairspan.formatting.text import counted, with_row_names
+from fairspan.formatting.messages import counted, with_row_names
 from fairspan.linalg.memory import check_memory
-from fairspan.registry import check_integer
+from fairspan.parameters import check_integer
 from fairspan.rows.groups import CodedLabels, Label, format_list, without_last_attribute
 from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
 from fairspan.typing import AnyArray, BoolArray, FloatArray

@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, closest_match, warn
-from fairspan.formatting.text import (
-    counted,
-    describe_position,
-    format_count,
-    shown_reason,
-    to_ascii,
-)
+from fairspan.formatting.messages import counted, describe_position, shown_reason
+from fairspan.formatting.numbers import format_count, to_ascii
 from fairspan.registry import LazyModule
 from fairspan.rows.groups import format_list
 from fairspan.typing import AnyArray, FloatArray

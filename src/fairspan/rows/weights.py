@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import join_truncated
+from fairspan.formatting.names import join_truncated
 from fairspan.rows.groups import CodedLabels, Label, is_missing_label, to_python_label
 from fairspan.rows.label_checks import quoted
 from fairspan.rows.protocol import RowSource

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.formatting.text import counted
-from fairspan.registry import check_integer
+from fairspan.formatting.messages import counted
+from fairspan.parameters import check_integer
 from fairspan.typing import FloatArray, IntegerArray
 
 

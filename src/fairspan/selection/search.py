@@ -15,8 +15,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags, indexable
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
-from fairspan.formatting.text import counted
-from fairspan.registry import check_bool, check_integer, check_number
+from fairspan.formatting.messages import counted
+from fairspan.parameters import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.selection.arm_scores import least_squares_means, split_effects
 from fairspan.selection.bandit import upper_confidence_bounds

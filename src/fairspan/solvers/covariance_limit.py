@@ -27,7 +27,7 @@ from fairspan.certificates.proofs import (
     positive_part,
 )
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
 from fairspan.problem.problem import (
     CovarianceDifferenceLimit,

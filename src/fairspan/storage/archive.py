@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from fairspan.errors import CorruptFile
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.storage.atomic import write_atomic
 from fairspan.storage.schema import Schema, SchemaViolation

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput
-from fairspan.formatting.text import counted, quoted_cell, shown_reason
+from fairspan.formatting.messages import counted, quoted_cell, shown_reason
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_lines import RowLines
 from fairspan.rows.files.csv_reader import (

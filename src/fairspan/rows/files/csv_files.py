@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import compute, types
 
 from fairspan.errors import InvalidInput, warn
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.rows.columns import is_numeric_type
 from fairspan.rows.files.csv_errors import (
     check_quotes,

@@ -30,7 +30,7 @@ from fairspan.errors import (
     import_optional,
     warn,
 )
-from fairspan.formatting.text import quoted_cell
+from fairspan.formatting.messages import quoted_cell
 from fairspan.progress import Stage, is_progress_shown
 from fairspan.rows.arrays import SingleGroup
 from fairspan.rows.columns import (

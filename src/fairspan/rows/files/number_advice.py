@@ -10,7 +10,7 @@ from typing import Any
 
 from pyarrow import compute
 
-from fairspan.formatting.text import quoted_cell
+from fairspan.formatting.messages import quoted_cell
 from fairspan.rows.files.numbers_as_text import NumberColumn, NumberStyle
 
 PERCENT = "Write numbers without a percent sign"

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import quoted_label, shown_reason
+from fairspan.formatting.messages import quoted_label, shown_reason
 from fairspan.rows.columns import is_text_type
 from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, target_gap
+from fairspan.parameters import check_integer, check_number
 from fairspan.problem.criteria import LeastVariance, MinimaxCriterion
 from fairspan.problem.problem import AffinePieces, Problem
-from fairspan.registry import check_integer, check_number
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
 from fairspan.typing import FloatArray

@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import Proof
+from fairspan.parameters import check_choice, check_integer
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import as_generator
-from fairspan.registry import check_choice, check_integer
 from fairspan.solvers.auto import AutoSolver
 from fairspan.typing import FloatArray
 

@@ -22,7 +22,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import MeanDistanceProof
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import AffinePieces, MeanDistanceLimit, Problem
