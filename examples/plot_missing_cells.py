@@ -38,15 +38,17 @@ for share in shares:
 
 figure, axes = plt.subplots(layout="constrained")
 for (name, found), color in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):
-    axes.plot([100 * share for share in shares], found, "o-", color=color, label=name)
+    axes.plot(
+        [100 * share for share in shares], found, "o-", color=color, label=f"fair PCA, {name}"
+    )
 axes.axhline(
     largest_loss(X, criterion="total_error"),
     color="#545b65",
     ls="--",
-    label="complete rows, ordinary PCA",
+    label="ordinary PCA, complete rows",
 )
 axes.set(xlabel="missing cells of patients at night, %", ylabel="largest loss of a group")
-axes.legend(title="fair PCA fitted to")
+axes.legend()
 plt.show()
 
 # %%
