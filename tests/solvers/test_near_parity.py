@@ -14,12 +14,8 @@ from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTr
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovarianceDifferenceLimit
-from fairspan.solvers.covariance_limit import (
-    best_feasible_subspace,
-    local_ascent,
-    scalar_dual_multiplier,
-    solve_semidefinite_relaxation,
-)
+from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
+from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
 from problems import problem_of, random_basis
 from real_data import load
 from sweeps import each_once, mostly_long

@@ -1,0 +1,196 @@
+"""Local ascent to subspaces that respect a limit on the difference of two covariances.
+
+A local maximum of tr(V'SV) subject to ||V'DV|| <= tau is found by an augmented Lagrangian method
+with a (d, d) multiplier, and made feasible by Newton steps.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy
+
+from fairspan.linalg import leading_subspace
+from fairspan.typing import FloatArray
+
+# Feasibility tolerance relative to ||D||; larger before the Newton steps, which square the
+# violation.
+_FEASIBILITY_TOL = 1e-9
+_NEWTON_START_TOL = 1e-6
+# Relative change below which the objective counts as converged.
+_VALUE_TOL = 1e-5
+# Penalty at the start, for a second moment and a difference of norm one; a larger one than the
+# second would swamp the digits of the objective.
+_INITIAL_PENALTY = 10.0
+_MAX_PENALTY = 1e6
+# Updates of the multiplier; about ten are common.
+_MAX_MULTIPLIER_UPDATES = 60
+# Newton steps towards the limit, which converge quadratically.
+_MAX_NEWTON_STEPS = 8
+# L-BFGS steps per multiplier update; 100 give no better result in twice the time.
+_ASCENT_STEPS = 40
+# Several starts are used up to this many features: an ascent takes a second for 200 features, a
+# minute for 2,000.
+_MULTISTART_MAX_FEATURES = 200
+# Up to this many features some random starts (with a fixed seed) are added, since ascents end in
+# many local maxima.
+_N_RANDOM_STARTS = 12
+_RANDOM_START_MAX_FEATURES = 60
+
+
+def best_feasible_subspace(
+    second_moment: FloatArray, difference: FloatArray, tau: float, starts: Sequence[FloatArray]
+) -> FloatArray:
+    """Best feasible subspace found, by local ascents and a direct construction.
+
+    Parameters
+    ----------
+    second_moment, difference : (p, p) arrays
+        S and D.
+    tau : float
+        Limit, for which a feasible subspace exists.
+    starts : sequence of (p, d) arrays
+        Starting points of the ascents, best guess first. The others and the direct solution are
+        used as starts for few features only, and random ones for even fewer.
+
+    Returns
+    -------
+    (p, d) array
+    """
+    p = len(second_moment)
+    d = starts[0].shape[1]
+    feasible_basis = _feasible_directions(difference, tau)
+    compressed = feasible_basis.T @ second_moment @ feasible_basis
+    direct_solution = feasible_basis @ leading_subspace(compressed, d).vectors
+    threshold = tau + _FEASIBILITY_TOL * _spectral_norm(difference)
+    ascent_starts = list(starts[:1])
+    if p <= _MULTISTART_MAX_FEATURES:
+        ascent_starts = [*starts, direct_solution]
+    if p <= _RANDOM_START_MAX_FEATURES:
+        rng = np.random.default_rng(0)
+        random_starts = rng.standard_normal((_N_RANDOM_STARTS, *direct_solution.shape))
+        ascent_starts += list(np.linalg.qr(random_starts)[0])
+    maxima = [local_ascent(second_moment, difference, tau, start) for start in ascent_starts]
+    feasible = [V for V in maxima if _spectral_norm(V.T @ difference @ V) <= threshold]
+    return max(
+        [direct_solution, *feasible], key=lambda basis: float(np.vdot(basis, second_moment @ basis))
+    )
+
+
+def _spectral_norm(symmetric: FloatArray) -> float:
+    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
+
+
+def _feasible_directions(difference: FloatArray, tau: float) -> FloatArray:
+    """Orthonormal W, such that every subspace of its span is feasible.
+
+    W'DW is diagonal and within the limit. Eigenvectors of D within the limit are kept; those beyond
+    it are combined in pairs of opposite sign, such that the value of each pair is zero.
+    """
+    values, vectors = np.linalg.eigh(difference)
+    inside = np.abs(values) <= tau + _FEASIBILITY_TOL * np.abs(values).max()
+    below = np.flatnonzero(~inside & (values < 0))
+    above = np.flatnonzero(~inside & (values > 0))[::-1]
+    n_pairs = min(len(below), len(above))
+    low = below[:n_pairs]
+    high = above[:n_pairs]
+    low_fraction = values[high] / (values[high] - values[low])
+    pairs = vectors[:, low] * np.sqrt(low_fraction) + vectors[:, high] * np.sqrt(1 - low_fraction)
+    return np.hstack([vectors[:, inside], pairs])
+
+
+def local_ascent(
+    second_moment: FloatArray, difference: FloatArray, tau: float, start: FloatArray
+) -> FloatArray:
+    """Local maximum of tr(V'SV) subject to the limit, shape (p, d)."""
+    moment_norm = _spectral_norm(second_moment) or 1.0
+    difference_norm = _spectral_norm(difference)
+    second_moment = second_moment / moment_norm
+    difference = difference / difference_norm
+    tau = tau / difference_norm
+    basis = start
+    penalty = _INITIAL_PENALTY
+    previous_violation = np.inf
+    variance = -np.inf
+    multiplier = np.zeros((basis.shape[1],) * 2)
+    for _ in range(_MAX_MULTIPLIER_UPDATES):
+        outcome = scipy.optimize.minimize(
+            _augmented_lagrangian,
+            basis.ravel(),
+            (basis, second_moment, difference, tau, multiplier, penalty),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _ASCENT_STEPS, "ftol": 1e-13, "gtol": 1e-9},
+        )
+        candidate = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
+        rotation = candidate.T @ basis
+        compressed = candidate.T @ difference @ candidate
+        multiplier = _soft_threshold(
+            rotation @ multiplier @ rotation.T + penalty * compressed, penalty * tau
+        )
+        basis = candidate
+        violation = float(np.linalg.norm(_soft_threshold(compressed, tau), 2))
+        previous_variance = variance
+        variance = float(np.vdot(basis, second_moment @ basis))
+        # A feasible subspace is not a maximum while its value still changes.
+        is_converged = abs(variance - previous_variance) <= _VALUE_TOL * variance
+        if violation < _NEWTON_START_TOL and is_converged:
+            break
+        if violation > previous_violation / 4:
+            penalty = min(4 * penalty, _MAX_PENALTY)
+        previous_violation = violation
+    return _restore_feasibility(basis, difference, tau)
+
+
+def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) -> FloatArray:
+    """Take Newton steps V - N Z until V'DV respects the limit.
+
+    Here N = (I - VV')DV, and N'N Z + Z N'N equals the excess of V'DV over the limit.
+    """
+    for _ in range(_MAX_NEWTON_STEPS):
+        image = difference @ basis
+        compressed = basis.T @ image
+        excess = _soft_threshold(compressed, tau)
+        if not excess.any():
+            break
+        normal = image - basis @ compressed
+        values, axes = np.linalg.eigh(normal.T @ normal)
+        sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
+        step = axes @ (axes.T @ excess @ axes / sums) @ axes.T
+        basis = np.linalg.qr(basis - normal @ step)[0]
+    return basis
+
+
+def _soft_threshold(matrix: FloatArray, tau: float) -> FloatArray:
+    """Soft-threshold the eigenvalues of a symmetric matrix."""
+    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
+    reduced_values = np.sign(values) * np.maximum(np.abs(values) - tau, 0.0)
+    return np.asarray((axes * reduced_values) @ axes.T)
+
+
+def _augmented_lagrangian(
+    x: FloatArray,
+    reference: FloatArray,
+    second_moment: FloatArray,
+    difference: FloatArray,
+    tau: float,
+    multiplier: FloatArray,
+    penalty: float,
+) -> tuple[float, FloatArray]:
+    """Augmented Lagrangian -tr(V'SV) + ||excess||^2 / (2 penalty), and its gradient.
+
+    V is the Q factor of x. The multiplier refers to the basis `reference`, so that its meaning does
+    not depend on the basis.
+    """
+    basis, triangle = np.linalg.qr(x.reshape(reference.shape))
+    moment_image = second_moment @ basis
+    difference_image = difference @ basis
+    rotation = reference.T @ basis
+    excess = _soft_threshold(
+        rotation.T @ multiplier @ rotation + penalty * (basis.T @ difference_image), penalty * tau
+    )
+    penalty_term = float(np.vdot(excess, excess)) / (2 * penalty)
+    value = -float(np.vdot(basis, moment_image)) + penalty_term
+    constraint_slope = reference @ (multiplier @ rotation) + penalty * difference_image
+    gradient = -2 * moment_image + 2 / penalty * constraint_slope @ excess
+    gradient -= basis @ (basis.T @ gradient)
+    return value, np.linalg.solve(triangle, gradient.T).T.ravel()
