@@ -51,11 +51,21 @@ def lower_bound_beyond_lines(
         corners = clip_polygon(corners, normal, offset)
     if len(corners) == 0:
         return -np.inf
+    return _min_over_segments(scores, _lower_left_sides(corners), tol)
+
+
+def _lower_left_sides(corners: FloatArray) -> FloatArray:
+    """Sides (n, 2, 2) through which a step along (-1, -1) leaves a counterclockwise polygon."""
     segments = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
-    # A step along (-1, -1) from inside can only leave through these sides: the inner normal of a
-    # counterclockwise side (dx, dy) is (-dy, dx).
+    # The inner normal of a side (dx, dy) is (-dy, dx).
     sides = segments[:, 1] - segments[:, 0]
-    segments = segments[sides[:, 0] >= sides[:, 1]]
+    return np.asarray(segments[sides[:, 0] >= sides[:, 1]])
+
+
+def _min_over_segments(
+    scores: Callable[[FloatArray], FloatArray], segments: FloatArray, tol: float
+) -> float:
+    """Lower bound within `tol` on the largest score over (n, 2, 2) segments, by splitting them."""
     values = scores(segments)
     n_splits = 0
     while True:

@@ -165,6 +165,37 @@ def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any,
 
 
 @dataclass(frozen=True, eq=False)
+class _BootstrapCells:
+    """Distinct rows of one group, from which resamples are drawn.
+
+    Attributes
+    ----------
+    counts, weights : (c,) arrays
+        Number of rows of each cell, and the weight of each of them.
+    outcome_codes : (c,) array of int
+    n_outcomes : int
+        m.
+    """
+
+    counts: FloatArray
+    weights: FloatArray
+    outcome_codes: IntegerArray
+    n_outcomes: int
+
+    def resample_deviations(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Deviations of resampled outcome shares from those of the cells, shape (size, m)."""
+        weights = self.weights / self.weights.max()
+        probabilities = self.counts / self.counts.sum()
+        n_rows = round(self.counts.sum() - self.n_outcomes / 2)
+        resampled_counts = rng.multinomial(n_rows, probabilities, size=size)
+        # The first row is the group itself.
+        cell_weights = np.vstack([probabilities, resampled_counts]) * weights
+        shares = cell_weights @ (self.outcome_codes[:, None] == np.arange(self.n_outcomes))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares[1:] - shares[0])
+
+
+@dataclass(frozen=True, eq=False)
 class OutcomesByGroup:
     """Outcome, group and weight of each row.
 
@@ -291,21 +322,23 @@ class OutcomesByGroup:
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None
         group_cells = [self._bootstrap_cells(group) for group in range(len(self.groups))]
-        max_cells = max(len(counts) for counts, _, _ in group_cells)
-        n_draws = max(len(self.groups) ** 2 * len(self.outcomes), max_cells)
-        chunk_size = max(1, _MAX_DRAWS_AT_ONCE // n_draws)
+        # Numbers per resample: the distances of all pairs of groups, or the counts of the cells.
+        n_distances = len(self.groups) ** 2 * len(self.outcomes)
+        max_cells = max(len(cells.counts) for cells in group_cells)
+        chunk_size = max(1, _MAX_DRAWS_AT_ONCE // max(n_distances, max_cells))
         maxima = []
         for start in range(0, n_bootstrap, chunk_size):
             size = min(chunk_size, n_bootstrap - start)
             deviations = np.stack(
-                [self._resampled_deviations(*cells, size, rng) for cells in group_cells], axis=1
+                [cells.resample_deviations(size, rng) for cells in group_cells], axis=1
             )
+            # Axes: resample, group, other group, outcome.
             distances = np.abs(deviations[:, :, None] - deviations[:, None]).sum(axis=3) / 2
             maxima.append(distances.max(axis=(1, 2)))
         return float(np.quantile(np.concatenate(maxima), confidence))
 
-    def _bootstrap_cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
-        """Return counts, weights and outcomes of the distinct rows of a group.
+    def _bootstrap_cells(self, group: int) -> "_BootstrapCells":
+        """Return the distinct rows of a group.
 
         Rows with the same outcome and weight are interchangeable, so resampling rows is multinomial
         sampling. Half a row of each outcome, with the mean weight, is appended.
@@ -314,30 +347,12 @@ class OutcomesByGroup:
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
         distinct, counts = np.unique(pairs, axis=0, return_counts=True)
         m = len(self.outcomes)
-        return (
-            np.concatenate([counts, np.full(m, 0.5)]),
-            np.concatenate([distinct[:, 1], np.full(m, self.weights[rows].mean())]),
-            np.concatenate([distinct[:, 0].astype(np.int64), np.arange(m)]),
+        return _BootstrapCells(
+            counts=np.concatenate([counts, np.full(m, 0.5)]),
+            weights=np.concatenate([distinct[:, 1], np.full(m, self.weights[rows].mean())]),
+            outcome_codes=np.concatenate([distinct[:, 0].astype(np.int64), np.arange(m)]),
+            n_outcomes=m,
         )
-
-    def _resampled_deviations(
-        self,
-        counts: FloatArray,
-        weights: FloatArray,
-        outcome_codes: IntegerArray,
-        size: int,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Deviations of resampled shares from those of the group's cells, shape (size, m)."""
-        weights = weights / weights.max()
-        probabilities = counts / counts.sum()
-        n_rows = round(counts.sum() - len(self.outcomes) / 2)
-        resampled_counts = rng.multinomial(n_rows, probabilities, size=size)
-        # The first row is the group itself.
-        cell_weights = np.vstack([probabilities, resampled_counts]) * weights
-        shares = cell_weights @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
-        shares /= shares.sum(axis=1, keepdims=True)
-        return np.asarray(shares[1:] - shares[0])
 
     def protected_vs_reference(self, protected: Any, reference: Any = None) -> "OutcomesByGroup":
         """Reduce to two groups: the reference, by default all other groups, and the protected one.

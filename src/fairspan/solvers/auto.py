@@ -52,11 +52,12 @@ def solve_problem(
 ) -> Certificate:
     """Solve with a given solver, within a growing search subspace where that is faster.
 
-    Without matrices, this is the only way.
+    Without matrices a search subspace is the only way.
     """
-    may_use_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
-    if problem.has_matrices and not (may_use_subspace and _subspace_is_faster(problem, tol)):
-        return solver.solve(problem, tol, random_state)
+    if problem.has_matrices:
+        supports_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
+        if not (supports_subspace and _subspace_is_faster(problem, tol)):
+            return solver.solve(problem, tol, random_state)
     # Imported lazily: most problems have few features.
     from fairspan.solvers.growing_subspace import solve_growing
 

@@ -68,7 +68,8 @@ def smat(vector: FloatArray, n: int) -> FloatArray:
     """
     rows, columns, scales = _triangle_entries(n)
     matrix = np.empty((n, n))
-    matrix[rows, columns] = matrix[columns, rows] = vector / scales
+    matrix[rows, columns] = vector / scales
+    matrix[columns, rows] = matrix[rows, columns]
     return matrix
 
 

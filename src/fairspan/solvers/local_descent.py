@@ -130,15 +130,16 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
         Number of steps, each with one eigenproblem.
     """
     point = Iterate.from_basis(problem, basis)
+    p, d = basis.shape
+    if p == d:
+        return point, 0
     damping = 0.0
-    n_steps = 0
-    while n_steps < _MAX_STEPS and basis.shape[0] > basis.shape[1]:
-        n_steps += 1
+    for n_steps in range(1, _MAX_STEPS + 1):
         model = QuadraticModel(problem, point)
         point, damping = _descent_step(model, damping)
         if model.point.value - point.value <= model.rounding:
-            break
-    return point, n_steps
+            return point, n_steps
+    return point, _MAX_STEPS
 
 
 def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:

@@ -221,21 +221,26 @@ class RootSearch:
 
     def _solve_on_geodesic(self, left: DualPoint, right: DualPoint) -> None:
         """Record the subspace on the geodesic between both ends at which the residual vanishes."""
-        basis = right.basis
-        if right.residual < 0:
-            residual_tol = self.constraint_tol
-            if not self.constrained:
-                residual_tol = _RESIDUAL_TOL_FRACTION * self.target_gap_at(left.errors)
-
-            def residual(basis: FloatArray) -> float:
-                return self._residual(*self.evaluate_pair(basis, self.problem.errors(basis)))
-
-            geodesic = GrassmannGeodesic(left.basis, right.basis)
-            end_residuals = (left.residual, right.residual)
-            basis = geodesic.find_root(residual, end_residuals, residual_tol)
+        # A residual of zero at the right end needs no search.
+        basis = self._root_on_geodesic(left, right) if right.residual < 0 else right.basis
         errors = self.problem.errors(basis)
         f0, f1 = self.evaluate_pair(basis, errors)
         self.update_best(basis, errors, f0 if self.constrained else max(f0, f1))
+
+    def _root_on_geodesic(self, left: DualPoint, right: DualPoint) -> FloatArray:
+        """Find the basis on the geodesic between both ends at which the residual vanishes."""
+        if self.constrained:
+            residual_tol = self.constraint_tol
+        else:
+            residual_tol = _RESIDUAL_TOL_FRACTION * self.target_gap_at(left.errors)
+
+        def residual_at(basis: FloatArray) -> float:
+            f0, f1 = self.evaluate_pair(basis, self.problem.errors(basis))
+            return self._residual(f0, f1)
+
+        geodesic = GrassmannGeodesic(left.basis, right.basis)
+        end_residuals = (left.residual, right.residual)
+        return geodesic.find_root(residual_at, end_residuals, residual_tol)
 
     def _cubic_root(self, left: DualPoint, right: DualPoint) -> float:
         """Root of the residual if the dual is the cubic determined by both ends.
@@ -260,18 +265,23 @@ class RootSearch:
         quadratic = right.residual - left.residual - linear
         root = sqrt(max(linear * linear - 4 * quadratic * left.residual, 0.0))
         fraction = 2 * left.residual / max(root - linear, _TINY)
+        # The root of the quadratic is the start of Newton's method on the cubic.
         if cubic != 0:
             for _ in range(_CUBIC_NEWTON_STEPS):
                 square = quadratic - cubic + fraction * cubic
                 value = left.residual + fraction * (linear + fraction * square)
                 slope = linear + fraction * (2 * square + fraction * cubic)
                 fraction -= value / (slope if slope != 0 else _TINY)
-        # Overshoot a root near one end slightly, so that it is soon enclosed from both sides.
-        if fraction < _END_FRACTION:
-            fraction *= _OVERSHOOT
-        elif 1 - fraction < _END_FRACTION:
-            fraction = 1 - _OVERSHOOT * (1 - fraction)
-        return low + width * fraction
+        return low + width * _overshoot(fraction)
+
+
+def _overshoot(fraction: float) -> float:
+    """Move a root near one end of its bracket slightly, so that both sides soon enclose it."""
+    if fraction < _END_FRACTION:
+        return fraction * _OVERSHOOT
+    if 1 - fraction < _END_FRACTION:
+        return 1 - _OVERSHOOT * (1 - fraction)
+    return fraction
 
 
 def _line_crossing(left: DualPoint, right: DualPoint) -> tuple[float, float]:
