@@ -12,6 +12,7 @@ Y>.
 """
 
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,23 @@ def smat(vector: FloatArray, n: int) -> FloatArray:
     return matrix
 
 
+class ConicSolution(NamedTuple):
+    """Iterate of a conic program.
+
+    Attributes
+    ----------
+    x : (n,) array
+    duals : (m,) array
+        Dual variables of the rows of A.
+    status : str
+        As Clarabel reports it.
+    """
+
+    x: FloatArray
+    duals: FloatArray
+    status: str
+
+
 def solve_conic(
     quadratic: FloatArray | None,
     linear: FloatArray,
@@ -80,7 +98,7 @@ def solve_conic(
     rhs: FloatArray,
     cone_sizes: tuple[int, int, tuple[int, ...]],
     tol: float,
-) -> tuple[FloatArray, FloatArray, str]:
+) -> ConicSolution:
     """Minimize x'Px / 2 + q.x subject to b - Ax in a product of cones.
 
     Parameters
@@ -101,53 +119,62 @@ def solve_conic(
 
     Returns
     -------
-    x : (n,) array
-    duals : (m,) array
-        Dual variables of the rows of A.
-    status : str
-        Status reported by Clarabel; unless it is "Solved", x is the last iterate or NaN.
+    ConicSolution
+        The last iterate, or NaN, unless its status is "Solved".
     """
+    n = len(linear)
+    upper_triangle = np.triu(quadratic) if quadratic is not None else (n, n)
+    sparse_quadratic = scipy.sparse.csc_matrix(upper_triangle)
+    sparse_constraints = scipy.sparse.csc_matrix(constraints)
+    best = ConicSolution(np.full(n, np.nan), np.full(len(rhs), np.nan), "no solution")
+    max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
+    max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
+    # NaN must fail this test.
+    if not max_cost <= _MAX_COEFFICIENT_RATIO * max_constraint:
+        return best
+    data = (sparse_quadratic, linear, sparse_constraints, rhs)
+    # Regularization leaves errors of 1e-10 to 1e-8, so it is tried second.
+    for is_regularized in (False, True):
+        solution = _run_clarabel(data, cone_sizes, tol, is_regularized=is_regularized)
+        if solution is None:
+            continue
+        best = solution
+        if solution.status in ("Solved", "AlmostSolved"):
+            break
+    return best
+
+
+def _run_clarabel(
+    data: tuple[Any, ...],
+    cone_sizes: tuple[int, int, tuple[int, ...]],
+    tol: float,
+    *,
+    is_regularized: bool,
+) -> ConicSolution | None:
+    """Solve a conic program with Clarabel, with its arguments P, q, A and b; None if it panics."""
     import clarabel  # Imported lazily: most fits do not need it.
 
     n_zero, n_positive, orders = cone_sizes
     cones = [clarabel.ZeroConeT(n_zero), clarabel.NonnegativeConeT(n_positive)]
     cones += [clarabel.PSDTriangleConeT(order) for order in orders]
-    n = len(linear)
-    upper_triangle = np.triu(quadratic) if quadratic is not None else (n, n)
-    sparse_quadratic = scipy.sparse.csc_matrix(upper_triangle)
-    sparse_constraints = scipy.sparse.csc_matrix(constraints)
-    data = sparse_quadratic, linear, sparse_constraints, rhs, cones
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
-    x = np.full(n, np.nan)
-    duals = np.full(len(rhs), np.nan)
-    status = "no solution"
-    max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
-    max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
-    # NaN must fail this test.
-    if not max_cost <= _MAX_COEFFICIENT_RATIO * max_constraint:
-        return x, duals, status
-    # Regularization leaves errors of 1e-10 to 1e-8, so it is tried second. Shorter steps give a few
-    # more digits.
+    settings.tol_gap_abs = tol
+    settings.tol_gap_rel = tol
+    settings.tol_feas = tol
+    # Shorter steps than the default give a few more digits.
     settings.max_step_fraction = 0.9
-    for is_regularized in (False, True):
-        settings.static_regularization_enable = is_regularized
-        settings.dynamic_regularization_enable = is_regularized
-        try:
-            solution = clarabel.DefaultSolver(*data, settings).solve()
-        except BaseException as error:
-            # A panic in its Rust code, on overflow, is a BaseException that is not an Exception.
-            if type(error).__name__ != "PanicException":
-                raise
-            continue
-        x = np.array(solution.x)
-        duals = np.array(solution.z)
-        status = str(solution.status)
-        if status in ("Solved", "AlmostSolved"):
-            break
-    return x, duals, status
+    settings.static_regularization_enable = is_regularized
+    settings.dynamic_regularization_enable = is_regularized
+    try:
+        solution = clarabel.DefaultSolver(*data, cones, settings).solve()
+    except BaseException as error:
+        # A panic in its Rust code, on overflow, is a BaseException that is not an Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
+    return ConicSolution(np.array(solution.x), np.array(solution.z), str(solution.status))
 
 
 def minimize_on_simplex(

@@ -160,27 +160,12 @@ class SearchSubspace:
         One joint factorization on the complement of W; if it fails, or leaves more than the goal
         for a mixture, a separate one on the complement of that mixture's Ritz vectors.
         """
-        second_moments = self.full_moments
         d = n_components
-        assert isinstance(second_moments, DenseSecondMoments)
         projected = [self.project_mixture(weights) for weights in mixtures]
         targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
-        # Each mixture divided by its target: the envelope must have complement eigenvalues of at
-        # most one.
+        # Each mixture divided by its target: complement eigenvalues of at most one are wanted.
         scaled_weights = np.maximum(mixtures, 0.0) / np.array(targets)[:, None]
-        order = np.argsort(-scaled_weights.max(axis=1))
-        joint_bounds = np.full(len(mixtures), np.inf)
-        # Mixtures with the largest weights are set apart until a factorization succeeds: 1, 3, 7,
-        # ...
-        n_separate = 0
-        while n_separate < len(mixtures) and not np.isfinite(joint_bounds).any():
-            joint = order[n_separate:]
-            envelope = scaled_weights[joint].max(axis=0)
-            image = np.tensordot(envelope, self.images, axes=1)
-            matrix = second_moments.mixture(envelope)
-            size = second_moments.norm_bound(envelope)
-            joint_bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
-            n_separate = 2 * n_separate + 1
+        joint_bounds = self._bound_complement_jointly(scaled_weights)
         missing_sums: dict[bytes, float] = {}
         for mixture, target, joint_bound in zip(projected, targets, joint_bounds, strict=True):
             excess = mixture.top_sum_excess(d, float(joint_bound) * target)
@@ -188,6 +173,31 @@ class SearchSubspace:
                 excess = min(excess, self._prove_separately(mixture, d, target))
             missing_sums[mixture.weights.tobytes()] = excess
         return missing_sums
+
+    def _bound_complement_jointly(self, mixtures: FloatArray) -> FloatArray:
+        """Bound the eigenvalues of (n, k) mixtures on the complement of W by one factorization.
+
+        Returns
+        -------
+        (n,) array
+            Just above one, or infinite for mixtures that had to be left out.
+        """
+        second_moments = self.full_moments
+        assert isinstance(second_moments, DenseSecondMoments)
+        bounds = np.full(len(mixtures), np.inf)
+        largest_first = np.argsort(-mixtures.max(axis=1))
+        # The mixtures with the largest weights are left out until a factorization succeeds: none,
+        # 1, 3, 7, ...
+        n_left_out = 0
+        while n_left_out < len(mixtures) and not np.isfinite(bounds).any():
+            joint = largest_first[n_left_out:]
+            envelope = mixtures[joint].max(axis=0)
+            image = np.tensordot(envelope, self.images, axes=1)
+            matrix = second_moments.mixture(envelope)
+            size = second_moments.norm_bound(envelope)
+            bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
+            n_left_out = 2 * n_left_out + 1
+        return bounds
 
     def _prove_separately(
         self, mixture: ProjectedMixture, n_components: int, target: float
