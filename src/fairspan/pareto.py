@@ -399,18 +399,7 @@ def frontier(
     >>> curve.locate("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    if sensitive_features is None:
-        moments = X
-    else:
-        moments = compute_moments(open_group_rows(X, sensitive_features))
-    if not isinstance(moments, GroupMoments | WideMoments) or moments.matrix_free:
-        raise not_moments_error(X, "Pass moments, or rows with their sensitive_features")
-    if moments.n_groups != 2:
-        raise IncompatibleParameters(
-            f"frontier received {counted(moments.n_groups, 'group')}",
-            "Allowed: exactly two groups, whose errors span the plane of the curve",
-            "Merge groups until two remain, or compare criteria with audit",
-        )
+    moments = _moments_of_two_groups(X, sensitive_features)
     check_number("tol", tol, _MIN_TOL)
     tol = float(tol)
     check_bool("scale", scale)
@@ -438,6 +427,31 @@ def frontier(
         _problem=problem,
         _coordinates=coordinates,
     )
+
+
+def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | WideMoments:
+    """Return the moments of a table or of its groups, whose errors span a plane.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The number of groups is not two.
+    InvalidType
+        Rows without groups, or rows that are fitted without matrices.
+    """
+    if sensitive_features is None:
+        moments = X
+    else:
+        moments = compute_moments(open_group_rows(X, sensitive_features))
+    if not isinstance(moments, GroupMoments | WideMoments) or moments.matrix_free:
+        raise not_moments_error(X, "Pass moments, or rows with their sensitive_features")
+    if moments.n_groups != 2:
+        raise IncompatibleParameters(
+            f"frontier received {counted(moments.n_groups, 'group')}",
+            "Allowed: exactly two groups, whose errors span the plane of the curve",
+            "Merge groups until two remain, or compare criteria with audit",
+        )
+    return moments
 
 
 def frontier_for_display(

@@ -244,13 +244,7 @@ def prediction_bias(
             "Allowed: rows in memory, as accepted by predict",
             "Read the file into a data frame first",
         )
-    frame = as_eager_frame(X)
-    if frame is not None:
-        names = resolve_group_columns(frame, sensitive_features)
-        if names:
-            # By name: the frame's own columns are labels of its rows, in its order.
-            sensitive_features = frame.select(names).to_native()
-            X = drop_columns(X, tuple(names))
+    X, sensitive_features = _split_off_groups(X, sensitive_features)
     # Before the prediction, which may take long and lose the index of X.
     check_alignment(
         {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
@@ -262,21 +256,43 @@ def prediction_bias(
         predictions, sensitive_features, sample_weight, "predict(X)"
     )
     outcomes_by_group = outcomes_by_group.protected_vs_reference(protected, reference)
-    distribution = outcomes_by_group.distribution()
-    outcomes = outcomes_by_group.outcomes
     if probabilities:
-        for probability in outcomes[:1] + outcomes[-1:]:
-            check_number("a probability of predict(X)", probability, 0, 1)
-        # The mean of each group is that of the distinct probabilities, weighted by their shares.
-        mean_probabilities = distribution @ np.array(outcomes, dtype=np.float64)
-        reference_rate, protected_rate = mean_probabilities.tolist()
-        return float(reference_rate - protected_rate)
-    is_same_type = isinstance(outcomes[0], str) == isinstance(pos_label, str)
-    if len(outcomes) == 1 and is_same_type:
-        return 0.0
-    positive_index = _outcome_index(outcomes_by_group, pos_label, "predict(X)")
-    reference_rate, protected_rate = distribution[:, positive_index].tolist()
+        rates = _mean_probabilities(outcomes_by_group)
+    else:
+        outcomes = outcomes_by_group.outcomes
+        is_same_type = isinstance(outcomes[0], str) == isinstance(pos_label, str)
+        if len(outcomes) == 1 and is_same_type:
+            return 0.0
+        positive_index = _outcome_index(outcomes_by_group, pos_label, "predict(X)")
+        rates = outcomes_by_group.distribution()[:, positive_index]
+    reference_rate, protected_rate = rates.tolist()
     return float(reference_rate - protected_rate)
+
+
+def _split_off_groups(X: Any, sensitive_features: Any) -> tuple[Any, Any]:
+    """Return the rows without columns that are named as groups, and the groups."""
+    frame = as_eager_frame(X)
+    names = None if frame is None else resolve_group_columns(frame, sensitive_features)
+    if frame is None or not names:
+        return X, sensitive_features
+    # By name: the frame's own columns are labels of its rows, in its order.
+    return drop_columns(X, tuple(names)), frame.select(names).to_native()
+
+
+def _mean_probabilities(outcomes_by_group: OutcomesByGroup) -> FloatArray:
+    """Return the mean of each group's outcomes, which are probabilities.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        One of them is not a probability.
+    """
+    outcomes = outcomes_by_group.outcomes
+    # Outcomes are sorted.
+    for probability in (outcomes[0], outcomes[-1]):
+        check_number("a probability of predict(X)", probability, 0, 1)
+    # The mean of each group is that of the distinct probabilities, weighted by their shares.
+    return outcomes_by_group.distribution() @ np.array(outcomes, dtype=np.float64)
 
 
 def _prediction_function(
