@@ -16,7 +16,7 @@ import scipy
 
 from fairspan.certificates.proofs import positive_part
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.text import counted
+from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
 from fairspan.solvers.convex_programs import smat, solve_conic, svec
 from fairspan.typing import FloatArray
