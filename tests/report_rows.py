@@ -54,7 +54,7 @@ def groups_of(facts):
 
 
 def certificate_of(facts, name=None):
-    name = facts["main"] if name is None else name
+    name = facts["main_model"] if name is None else name
     return next(each for each in facts["certificates"] if each["model"] == name)
 
 

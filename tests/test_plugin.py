@@ -132,7 +132,7 @@ def test_a_report_of_its_criterion(table, tmp_path):
         compare=["error_gap"],
     )
     printed, told = facts["verification"], {"given": GroupMoments.from_rows(table, "group")}
-    program = re.sub("^moments = .*$", "moments = given", printed["snippet"], flags=re.M)
+    program = re.sub("^moments = .*$", "moments = given", printed["program"], flags=re.M)
     exec(compile(program, "the program of a report", "exec"), told)
     assert told["objective"] == pytest.approx(printed["objective"], abs=printed["tolerance"])
     assert told["lower_bound"] == pytest.approx(printed["lower_bound"], abs=printed["tolerance"])
@@ -155,7 +155,7 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
     }
     page = (tmp_path / "page.html").read_text()
     assert page.count("What each component holds of each group") == 1
-    assert "displays=['loadings', GroupScree]" in facts["made"]["command"]
+    assert "displays=['loadings', GroupScree]" in facts["provenance"]["command"]
 
 
 @pytest.mark.long

@@ -193,6 +193,6 @@ def test_a_page_is_judged_and_named_as_asked(run, data, table, features, tmp_pat
     page = (tmp_path / "page.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "at 90 % confidence" in page
     assert not re.search(r"\b95 %", page)
-    assert "level=0.9" in by_python["made"]["command"]
+    assert "level=0.9" in by_python["provenance"]["command"]
     quick = run(*command[:6], "--folds", "none", "--compare", "equal_error", "--json").facts
     assert quick["verdict"] is None

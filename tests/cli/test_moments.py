@@ -40,8 +40,8 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jo
     facts = run("moments", folder, *words).facts
     expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
     assert_moments(load(out), expected)
-    counted = {name: facts[name] for name in ("n_rows", "n_dropped", "groups_left_out")}
-    assert counted == {"n_rows": 600, "n_dropped": 0, "groups_left_out": 0}
+    counted = {name: facts[name] for name in ("n_rows", "n_dropped", "n_groups_dropped")}
+    assert counted == {"n_rows": 600, "n_dropped": 0, "n_groups_dropped": 0}
     assert facts["feature_names"] == COLUMNS
     assert [tuple(group.values()) for group in facts["groups"]] == [
         (label, n, pytest.approx(weight)) for label, (n, weight, *_) in expected.items()
@@ -78,7 +78,7 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
     large = run(*words, "--min-group-size", 5, status=0, err=None, out=said)
     assert not re.search("odd|rare", large.out)
     assert (load(out).labels, b"rare" in out.read_bytes()) == (["f", "m"], False)
-    assert run(*words, "--min-group-size", 2, "--json").facts["groups_left_out"] == 1
+    assert run(*words, "--min-group-size", 2, "--json").facts["n_groups_dropped"] == 1
 
 
 def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, out):

@@ -44,7 +44,7 @@ def test_it_says_what_python_says(run, data, table, features, tmp_path):
     )
     # A table in memory and a file are read in other blocks, which moves rounding.
     assert_alike(facts["models"], in_python["models"])
-    assert_alike(facts["steps"], in_python["steps"])
+    assert_alike(facts["slider"], in_python["slider"])
     assert facts["data"] == in_python["data"]
     certificate = certificate_of(facts)
     fair = fs.FairPCA(2, scale=True).fit(table[features], sensitive_features=table["age"])
@@ -63,8 +63,8 @@ def test_the_page_is_the_same_whether_it_is_asked_for_facts_or_not(run, data, tm
     named = [each.name if isinstance(each, Path) else str(each) for each in command]
     typed = shlex.join(["fairspan", *named])
     facts = run(*command, "--json").facts
-    assert facts["made"]["command"] == f"{typed} --json"
-    assert facts["made"]["input_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    assert facts["provenance"]["command"] == f"{typed} --json"
+    assert facts["provenance"]["input_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
 
 
 def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
@@ -94,20 +94,20 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     criterion = ("--criterion", "disparity", "--param", "protected=old", "--param", "trade_off=0.8")
     beside = ("--compare", "minimax_loss")
     facts = run("report", path, *options, *criterion, *beside, "--json").facts
-    assert facts["data"]["weighted"]
+    assert facts["data"]["has_weights"]
     assert facts["rows"]["n_features"] == 5
     assert facts["settings"]["center"] == "group"
     assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
     assert certificate_of(facts)["criterion"] == "disparity"
-    assert facts["settings"]["chosen_by"].startswith("smallest number")
-    snippet = facts["verification"]["snippet"]
+    assert facts["settings"]["dimension_choice"].startswith("smallest number")
+    snippet = facts["verification"]["program"]
     assert (
         "fairspan moments rows.parquet --group age --exclude sex --weight w -o moments.npz"
         in snippet
     )
     facts = run("report", path, *options[:4], *cut, *beside, "--json").facts
     told = "--group age --group limit --bin limit=-5.0,12.5 --exclude sex -o moments.npz"
-    assert told in facts["verification"]["snippet"]
+    assert told in facts["verification"]["program"]
 
 
 @pytest.mark.long
@@ -115,11 +115,11 @@ def test_the_program_that_verifies_runs_on_moments_as_it_says(run, data, tmp_pat
     facts = run("report", data, "--group", "age", "-d", 2, "--json").facts
     monkeypatch.chdir(tmp_path)
     making = next(
-        line for line in facts["verification"]["snippet"].splitlines() if line.startswith("# ")
+        line for line in facts["verification"]["program"].splitlines() if line.startswith("# ")
     )
     assert run(*shlex.split(making.removeprefix("# fairspan "))).status == 0
     names = {}
-    exec(facts["verification"]["snippet"], names)
+    exec(facts["verification"]["program"], names)
     certificate = certificate_of(facts)
     assert names["objective"] == pytest.approx(certificate["objective"], rel=1e-6)
     assert names["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
@@ -133,7 +133,7 @@ def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
     )
     arguments = ("report", "data.csv", "--group", "age", "-d", 2)
     facts = installed(*arguments, "--json", code=code).facts
-    assert facts["made"]["command"] == "fairspan report data.csv --group age -d 2 --json"
+    assert facts["provenance"]["command"] == "fairspan report data.csv --group age -d 2 --json"
     installed(
         *arguments,
         "-o",
@@ -162,7 +162,7 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     asked = ("--group", "age", "--model", model)
     held_out = ("--test", tmp_path / "rest.csv", "--compare", "minimax_loss")
     facts = run("report", tmp_path / "half.csv", *asked, *held_out, "--json").facts
-    given = facts["given"]
+    given = facts["user_models"]
     assert (given["held_out"], given["rows"]["n_rows"]) == (True, len(table) - half)
     assert facts["settings"]["n_components"] == 2
     audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
@@ -187,7 +187,7 @@ def odd(tmp_path):
 
 def test_no_name_becomes_a_line_of_the_program_that_verifies(run, odd):
     asked = ("--group", BREAKING, "-d", 1, "--compare", "minimax_loss", "--json")
-    snippet = run("report", odd, *asked).facts["verification"]["snippet"]
+    snippet = run("report", odd, *asked).facts["verification"]["program"]
     names = {node.id for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Name)}
     assert "os" not in names
     assert "abort" in next(line for line in snippet.splitlines() if line.startswith("# fairspan"))
@@ -199,7 +199,7 @@ def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(ru
     typed = ("report", str(odd), "--group", BREAKING, "-d", "1", "-o", str(page))
     result = run(*typed, status=0)
     assert all(line.isprintable() for line in result.out.splitlines())
-    told = run(*typed, "--json").facts["made"]["command"]
+    told = run(*typed, "--json").facts["provenance"]["command"]
     assert told.isprintable()
     words = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {told}"], capture_output=True, check=True
@@ -297,7 +297,7 @@ def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monke
         for here, there in zip(on_screen[ours]["groups"], on_page[theirs]["groups"], strict=True):
             assert there["observed_error"] == pytest.approx(here["observed_error"], rel=1e-9)
     verified = {"GroupMoments": GroupMoments, "np": np}
-    exec(compile(shown["verification"]["snippet"], "snippet", "exec"), verified)
+    exec(compile(shown["verification"]["program"], "snippet", "exec"), verified)
     assert verified["objective"] == pytest.approx(facts["certificate"]["objective"], rel=1e-9)
     assert verified["lower_bound"] == pytest.approx(facts["certificate"]["lower_bound"], rel=1e-6)
 

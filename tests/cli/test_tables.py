@@ -156,7 +156,7 @@ def test_models_without_names_of_features_take_the_columns_that_are_chosen(run, 
             asked = (command, *some, "--model", model, "--folds", "none", "--json")
             compared = ["--compare", "minimax_loss"] * (command == "report")
             facts = run(*asked, *compared).facts
-            models = facts.get("given", facts)["models"]
+            models = facts.get("user_models", facts)["models"]
             (total,) = (each["observed_total_error"] for each in models if each["name"] == "m")
             assert total == pytest.approx(errors.mean(), rel=1e-9)
 

@@ -62,11 +62,11 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_p
     facts = json.loads(capsys.readouterr().out)
     made = fs.write_report(tmp_path / "page.html", paths[0], "g", clusters="who", **ASKED)
     assert facts["models"] == json.loads(json.dumps(made["models"]))
-    assert "--exclude who" in facts["verification"]["snippet"]
+    assert "--exclude who" in facts["verification"]["program"]
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
     model.subspace_.save(paths[2])
     assert cli.run([*words, "--model", str(paths[2]), "--test", str(paths[1]), "--json"]) == 0
-    given = json.loads(capsys.readouterr().out)["given"]
+    given = json.loads(capsys.readouterr().out)["user_models"]
     more = persons(1)
     by_hand = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
     assert [each["observed_error_high"] for each in given["models"][0]["groups"]] == pytest.approx(
@@ -82,4 +82,4 @@ def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
     with pytest.raises(fs.errors.InvalidType, match="groups_test, clusters_test"):
         fs.write_report(page, frame[NAMES], frame.g, test=test, **asked)
     facts = fs.write_report(page, frame[NAMES], frame.g, test=(*test, frame.who), **asked)
-    assert facts["given"]["rows"]["has_clusters"]
+    assert facts["user_models"]["rows"]["has_clusters"]

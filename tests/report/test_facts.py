@@ -71,7 +71,7 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     names = [model["name"] for model in facts["models"]]
     criteria = [name for name in builtin_names("criterion") if name != "total_error"]
     assert names == ["PCA", *map(readable_name, criteria)]
-    assert facts["main"] == names[1]
+    assert facts["main_model"] == names[1]
     fits = {
         readable_name(name): FairPCA(2, criterion=name).fit(X, sensitive_features=labels)
         for name in criteria
@@ -92,7 +92,7 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
         assert certificate["objective"] == pytest.approx(fit.solution_.objective, rel=1e-9)
         assert certificate["status"] == str(fit.solution_.status)
         assert certificate["lower_bound"] <= certificate["objective"]
-        assert certificate["gap"] <= certificate["tolerance"]
+        assert certificate["gap"] <= certificate["absolute_tol"]
 
 
 def test_findings_are_those_of_the_audit():
@@ -186,11 +186,11 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
         kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_variance_kept"))
     )
     assert (
-        facts["settings"]["chosen_by"]
+        facts["settings"]["dimension_choice"]
         == "smallest number that keeps 90 % of every group's variance"
     )
     assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
-    assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "requested"
+    assert facts_by(X, labels, 4, compare=[])["settings"]["dimension_choice"] == "requested"
 
 
 @pytest.mark.long
@@ -199,8 +199,8 @@ def test_weights_count_as_copies_of_rows_do():
     weights = np.tile([1.0, 2.0], len(X))[: len(X)]
     copied = np.repeat(np.arange(len(X)), weights.astype(int))
     facts, copies = facts_by(X, labels, 2, weights=weights), facts_by(X[copied], labels[copied], 2)
-    assert facts["data"]["weighted"]
-    assert not copies["data"]["weighted"]
+    assert facts["data"]["has_weights"]
+    assert not copies["data"]["has_weights"]
     for one, other in zip(facts["models"], copies["models"], strict=True):
         if one["name"] != "robust error gap":  # whose radius depends on the number of rows
             np.testing.assert_allclose(
@@ -210,12 +210,12 @@ def test_weights_count_as_copies_of_rows_do():
 
 def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
     facts = facts_by(*made_rows(3, 4), 2)
-    assert [each["name"] for each in facts["unavailable"]] == [
+    assert [each["name"] for each in facts["skipped_criteria"]] == [
         "disparity",
         "equal error",
         "robust error gap",
     ]
-    assert "3 groups" in facts["unavailable"][0]["why"]
+    assert "3 groups" in facts["skipped_criteria"][0]["reason"]
     assert "disparity" not in [model["name"] for model in facts["models"]]
 
 
@@ -232,10 +232,10 @@ def test_settings_of_the_criterion_are_told_as_they_were_used():
 
 def test_ordinary_pca_may_be_the_main_criterion():
     facts = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[])
-    assert facts["main"] == "PCA"
-    assert facts["steps"]["start"] == facts["steps"]["plain"]
+    assert facts["main_model"] == "PCA"
+    assert facts["slider"]["main_step"] == facts["slider"]["pca_step"]
     by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[], center="group")
-    assert by_group["main"] == by_group["models"][1]["name"] == "total error"
+    assert by_group["main_model"] == by_group["models"][1]["name"] == "total error"
 
 
 def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
@@ -294,10 +294,10 @@ FEW = ["minimax_error"]
 @pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 30, 8), (2, 2, 1), (3, 30, 8), (12, 6, 2)])
 def test_it_is_never_larger_than_a_page_can_show(k, p, d):
-    steps = facts_by(*made_rows(k, p), d, compare=FEW)["steps"]
-    assert 1 <= len(steps["points"]) <= 40
-    assert len(steps["features"]) == min(p, 20)
-    for point in steps["points"]:
+    slider = facts_by(*made_rows(k, p), d, compare=FEW)["slider"]
+    assert 1 <= len(slider["steps"]) <= 40
+    assert len(slider["features"]) == min(p, 20)
+    for point in slider["steps"]:
         loadings = np.array(point["components"])
         assert loadings.shape == (min(point["n_components"], 5), min(p, 20))
         assert len(point["observed_variances"]) == len(loadings)
@@ -312,9 +312,9 @@ def test_it_is_never_larger_than_a_page_can_show(k, p, d):
 def test_each_step_of_the_frontier_has_the_errors_of_its_components():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2, compare=FEW)
-    steps = facts["steps"]
-    assert steps["features"] == [f"feature {i}" for i in range(6)]
-    for point in steps["points"]:
+    slider = facts["slider"]
+    assert slider["features"] == [f"feature {i}" for i in range(6)]
+    for point in slider["steps"]:
         components = np.array(point["components"])
         by_hand = figures_by_hand(X, labels, components, X.mean(axis=0), 1.0, center="global")
         errors = [each.error for each in by_hand.values()]
@@ -327,45 +327,45 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
         )
         variances = ((X - X.mean(axis=0)) @ components.T).var(axis=0)
         np.testing.assert_allclose(point["observed_variances"], variances, rtol=2e-3)
-    first = np.array([point["observed_errors"] for point in steps["points"]])
+    first = np.array([point["observed_errors"] for point in slider["steps"]])
     assert (np.diff(first[:, 0] - first[:, 1]) > 0).all()
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "equal_error", "disparity", "total_error"])
 def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
     facts = facts_by(*made_rows(2, 5), 2, criterion=criterion, compare=[])
-    steps, points = facts["steps"], facts["steps"]["points"]
-    main = model_of(facts, facts["main"])
-    assert points[steps["start"]]["observed_errors"] == column(main, "observed_error").tolist()
+    slider, points = facts["slider"], facts["slider"]["steps"]
+    main = model_of(facts, facts["main_model"])
+    assert points[slider["main_step"]]["observed_errors"] == column(main, "observed_error").tolist()
     np.testing.assert_allclose(
-        points[steps["plain"]]["observed_errors"],
+        points[slider["pca_step"]]["observed_errors"],
         column(facts["models"][0], "observed_error"),
         rtol=1e-9,
     )
-    assert points[steps["start"]]["label"] == main["name"]
-    assert points[steps["plain"]]["label"].startswith("PCA")
+    assert points[slider["main_step"]]["label"] == main["name"]
+    assert points[slider["pca_step"]]["label"].startswith("PCA")
 
 
 def test_where_both_answers_are_the_same_it_is_one_step():
     rows = np.vstack([np.eye(3), np.eye(3)]) * [3, 2, 1]
-    steps = facts_by(rows, ["a"] * 3 + ["b"] * 3, 1)["steps"]
-    assert [point["label"] for point in steps["points"]] == ["PCA, minimax loss"]
-    assert (steps["start"], steps["plain"]) == (0, 0)
+    slider = facts_by(rows, ["a"] * 3 + ["b"] * 3, 1)["slider"]
+    assert [point["label"] for point in slider["steps"]] == ["PCA, minimax loss"]
+    assert (slider["main_step"], slider["pca_step"]) == (0, 0)
 
 
 def test_over_the_dimension_it_starts_at_the_one_that_was_asked_for():
     facts = facts_by(*made_rows(3, 6), 4, compare=FEW)
-    steps = facts["steps"]
-    assert [point["n_components"] for point in steps["points"]] == dimensions_of(facts)
-    assert steps["points"][steps["start"]]["n_components"] == 4
+    slider = facts["slider"]
+    assert [point["n_components"] for point in slider["steps"]] == dimensions_of(facts)
+    assert slider["steps"][slider["main_step"]]["n_components"] == 4
     fair = curve_of(facts, "minimax loss", "observed_error").tolist()
-    assert [point["observed_errors"] for point in steps["points"]] == fair
-    assert steps["plain"] is None
+    assert [point["observed_errors"] for point in slider["steps"]] == fair
+    assert slider["pca_step"] is None
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_neighboring_steps_have_components_of_the_same_sign_and_order(k):
-    points = facts_by(*made_rows(k, 6, seed=3), 3, compare=FEW)["steps"]["points"]
+    points = facts_by(*made_rows(k, 6, seed=3), 3, compare=FEW)["slider"]["steps"]
     for before, after in pairwise(points):
         m = min(len(before["components"]), len(after["components"]))
         agreement = np.array(before["components"][:m]) @ np.array(after["components"][:m]).T

@@ -358,11 +358,11 @@ def test_summary_says_whose_loss_rises():
 @PAGES
 def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
     report, page = made()
-    text, told = tree_of(page).text, report.to_dict()["made"]
+    text, told = tree_of(page).text, report.to_dict()["provenance"]
     for part in (told["command"], told["numpy"], told["scikit-learn"]):
         assert part in text
-    assert report.verification["snippet"] in text
-    assert all(each in text for each in report.verification["words"])
+    assert report.verification["program"] in text
+    assert all(each in text for each in report.verification["explanation"])
 
 
 def test_marks_of_the_slider_lie_on_the_drawn_frontier():

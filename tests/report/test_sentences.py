@@ -51,7 +51,7 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
     )
     assert (
         "no subspace of this dimension with equal errors has a value below"
-        in report.verification["words"][0]
+        in report.verification["explanation"][0]
     )
 
 
@@ -63,7 +63,7 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
     assert f"no projection to 2 dimensions {among} reduces" in said("certificate_lead", report)
     assert (
         f"no subspace of this dimension {among} has a value below"
-        in report.verification["words"][0]
+        in report.verification["explanation"][0]
     )
 
 

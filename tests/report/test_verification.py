@@ -46,7 +46,7 @@ CRITERIA = (
 
 def run(facts, moments):
     """What the program sets, where nothing but these moments is at hand."""
-    program = facts["verification"]["snippet"]
+    program = facts["verification"]["program"]
     imported = set(re.findall(r"^(?:from|import) (\S+)", program, re.M))
     assert imported <= {"numpy", "fairspan", "base64"}
     names = {"moments": moments}
@@ -68,7 +68,7 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
     facts = facts_by(X, labels, d, **settings)
     moments, certificate = GroupMoments.from_rows(X, labels), certificate_of(facts)
     found = run(facts, moments)
-    within = facts["verification"]["tolerance"]
+    within = facts["verification"]["absolute_tol"]
     assert found["objective"] == pytest.approx(certificate["objective"], abs=within)
     # The sides of the polygon are cut into parts, and not as finely as in the certificate.
     coarser = 1e-7 * certificate["objective"] if isinstance(criterion, RobustErrorGap) else 0.0
@@ -110,20 +110,20 @@ def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(m
     X, labels = np.vstack([rows, rows[:, ::-1]]), ["a"] * 4 + ["b"] * 4
     facts = facts_by(X, labels, 1, compare=[])
     moments = GroupMoments.from_rows(X, labels)
-    assert "V = np.array([" in facts["verification"]["snippet"]
+    assert "V = np.array([" in facts["verification"]["program"]
     assert run(facts, moments)["objective"] == pytest.approx(certificate_of(facts)["objective"])
     monkeypatch.setattr("fairspan.report.program._MAX_COMPONENT_ENTRIES", 0)
     without = facts_by(X, labels, 1, compare=[])
     found = run(without, moments)
     assert "objective" not in found
     assert found["lower_bound"] == pytest.approx(certificate_of(facts)["lower_bound"])
-    assert "too many entries" in " ".join(without["verification"]["words"])
+    assert "too many entries" in " ".join(without["verification"]["explanation"])
 
 
 def test_it_begins_with_the_moments_that_are_meant():
     origin = replace(ORIGIN, moments_code="moments_code = GroupMoments.from_rows(X, 'sex')")
     X, labels = made_rows(2, 3)
-    assert origin.moments_code in facts_by(X, labels, 1, origin=origin)["verification"]["snippet"]
+    assert origin.moments_code in facts_by(X, labels, 1, origin=origin)["verification"]["program"]
 
 
 def test_an_unknown_group_is_told_and_not_passed_over():
@@ -155,7 +155,7 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
     X, labels = made_rows(k, 4)
     facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
-    assert said in " ".join(facts["verification"]["words"])
+    assert said in " ".join(facts["verification"]["explanation"])
 
 
 def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
@@ -164,7 +164,7 @@ def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
         facts_by(unit * X, labels, 2, criterion="nash_welfare", compare=[])["verification"]
         for unit in (2.0**-12, 2.0**12)
     )
-    assert 0.1 < far["tolerance"] / near["tolerance"] < 10
+    assert 0.1 < far["absolute_tol"] / near["absolute_tol"] < 10
 
 
 RNG = np.random.default_rng(8)
@@ -208,7 +208,7 @@ def test_figures_are_those_of_an_audit(written):
     facts, page = written
     audit = fs.audit(MODELS, X, PEOPLE, y=Y, folds=5)
     expected = {model.name: model for model in audit.models}
-    given = {model["name"]: model for model in facts["given"]["models"]}
+    given = {model["name"]: model for model in facts["user_models"]["models"]}
     assert set(MODELS) <= set(given)
     for name in MODELS:
         for mine, theirs in zip(given[name]["groups"], expected[name].groups, strict=True):
@@ -221,14 +221,14 @@ def test_figures_are_those_of_an_audit(written):
 
 def test_each_restricted_model_is_called_what_it_is(written):
     facts, page = written
-    names = [model["name"] for model in facts["given"]["models"]]
-    kinds = dict(zip(names, facts["given"]["kinds"], strict=True))
+    names = [model["name"] for model in facts["user_models"]["models"]]
+    kinds = dict(zip(names, facts["user_models"]["descriptions"], strict=True))
     assert kinds["oblique"].startswith("oblique, total error")
     assert kinds["nested"].startswith("nested, minimax loss")
     assert "attributes='marginal'" in kinds["marginal"]
     assert "within_classes='all'" in kinds["by class"]
     assert kinds["kernel"].startswith("not a projection")
-    assert {verdict["model"] for verdict in facts["given"]["verdicts"]} >= {"oblique", "nested"}
+    assert {verdict["model"] for verdict in facts["user_models"]["verdicts"]} >= {"oblique", "nested"}
     assert "it is not a projection" in page
 
 
@@ -244,7 +244,7 @@ def test_held_out_rows_judge_the_models(tmp_path):
         compare=[],
         folds=5,
     )
-    given = facts["given"]
+    given = facts["user_models"]
     assert (given["held_out"], given["rows"]["n_rows"], facts["rows"]["n_rows"]) == (
         True,
         half,
@@ -269,15 +269,15 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
         for name in ("scaled", "plain")
     }
     facts = fs.write_report(path, X, sex, models=models, compare=[], folds=5)
-    assert facts["settings"]["standardize"] is True
+    assert facts["settings"]["scale"] is True
     assert facts["settings"]["n_components"] == 2
-    main = model_of(facts, facts["main"])
+    main = model_of(facts, facts["main_model"])
     errors = [
         [g["observed_error"] for g in each["groups"]]
-        for each in (main, model_of(facts["given"], "scaled"))
+        for each in (main, model_of(facts["user_models"], "scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
-    assert {model["name"]: model["is_scaled"] for model in facts["given"]["models"]} == {
+    assert {model["name"]: model["is_scaled"] for model in facts["user_models"]["models"]} == {
         "scaled": True,
         "plain": False,
         "PCA scaled": True,

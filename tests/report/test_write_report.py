@@ -50,7 +50,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     assert facts["verdict"]["summary"] in page
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     assert facts["title"] == "How PCA affects each group of these rows"
-    assert facts["made"]["command"] == (
+    assert facts["provenance"]["command"] == (
         "fairspan.write_report(path, X, sensitive_features, n_components=2, "
         "compare=['minimax_error'])"
     )
@@ -78,7 +78,7 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     assert facts["frame"]["data"]["feature_names"] == NAMES
     assert facts["array"]["data"]["feature_names"][0] == "feature 0"
     assert facts["csv"]["data"]["name"] == "rows.csv"
-    made = {name: each["made"] for name, each in facts.items()}
+    made = {name: each["provenance"] for name, each in facts.items()}
     for name, file in (("csv", csv), ("parquet", parquet)):
         assert made[name]["input_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert made["array"]["input_sha256"] == made["frame"]["input_sha256"]
@@ -89,14 +89,14 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
 
 def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undrawn):
     page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
-    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FEW)["made"]
+    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FEW)["provenance"]
     parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
     lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(each).hexdigest() for each in parts), ""]
     assert made["input_sha256"] == hashlib.sha256("\n".join(lines).encode()).hexdigest()
     assert "sample_weight=sample_weight" in made["command"]
     changed = X.copy()
     changed[3, 2] += 1e-12
-    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FEW)["made"]
+    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FEW)["provenance"]
     assert other["input_sha256"] != made["input_sha256"]
 
 
@@ -111,7 +111,7 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
         for name in ("2.parquet", "b/1.parquet")
     ]
     expected = hashlib.sha256("".join(lines).encode()).hexdigest()
-    assert facts["made"]["input_sha256"] == expected
+    assert facts["provenance"]["input_sha256"] == expected
 
 
 @pytest.mark.long
@@ -277,7 +277,7 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
     assert facts["certificates"][1]["objective"] == pytest.approx(fair.solution_.objective)
     assert facts["rows"]["n_rows"] == moments.counts.sum()
     assert facts["rows"]["n_dropped"] == {"drop": 2, "em": 1, "em-drop-empty": 2}[on_missing]
-    assert f'on_missing="{on_missing}", n_components=2' in facts["made"]["command"]
+    assert f'on_missing="{on_missing}", n_components=2' in facts["provenance"]["command"]
     errors = [group.observed_error.value for group in found.models[0].groups]
     assert [each["observed_error"] for each in figures(facts)[1]] == pytest.approx(errors)
 
@@ -291,7 +291,7 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
     with pytest.raises(InvalidInput, match=r'NaN.*\(on_missing="drop"\)'):
         fs.write_report(path, frame, "sex", **given)
     facts = fs.write_report(path, frame, "sex", **given, on_missing="drop")
-    assert facts["given"]["rows"]["n_rows"] == len(frame) - 1
+    assert facts["user_models"]["rows"]["n_rows"] == len(frame) - 1
 
 
 def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
@@ -301,7 +301,7 @@ def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, 
     assert found.verdict.n_repeats == 2
     assert facts["verdict"]["n_repeats"] == 2
     assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
-    assert "repeats=2" in facts["made"]["command"]
+    assert "repeats=2" in facts["provenance"]["command"]
     moments = fs.GroupMoments.from_rows(X, LABELS)
     with pytest.raises(InvalidInput, match="repeats is 2, but moments were given"):
         fs.write_report(tmp_path / "page.html", moments=moments, repeats=2)

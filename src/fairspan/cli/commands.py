@@ -475,7 +475,7 @@ def moments(
 
     write = writing.write_moments_folder if as_folder else writing.write_moments
     built_report, n_groups_dropped = write(data, out, read_options, min_group_size)
-    results = {**writing.moments_record(built_report, out), "groups_left_out": n_groups_dropped}
+    results = {**writing.moments_record(built_report, out), "n_groups_dropped": n_groups_dropped}
     groups = to_ascii(format_count(n_groups_dropped, "group"))
     left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}" * bool(
         n_groups_dropped

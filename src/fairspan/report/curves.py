@@ -253,11 +253,11 @@ class ReportCurves:
         return {
             "by_dimension": self.records(name),
             "frontier": frontier,
-            "steps": {
-                "start": self.main_step,
-                "plain": self.pca_step,
+            "slider": {
+                "main_step": self.main_step,
+                "pca_step": self.pca_step,
                 "features": [features[i] for i in self.features],
-                "points": [
+                "steps": [
                     {
                         "label": step.label,
                         "n_components": step.n_components,

@@ -39,7 +39,7 @@ _TEMPLATES = Path(__file__).parent / "template"
 # Characters that could close a script element or open a comment.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 # Parts omitted from the JSON download: displays, slider data, and data shown in tables.
-_EXCLUDED_FROM_DOWNLOAD = ("steps", "displays", "by_dimension", "feature_errors", "verification")
+_EXCLUDED_FROM_DOWNLOAD = ("slider", "displays", "by_dimension", "feature_errors", "verification")
 # Significant digits of the JSON download: with nine it has half the size of the full precision.
 _DOWNLOAD_DIGITS = 9
 _HARMLESS_STATE: State = "no material harm"

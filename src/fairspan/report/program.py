@@ -313,14 +313,14 @@ def verification_program(fit: FittedCriterion, moments_code: str) -> dict[str, A
         lines.append(f"lower_bound = {formula.bound_code}")
     results = ["objective"] * has_objective + ["lower_bound"] * has_bound
     return {
-        "calls": list(_COMMANDS),
-        "of_calls": _COMMANDS_NOTE,
-        "words": _explanation(fit, formula, has_objective=has_objective, has_bound=has_bound),
-        "snippet": "\n".join([*lines, f"print({', '.join(results)})", ""]),
+        "commands": list(_COMMANDS),
+        "commands_note": _COMMANDS_NOTE,
+        "explanation": _explanation(fit, formula, has_objective=has_objective, has_bound=has_bound),
+        "program": "\n".join([*lines, f"print({', '.join(results)})", ""]),
         "objective": certificate.objective,
         "lower_bound": certificate.lower_bound,
         # Rounding errors of certificate and plain formulas, plus a relative tolerance.
-        "tolerance": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
+        "absolute_tol": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
     }
 
 

@@ -209,7 +209,7 @@ class UserModels:
         """Return the audit's values with the description of each model."""
         return {
             "held_out": self.held_out,
-            "kinds": self.descriptions,
+            "descriptions": self.descriptions,
             **self.audit.to_dict(),
         }
 
@@ -316,9 +316,9 @@ class Report:
             dimension_choice = f"smallest number that keeps {share} of every group's variance"
         return {
             "n_components": self.pca.n_components,
-            "chosen_by": dimension_choice,
+            "dimension_choice": dimension_choice,
             "center": self.settings.center,
-            "standardize": bool(self.settings.scale),
+            "scale": bool(self.settings.scale),
             "criterion": self.settings.criterion.name,
             "parameters": reported_parameters(certificate.criterion, certificate.groups),
         }
@@ -362,21 +362,21 @@ class Report:
                 "data": {
                     "name": printable(self.provenance.name),
                     "feature_names": self.feature_names,
-                    "weighted": self.is_weighted,
+                    "has_weights": self.is_weighted,
                 },
                 "settings": self.settings_record,
-                "main": self.main.name,
+                "main_model": self.main.name,
                 **self.audit.to_dict(),
                 "certificates": [
                     {"model": fit.name, **fit.certificate.to_dict()} for fit in self.fits
                 ],
-                "unavailable": [
-                    {"name": name, "why": reason} for name, reason in self.skipped_criteria
+                "skipped_criteria": [
+                    {"name": name, "reason": reason} for name, reason in self.skipped_criteria
                 ],
                 **self.curves.to_dict(self.main.name, self.feature_names),
-                "given": user_models,
+                "user_models": user_models,
                 "verification": self.verification,
-                "made": {**self.provenance.to_dict(), "parameters": self.settings_record},
+                "provenance": {**self.provenance.to_dict(), "parameters": self.settings_record},
             },
             _JSON_DIGITS,
         )
