@@ -228,7 +228,10 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert "attributes='marginal'" in kinds["marginal"]
     assert "within_classes='all'" in kinds["by class"]
     assert kinds["kernel"].startswith("not a projection")
-    assert {verdict["model"] for verdict in facts["user_models"]["verdicts"]} >= {"oblique", "nested"}
+    assert {verdict["model"] for verdict in facts["user_models"]["verdicts"]} >= {
+        "oblique",
+        "nested",
+    }
     assert "it is not a projection" in page
 
 

@@ -486,7 +486,7 @@ def test_any_number_of_processes_gives_the_same_bits(parted):
     rows = FileRows.open(parted, ["g"])
     alone = compute_group_moments(rows).to_bytes()
     for jobs in (1, 3):
-        assert compute_group_moments(replace(rows, jobs=jobs)).to_bytes() == alone
+        assert compute_group_moments(replace(rows, n_jobs=jobs)).to_bytes() == alone
 
 
 @pytest.mark.long
@@ -494,7 +494,7 @@ def test_an_error_comes_back_with_the_place_it_is_about(parted):
     frame = pd.read_parquet(parted)
     frame.loc[17 * 50 + 3, "y"] = np.nan
     frame.to_parquet(parted, row_group_size=50)
-    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
     with pytest.raises(
         InvalidInput, match=r"row group 17: X contains NaN, first in row 4 \(index 3\), .*'y'"
     ):
@@ -511,7 +511,7 @@ class Killing(MomentsAggregator):
 
 @pytest.mark.long
 def test_a_process_that_is_killed_is_an_error_that_says_so(parted):
-    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
     with pytest.raises(FairspanError, match="reader processes was killed"):
         rows.aggregate(Killing())
 
@@ -540,6 +540,6 @@ def test_results_that_nobody_takes_end_the_processes_without_a_word(parted):
     frame = pd.read_parquet(parted)
     frame.loc[frame.index[:50], "g"] = "c"
     frame.to_parquet(parted, row_group_size=50)
-    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
     with pytest.raises(InvalidInput, match="3 groups among 100 rows so far"):
         compute_group_moments(rows, GroupLimit(max_groups=2))

@@ -76,7 +76,7 @@ def as_processes(case, folder):
     rows = FileRows.open(
         as_folder(case, folder)[0], ["g"], weight_column=case.weight, on_missing=case.on_missing
     )
-    return replace(rows, jobs=2), None, None
+    return replace(rows, n_jobs=2), None, None
 
 
 def beside(made):
