@@ -150,7 +150,7 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 
 
 @pytest.mark.parametrize(
-    ("k", "said"), mostly_long([(2, "supporting line"), (3, "never below this weighted sum")], 2)
+    ("k", "said"), mostly_long([(2, "supporting line"), (3, "at least this weighted sum")], 2)
 )
 def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
     X, labels = made_rows(k, 4)
