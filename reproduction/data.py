@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.datasets import Dataset
 from fairspan.errors import InvalidInput, InvalidParameter, import_optional
-from fairspan.rows.groups import format_list
+from fairspan.rows.labels import format_list
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 _GROUP, _LABEL, _MARK = "group__", "label__", "__"

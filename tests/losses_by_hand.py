@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 
 
 def best_subspace(rows, weights, d):

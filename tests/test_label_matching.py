@@ -10,7 +10,7 @@ import pytest
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, UnknownGroup
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.label_matching import KnownLabels
 
 N = 120

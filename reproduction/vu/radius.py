@@ -10,7 +10,7 @@ from fairspan.displays.style import BLUE
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
-from fairspan.rows.groups import Label
+from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu.protocol import Part, errors_of

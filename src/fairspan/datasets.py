@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from fairspan.parameters import check_choice
-from fairspan.rows.groups import format_list
+from fairspan.rows.labels import format_list
 from fairspan.typing import AnyArray, FloatArray
 
 __all__ = [

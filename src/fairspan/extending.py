@@ -12,8 +12,9 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import AffinePieces, ParityLimit, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
-from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import RowBlock, RowSource, make_row_block, rows_per_block
+from fairspan.rows.blocks import RowBlock, make_row_block, rows_per_block
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.protocol import RowSource
 
 __all__ = [
     "AffinePieces",

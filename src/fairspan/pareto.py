@@ -34,7 +34,7 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import get_criterion
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names, get_factory
-from fairspan.rows.groups import Label, format_label, table_name
+from fairspan.rows.labels import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
 from fairspan.solvers.auto import AutoSolver
 from fairspan.solvers.two_groups.frontier import (

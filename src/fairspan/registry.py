@@ -46,12 +46,12 @@ _BUILTINS: dict[str, dict[str, str]] = {
     },
     "source": {
         "files": "fairspan.rows.files.file_rows:FileAdapter",
-        "sparse": "fairspan.rows.matrices:SparseAdapter",
+        "sparse": "fairspan.rows.sparse:SparseAdapter",
         "dask": "fairspan.rows.dask:DaskAdapter",
         "spark": "fairspan.rows.spark:SparkAdapter",
         "frames": "fairspan.rows.frames:DataFrameAdapter",
         "arrow": "fairspan.rows.frames:ArrowStreamAdapter",
-        "device": "fairspan.rows.matrices:DeviceArrayAdapter",
+        "device": "fairspan.rows.devices:DeviceArrayAdapter",
         "arrays": "fairspan.rows.arrays:ArrayAdapter",
     },
     "display": {

@@ -21,7 +21,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import DenseFoldMoments
 from fairspan.parameters import check_choice
 from fairspan.rows.frames import feature_values
-from fairspan.rows.groups import Label, format_list, printable
+from fairspan.rows.labels import Label, format_list, printable
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = [

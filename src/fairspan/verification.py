@@ -54,9 +54,9 @@ from fairspan.problem.reduction import (
     deflate_reduction,
 )
 from fairspan.problem.restrictions import Restriction
-from fairspan.rows.arrays import SingleGroup
-from fairspan.rows.groups import Label, format_list, label_array, label_type
 from fairspan.rows.label_matching import KnownLabels, check_types
+from fairspan.rows.label_resolution import SingleGroup
+from fairspan.rows.labels import Label, format_list, label_array, label_type
 from fairspan.rows.opening import match_groups, open_rows
 from fairspan.solvers import auto
 from fairspan.solvers.growing_subspace import OPTIMA_TOL

@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 
 
 def made(n=240, p=6, seed=0):

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
 from sweeps import each_once, mostly_long, part_of

@@ -13,8 +13,8 @@ from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
 from fairspan.moments.multiple_imputation import _draw_inverse_wishart_root, draw_imputations
 from fairspan.moments.of_rows import compute_dense_moments
+from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT
 from fairspan.rows.opening import open_rows
-from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT
 from sweeps import mostly_long
 
 ROOTS = np.random.default_rng(0).standard_normal((2, 6, 6)) * np.repeat([1, 0.5], [2, 4])

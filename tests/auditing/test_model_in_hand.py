@@ -7,7 +7,7 @@ from scipy.linalg import expm, subspace_angles
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 from losses_by_hand import residuals
 from sweeps import part_of
 

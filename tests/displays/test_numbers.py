@@ -20,7 +20,7 @@ from fairspan.displays import (
 )
 from fairspan.displays.records import values_of
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 from losses_by_hand import losses
 from pictures import texts_in
 from sweeps import each_once

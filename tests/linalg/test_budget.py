@@ -13,8 +13,8 @@ from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, Inv
 from fairspan.linalg import memory
 from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.moments.of_rows import compute_fold_moments
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows
-from fairspan.rows.protocol import GroupLimit
 from sweeps import each_once
 
 GB = 10**9

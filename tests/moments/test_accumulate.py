@@ -15,9 +15,9 @@ from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.of_rows import compute_fold_moments, compute_sparse_fold_moments
 from fairspan.moments.wide import SparseMoments
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows
-from fairspan.rows.protocol import GroupLimit
 from sweeps import each_once
 
 

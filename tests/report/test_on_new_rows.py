@@ -12,7 +12,7 @@ from fairspan.report import tables
 from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
 from fairspan.report.report import ReportSettings, build_report
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 from fairspan.rows.opening import open_group_rows
 from known_truths import TRUTHS
 from page_tree import tree_of

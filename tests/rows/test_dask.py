@@ -19,8 +19,8 @@ from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.moments.group_moments import MomentsAggregator
+from fairspan.rows.aggregation import PartitionedRows
 from fairspan.rows.opening import open_group_rows
-from fairspan.rows.protocol import PartitionedRows
 from rows.dask_cluster import (
     DEADLINE,
     block_that_fails_once,

@@ -21,7 +21,7 @@ from fairspan import FileRows, GroupMoments
 from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
 from fairspan.moments.group_moments import MomentsAggregator, compute_group_moments
 from fairspan.rows.files.file_rows import block_sigint
-from fairspan.rows.protocol import GroupLimit
+from fairspan.rows.group_limit import GroupLimit
 
 
 def values_of(rows):

@@ -15,8 +15,8 @@ from by_hand import assert_moments, moments_by_hand, projector_distance, random_
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.rows.arrays import to_numpy
-from fairspan.rows.matrices import DeviceRows
+from fairspan.rows.array_backend import to_numpy
+from fairspan.rows.devices import DeviceRows
 from fairspan.rows.opening import open_group_rows
 from rows.source_cases import CASES
 from spoiling import answered_or_refused

@@ -23,8 +23,9 @@ from fairspan.errors import (
 )
 from fairspan.extending import CodedLabels, RowSource
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.rows.arrays import labels_from_values
-from fairspan.rows.groups import Folds, LabelEncoder
+from fairspan.rows.coded_labels import LabelEncoder
+from fairspan.rows.folds import Folds
+from fairspan.rows.label_resolution import labels_from_values
 from fairspan.rows.opening import open_group_rows
 
 RNG = np.random.default_rng(12)

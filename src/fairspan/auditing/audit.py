@@ -44,7 +44,10 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
 from fairspan.registry import get_factory
-from fairspan.rows.arrays import InMemoryRows
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.blocks import OnMissing
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.missing import count_missing
 from fairspan.rows.opening import (
     match_groups,
@@ -52,7 +55,6 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
-from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 
 _FINDING_INDENT = " " * len("FS101 ")
 _SEED_STRIDE = 10

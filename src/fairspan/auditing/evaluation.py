@@ -41,7 +41,9 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import MIN_FOLDS, DenseFoldMoments, FoldMoments, Moments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.protocol import BaseRows, GroupLimit, Rows
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import BaseRows
 from fairspan.typing import FloatArray, IntegerArray
 
 NOT_A_PROJECTION = (

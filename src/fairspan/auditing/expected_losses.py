@@ -22,7 +22,7 @@ from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.parameters import check_integer
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import as_generator
-from fairspan.rows.groups import Folds
+from fairspan.rows.folds import Folds
 from fairspan.typing import FloatArray
 
 DEFAULT_LEVEL = 0.95

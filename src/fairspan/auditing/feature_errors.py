@@ -16,7 +16,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.messages import counted
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
 from fairspan.moments.operators import Projector
-from fairspan.rows.groups import Label
+from fairspan.rows.labels import Label
 from fairspan.typing import BoolArray, FloatArray
 
 MAX_FEATURES_SHOWN = 20

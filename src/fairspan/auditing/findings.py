@@ -38,7 +38,6 @@ from fairspan.formatting.numbers import (
     to_ascii,
 )
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_checks import (
     are_numbers,
     format_spellings,
@@ -46,6 +45,7 @@ from fairspan.rows.label_checks import (
     placeholder_labels,
     similar_labels,
 )
+from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray, IndexArray
 
 # Share of the rows below which a group has little weight in ordinary PCA.

@@ -43,10 +43,13 @@ from fairspan.moments.operators import (
     reconstruction_errors,
 )
 from fairspan.moments.wide import WideMoments
-from fairspan.rows.arrays import ArrayRows, InMemoryRows
-from fairspan.rows.groups import Folds, Label
-from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import GroupLimit, Rows
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.in_memory import InMemoryRows
+from fairspan.rows.labels import Label
+from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 
 # Up to this number of features, moments of a hundred groups in ten folds fit the memory budget.

@@ -18,7 +18,8 @@ from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.multiple_imputation import draw_imputations
 from fairspan.moments.of_rows import Moments, compute_dense_moments
-from fairspan.rows.protocol import GroupLimit, Rows
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.group_limit import GroupLimit
 
 Runs = list[tuple[CrossFit, RowStatistics]]
 

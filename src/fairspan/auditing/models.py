@@ -15,8 +15,8 @@ from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
 from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.groups import Label, format_list, printable
 from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.labels import Label, format_list, printable
 from fairspan.typing import FloatArray
 
 _PCA_CRITERION = "total_error"

@@ -33,7 +33,7 @@ from fairspan.formatting.numbers import (
     to_ascii,
 )
 from fairspan.moments.base import describe_dropped_rows
-from fairspan.rows.groups import Label, format_label, printable, table_name
+from fairspan.rows.labels import Label, format_label, printable, table_name
 from fairspan.typing import FloatArray
 
 

@@ -30,12 +30,15 @@ from fairspan.formatting.table import Cell, Column, Table, name_column, share_co
 from fairspan.moments.em import EMSummary
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.arrays import ArrayRows, labels_from_columns
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.groups import CodedLabels, Label, is_missing_label, to_python_labels
+from fairspan.rows.label_resolution import labels_from_columns
+from fairspan.rows.labels import Label, is_missing_label, to_python_labels
 from fairspan.rows.missing import MissingCounts
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Difference between groups in shares of missing values that counts as uneven.

@@ -15,8 +15,11 @@ from fairspan.auditing.cross_fitting import (
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Reconstructor, squared_residuals
-from fairspan.rows.groups import CodedLabels, Folds, Label, LabelEncoder, RowLabels, sort_by_code
-from fairspan.rows.protocol import BaseRows, Rows, RowSource, aggregate
+from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.coded_labels import CodedLabels, LabelEncoder, sort_by_code
+from fairspan.rows.folds import Folds, RowLabels
+from fairspan.rows.labels import Label
+from fairspan.rows.protocol import BaseRows, RowSource
 from fairspan.typing import FloatArray, IntegerArray
 
 # Minimum number of rows for reporting a monotone column.

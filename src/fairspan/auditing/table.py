@@ -15,7 +15,7 @@ from fairspan.formatting.table import (
     row_count_column,
     share_column,
 )
-from fairspan.rows.groups import printable
+from fairspan.rows.labels import printable
 
 _CENTER_TEXT = {
     "global": "errors about the overall mean",

@@ -38,7 +38,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, is_feasible, reported_parameters
 from fairspan.problem.reduction import describe_dominant_feature
 from fairspan.problem.restrictions import Restriction
-from fairspan.rows.groups import Label, table_name
+from fairspan.rows.labels import Label, table_name
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 

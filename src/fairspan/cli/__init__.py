@@ -118,7 +118,7 @@ def run(
             click.echo("fairspan: interrupted", err=True)
             return _EXIT_INTERRUPTED
         except (FairspanError, OSError, MemoryError) as error:
-            from fairspan.rows.groups import printable  # slow import
+            from fairspan.rows.labels import printable  # slow import
 
             message = _OUT_OF_MEMORY if isinstance(error, MemoryError) else str(error)
             # File names may contain terminal control sequences.
@@ -141,6 +141,6 @@ def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> Non
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    from fairspan.rows.groups import printable
+    from fairspan.rows.labels import printable
 
     print_message("warning", printable(str(message)))

@@ -14,7 +14,7 @@ from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
 from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
 from fairspan.problem.problem import reported_parameters
-from fairspan.rows.groups import printable
+from fairspan.rows.labels import printable
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit

@@ -40,13 +40,15 @@ from fairspan.problem.problem import check_n_components
 from fairspan.problem.reduction import get_criterion, get_restriction
 from fairspan.progress import clear_progress_bar
 from fairspan.registry import ExternalObject
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.groups import Label, format_label, format_list
+from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.labels import Label, format_label, format_list
 from fairspan.rows.missing import costliest_features, count_missing
 from fairspan.rows.opening import match_groups
-from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, GroupLimit, Rows, RowSource
+from fairspan.rows.protocol import RowSource
 from fairspan.solvers.solver import get_solver
 from fairspan.storage.archive import looks_like_archive
 from fairspan.verification import Verification, verify

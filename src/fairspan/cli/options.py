@@ -28,9 +28,10 @@ from fairspan.report.outputs import check_output_path
 
 if TYPE_CHECKING:
     from fairspan.auditing.expected_losses import EstimationOptions
-    from fairspan.rows.protocol import GroupLimit, OnMissing
+    from fairspan.rows.blocks import OnMissing
+    from fairspan.rows.group_limit import GroupLimit
 
-# Values of fairspan.rows.protocol.OnMissing, which is slow to import.
+# Values of fairspan.rows.blocks.OnMissing, which is slow to import.
 _ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 
 # Headings in the help of a command.
@@ -226,7 +227,7 @@ class ReadOptions:
     @property
     def limit(self) -> "GroupLimit":
         """Limits on the number of groups and on memory."""
-        from fairspan.rows.protocol import GroupLimit
+        from fairspan.rows.group_limit import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 

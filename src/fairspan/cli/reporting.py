@@ -34,14 +34,10 @@ from fairspan.report.report import (
     report_progress,
 )
 from fairspan.report.write_report import add_displays, check_page_path, write_page
-from fairspan.rows.groups import format_label, printable
+from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.opening import (
-    compute_fingerprint,
-    match_groups,
-    open_group_rows,
-    sha256_of_files,
-)
+from fairspan.rows.labels import format_label, printable
+from fairspan.rows.opening import match_groups, open_group_rows
 
 # Options that do not affect which rows or columns are read.
 _OPTIONS_NOT_AFFECTING_ROWS = {"jobs", "max_memory", "unseen"}

@@ -11,6 +11,7 @@ from fairspan.cli.options import MISSING_GROUP_OPTION, ReadOptions, usage_error_
 from fairspan.errors import InvalidInput, InvalidType, import_optional
 from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.columns import ColumnSelection, is_text_type
 from fairspan.rows.files.file_rows import (
     FileRows,
@@ -20,8 +21,8 @@ from fairspan.rows.files.file_rows import (
     non_numeric_features,
     one_hot_encode_text,
 )
-from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.labels import format_list
+from fairspan.rows.protocol import RowSource
 from fairspan.storage.archive import looks_like_archive
 
 if TYPE_CHECKING:

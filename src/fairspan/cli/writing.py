@@ -44,15 +44,12 @@ from fairspan.moments.group_moments import (
 )
 from fairspan.progress import track
 from fairspan.registry import ExternalObject
+from fairspan.rows.aggregation import Aggregator, merge_in_order
+from fairspan.rows.blocks import KEEPING_MISSING
+from fairspan.rows.error_context import add_error_context
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.groups import Label, format_list
-from fairspan.rows.protocol import (
-    KEEPING_MISSING,
-    Aggregator,
-    RowSource,
-    add_error_context,
-    merge_in_order,
-)
+from fairspan.rows.labels import Label, format_list
+from fairspan.rows.protocol import RowSource
 from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightScale
 from fairspan.storage.archive import read_json, write_json

@@ -37,8 +37,11 @@ from fairspan.formatting.numbers import format_count, format_loading
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import compute_moments
 from fairspan.parameters import check_integer
-from fairspan.rows.groups import Label, LabelEncoder, printable
-from fairspan.rows.protocol import RowBlock, RowSource, aggregate
+from fairspan.rows.aggregation import aggregate
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.coded_labels import LabelEncoder
+from fairspan.rows.labels import Label, printable
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import FloatArray, IndexArray
 
 # Row height and maximum figure width, in inches.

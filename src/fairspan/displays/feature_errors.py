@@ -29,7 +29,7 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.names import readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.parameters import check_choice, check_integer
-from fairspan.rows.groups import printable
+from fairspan.rows.labels import printable
 
 # White is zero error.
 _COLORMAP = "Purples"

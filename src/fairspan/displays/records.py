@@ -33,9 +33,10 @@ from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, compute_moments
 from fairspan.problem.reduction import get_criterion
-from fairspan.rows.groups import Label
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Label
 from fairspan.rows.opening import is_row_source, match_groups, open_group_rows
-from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.validation import check_n_columns
 from fairspan.typing import FloatArray
 

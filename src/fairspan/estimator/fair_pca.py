@@ -29,11 +29,13 @@ from fairspan.moments.operators import error_reduction_by_component
 from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import get_criterion, get_restriction
-from fairspan.rows.arrays import ArrayRows, SingleGroup, as_eager_frame
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
 from fairspan.rows.frames import FrameRows, drop_columns
-from fairspan.rows.groups import Label, format_list
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
-from fairspan.rows.matrices import SparseRows
+from fairspan.rows.label_resolution import SingleGroup, as_eager_frame
+from fairspan.rows.labels import Label, format_list
 from fairspan.rows.opening import (
     feature_blocks,
     is_row_source,
@@ -43,8 +45,9 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
-from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, BaseRows, GroupLimit, OnMissing
+from fairspan.rows.protocol import BaseRows
 from fairspan.rows.remedies import group_limit_remedies
+from fairspan.rows.sparse import SparseRows
 from fairspan.rows.validation import check_n_columns
 from fairspan.solvers.solver import get_solver
 from fairspan.typing import FloatArray

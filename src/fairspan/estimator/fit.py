@@ -42,7 +42,7 @@ from fairspan.problem.reduction import (
 )
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.rows.groups import format_list
+from fairspan.rows.labels import format_list
 from fairspan.solvers.nested import solve_nested
 from fairspan.solvers.solve import solve_for_dimension
 from fairspan.solvers.solver import get_solver

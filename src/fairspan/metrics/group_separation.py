@@ -12,10 +12,11 @@ from fairspan.formatting.messages import counted
 from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
 from fairspan.progress import track
 from fairspan.random_state import as_generator
-from fairspan.rows.arrays import as_eager_frame
+from fairspan.rows.coded_labels import CodedLabels, factorize_sorted
 from fairspan.rows.frames import FrameRows, feature_values
-from fairspan.rows.groups import CodedLabels, Label, factorize_sorted, format_list
 from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.label_resolution import as_eager_frame
+from fairspan.rows.labels import Label, format_list
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 # Tolerance of the linear classifier: tight enough that scores do not depend on where the solver

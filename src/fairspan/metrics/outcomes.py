@@ -11,19 +11,18 @@ from fairspan.formatting.messages import describe_position
 from fairspan.parameters import check_number
 from fairspan.random_state import as_generator
 from fairspan.rows.alignment import check_alignment
-from fairspan.rows.arrays import check_sample_weight, labels_from_values, resolve_labels
-from fairspan.rows.groups import (
-    CodedLabels,
+from fairspan.rows.coded_labels import CodedLabels, LabelEncoder, factorize_sorted
+from fairspan.rows.label_matching import remedy_for
+from fairspan.rows.label_resolution import labels_from_values, resolve_labels
+from fairspan.rows.labels import (
     Label,
-    LabelEncoder,
     Scalar,
-    factorize_sorted,
     format_list,
     is_missing_label,
     to_python_label,
     to_python_labels,
 )
-from fairspan.rows.label_matching import remedy_for
+from fairspan.rows.sample_weights import check_sample_weight
 from fairspan.typing import FloatArray, IntegerArray
 
 _ALLOWED_OUTCOMES = "Allowed: one outcome per row: text, numbers or booleans, none missing"

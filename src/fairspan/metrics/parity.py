@@ -16,15 +16,9 @@ from fairspan.formatting.messages import counted
 from fairspan.metrics.outcomes import OutcomesByGroup, check_multiple_groups
 from fairspan.parameters import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
-from fairspan.rows.arrays import as_eager_frame, resolve_group_columns
 from fairspan.rows.frames import drop_columns
-from fairspan.rows.groups import (
-    Label,
-    Scalar,
-    format_label,
-    format_list,
-    to_python_labels,
-)
+from fairspan.rows.label_resolution import as_eager_frame, resolve_group_columns
+from fairspan.rows.labels import Label, Scalar, format_label, format_list, to_python_labels
 from fairspan.typing import FloatArray, IntegerArray
 
 

@@ -19,9 +19,9 @@ from fairspan.moments.of_rows import Moments, compute_moments
 from fairspan.moments.operators import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.problem import Problem, signed_disparity
-from fairspan.rows.groups import Label, format_list
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Label, format_list
 from fairspan.rows.opening import open_group_rows
-from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.remedies import group_limit_remedies
 from fairspan.typing import FloatArray
 

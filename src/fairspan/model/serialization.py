@@ -15,7 +15,7 @@ from fairspan.moments.operators import Projector
 from fairspan.parameters import init_parameters
 from fairspan.problem.reduction import get_criterion, get_restriction
 from fairspan.registry import builtin_names
-from fairspan.rows.groups import to_python_label, to_python_labels
+from fairspan.rows.labels import to_python_label, to_python_labels
 from fairspan.storage.archive import read_archive, write_archive
 from fairspan.storage.schema import (
     BOOLEAN,

@@ -31,10 +31,11 @@ from fairspan.moments.operators import (
     soft_dimension,
 )
 from fairspan.problem.problem import check_n_components
+from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import OnMissing
 from fairspan.rows.frames import feature_values, float_dtype
 from fairspan.rows.opening import adapter_for, map_rows
-from fairspan.rows.protocol import AffineMap, OnMissing, RowMap
 from fairspan.rows.validation import check_n_columns
 from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import check_suffix, write_atomic

@@ -25,18 +25,16 @@ from fairspan.linalg.threads import (
     single_thread_if_small,
 )
 from fairspan.moments.base import no_group_labels_error
-from fairspan.rows.arrays import ArrayBackend, ArrayRows, InMemoryRows, to_numpy
-from fairspan.rows.groups import (
-    CodedLabels,
-    Folds,
-    Label,
-    LabelEncoder,
-    is_missing_label,
-    label_array,
-    to_python_label,
-)
-from fairspan.rows.matrices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
-from fairspan.rows.protocol import DEFAULT_MAX_GROUPS, BaseRows, GroupLimit, RowBlock, RowSource
+from fairspan.rows.array_backend import ArrayBackend, to_numpy
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
+from fairspan.rows.devices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS, GroupLimit
+from fairspan.rows.in_memory import InMemoryRows
+from fairspan.rows.labels import Label, is_missing_label, label_array, to_python_label
+from fairspan.rows.protocol import BaseRows, RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Largest accepted ratio of products to scatter: about two bits of cancellation.

@@ -7,10 +7,10 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.moments.base import describe_dropped_rows
-from fairspan.rows.groups import Label
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.label_checks import quoted
+from fairspan.rows.labels import Label
 from fairspan.rows.missing import MissingCounts, count_missing
-from fairspan.rows.protocol import Rows
 from fairspan.typing import IntegerArray
 
 # Largest numbers of columns and groups that a message names.

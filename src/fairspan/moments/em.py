@@ -22,8 +22,11 @@ from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by
 from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error
 from fairspan.moments.fixed_point import FixedPoint, fixed_point
 from fairspan.moments.normal_model import RIDGE, NormalModel, blocks_to_complete
-from fairspan.rows.groups import Label, LabelEncoder, sort_by_code
-from fairspan.rows.protocol import GroupLimit, Rows, RowSource, aggregate
+from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.coded_labels import LabelEncoder, sort_by_code
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Label
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 # Warn if models end further than this from their limit, in standard deviations, because of rounding

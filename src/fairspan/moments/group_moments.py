@@ -29,13 +29,17 @@ from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.operators import DenseSecondMoments, EMUncertainty
 from fairspan.moments.sparse import GroupRows, group_sparse_rows
-from fairspan.rows.arrays import resolve_labels
+from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_positions
-from fairspan.rows.groups import (
-    CodedLabels,
-    Folds,
+from fairspan.rows.blocks import OnMissing
+from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
+from fairspan.rows.devices import DeviceRows
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.label_resolution import resolve_labels
+from fairspan.rows.labels import (
     Label,
-    LabelEncoder,
     describe_label_type,
     format_list,
     label_array,
@@ -43,18 +47,9 @@ from fairspan.rows.groups import (
     to_python_labels,
     without_last_attribute,
 )
-from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.matrices import DeviceRows, SparseRows
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
-from fairspan.rows.protocol import (
-    DEFAULT_GROUP_LIMIT,
-    BaseRows,
-    GroupLimit,
-    OnMissing,
-    Rows,
-    RowSource,
-    aggregate,
-)
+from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.sparse import SparseRows
 from fairspan.rows.weights import (
     MAX_WEIGHT,
     MIN_WEIGHT,

@@ -16,10 +16,12 @@ from fairspan.linalg import symmetric_root
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel, blocks_to_complete
 from fairspan.moments.of_rows import compute_dense_moments
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes, column_positions
-from fairspan.rows.groups import Label, to_python_label
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Label, to_python_label
 from fairspan.rows.mapped import MappedRows
-from fairspan.rows.protocol import GroupLimit, RowBlock, Rows
 from fairspan.typing import FloatArray
 
 N_IMPUTATIONS = 10

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import is_valid_scatter
-from fairspan.rows.groups import sort_by_code
+from fairspan.rows.coded_labels import sort_by_code
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Relative ridge added to the variances, so that collinear columns have an inverse; it is removed

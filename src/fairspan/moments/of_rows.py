@@ -10,12 +10,16 @@ from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments, merge_moments
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.wide import SparseMoments, WideMoments
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.groups import Folds, without_last_attribute
+from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.labels import without_last_attribute
 from fairspan.rows.mapped import MappedRows
-from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, BaseRows, GroupLimit, RowBlock, Rows
+from fairspan.rows.protocol import BaseRows
+from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray
 
 Moments = GroupMoments | SparseMoments | WideMoments

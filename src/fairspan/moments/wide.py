@@ -44,9 +44,9 @@ from fairspan.moments.sparse import (
 )
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.groups import Label, label_array
-from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.labels import Label, label_array
+from fairspan.rows.sparse import SparseRows
 from fairspan.rows.validation import to_finite_float64, to_numeric
 from fairspan.typing import FloatArray, IndexArray
 

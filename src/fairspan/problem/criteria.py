@@ -35,8 +35,8 @@ from fairspan.problem.problem import (
     CriterionFormula,
     Problem,
 )
-from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_matching import remedy_for
+from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
 
 __all__ = [

@@ -20,7 +20,7 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.parameters import init_parameters
-from fairspan.rows.groups import Label, format_label, printable
+from fairspan.rows.labels import Label, format_label, printable
 from fairspan.typing import FloatArray, IndexArray
 
 

@@ -45,7 +45,7 @@ from fairspan.problem.restrictions import (
     differences_of,
 )
 from fairspan.registry import builtin_names, resolve_object
-from fairspan.rows.groups import format_list
+from fairspan.rows.labels import format_list
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Relative rounding error of sums of squares in the forbidden directions.

@@ -45,7 +45,7 @@ from fairspan.problem.directions import (
 )
 from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
 from fairspan.rows.attributes import ColumnKey, column_positions
-from fairspan.rows.groups import Label, format_list, to_python_labels
+from fairspan.rows.labels import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray
 
 __all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]

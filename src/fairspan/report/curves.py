@@ -33,7 +33,7 @@ from fairspan.moments.operators import figure_roundings
 from fairspan.pareto import Frontier, frontier_for_display
 from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track
-from fairspan.rows.groups import Label
+from fairspan.rows.labels import Label
 from fairspan.solvers.auto import AutoSolver
 from fairspan.typing import FloatArray
 

@@ -32,7 +32,7 @@ from fairspan.report.curves import SliderStep
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
 from fairspan.report.tables import INCONCLUSIVE, TIE_TOL, most_affected_group, tied_maxima
-from fairspan.rows.groups import Label, printable
+from fairspan.rows.labels import Label, printable
 from fairspan.version import __version__
 
 _TEMPLATES = Path(__file__).parent / "template"

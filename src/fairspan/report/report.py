@@ -39,8 +39,8 @@ from fairspan.problem.reduction import get_criterion
 from fairspan.progress import overall_progress, track
 from fairspan.report.curves import PCA, FittedCriterion, ReportCurves, build_curves
 from fairspan.report.program import Provenance, verification_program
-from fairspan.rows.groups import printable
-from fairspan.rows.protocol import Rows
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.labels import printable
 
 PCA_CRITERION = "total_error"
 # Numbers of groups above which a criterion may take minutes and is fitted only on request.

@@ -32,16 +32,13 @@ from fairspan.report.report import (
     read_user_models,
     report_progress,
 )
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import ColumnKey
+from fairspan.rows.blocks import OnMissing
+from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_bytes
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.opening import (
-    compute_fingerprint,
-    match_groups,
-    open_rows,
-    row_remedies,
-    sha256_of_bytes,
-)
-from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
+from fairspan.rows.opening import match_groups, open_rows, row_remedies
 from fairspan.storage.atomic import check_suffix, write_atomic
 
 _EXTRA = "report"

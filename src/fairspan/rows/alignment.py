@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.groups import to_python_label
+from fairspan.rows.labels import to_python_label
 
 # Names that pandas infers for labels that are all numbers; no number equals a text.
 _NUMERIC_TYPES = frozenset({"integer", "floating"})

@@ -12,17 +12,11 @@ from typing import Self
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.groups import format_list
+from fairspan.rows.aggregation import Aggregator, MappedAggregator, PartitionedRows, Result, Rows
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.labels import format_list
 from fairspan.rows.mapped import WrappedRows
-from fairspan.rows.protocol import (
-    Aggregator,
-    MappedAggregator,
-    PartitionedRows,
-    Result,
-    RowBlock,
-    Rows,
-    RowSource,
-)
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import IndexArray
 
 ColumnKey = str | int

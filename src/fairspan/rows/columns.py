@@ -13,19 +13,13 @@ from typing import Any, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.parameters import check_choice
-from fairspan.rows.arrays import SingleGroup
-from fairspan.rows.groups import format_list
+from fairspan.rows.adapters import RowMap, SourceAdapter
+from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.protocol import (
-    KEEPING_MISSING,
-    ON_MISSING,
-    BaseRows,
-    OnMissing,
-    RowMap,
-    Rows,
-    SourceAdapter,
-    aggregate,
-)
+from fairspan.rows.label_resolution import SingleGroup
+from fairspan.rows.labels import format_list
+from fairspan.rows.protocol import BaseRows
 from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightAggregator, WeightScale
 

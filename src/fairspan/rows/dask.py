@@ -17,31 +17,27 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
+from fairspan.rows.adapters import RowMap, SourceAdapter
+from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.alignment import check_alignment, pandas_index
-from fairspan.rows.arrays import (
-    ArrayRows,
+from fairspan.rows.array_backend import is_from_package
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import OnMissing
+from fairspan.rows.columns import ColumnSelection, PartitionedColumnRows
+from fairspan.rows.conversion import narwhals_vector_lengths
+from fairspan.rows.error_context import add_error_context
+from fairspan.rows.frames import FrameRows, densify_sparse_columns, select_columns
+from fairspan.rows.label_resolution import (
     SingleGroup,
     as_eager_frame,
-    check_sample_weight,
-    is_from_package,
     label_type_of_series,
     resolve_group_columns,
     resolve_labels,
     source_column_names,
 )
-from fairspan.rows.columns import ColumnSelection, PartitionedColumnRows
-from fairspan.rows.frames import FrameRows, densify_sparse_columns, select_columns
-from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import (
-    Aggregator,
-    OnMissing,
-    Result,
-    RowMap,
-    RowSource,
-    SourceAdapter,
-    add_error_context,
-    merge_in_order,
-)
+from fairspan.rows.labels import format_list
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.sample_weights import check_sample_weight
 from fairspan.rows.validation import (
     check_consistent_length,
     check_dtype,
@@ -49,7 +45,6 @@ from fairspan.rows.validation import (
     check_n_columns,
     check_numeric,
     check_shape,
-    narwhals_vector_lengths,
 )
 from fairspan.typing import AnyArray
 

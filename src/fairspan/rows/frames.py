@@ -12,15 +12,9 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional
 from fairspan.formatting.messages import quoted_cell, quoted_label, shown_reason
 from fairspan.registry import LazyModule
-from fairspan.rows.arrays import (
-    ArrayRows,
-    InMemoryRows,
-    as_eager_frame,
-    labels_from_columns,
-    resolve_group_columns,
-    resolve_labels_and_weights,
-    weights_from_column,
-)
+from fairspan.rows.adapters import SourceAdapter
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.columns import (
     ColumnRows,
     ColumnSelection,
@@ -29,23 +23,23 @@ from fairspan.rows.columns import (
     column_name_arguments,
     python_label_type,
 )
-from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import (
-    OnMissing,
-    RowBlock,
-    SourceAdapter,
-    name_rows_in_errors,
-    rows_per_block,
-)
-from fairspan.rows.validation import (
+from fairspan.rows.conversion import (
     arrow_vector_lengths,
-    check_feature_names,
-    check_shape,
     narwhals_vector_lengths,
     numeric_columns,
     stack_columns,
-    warn_if_rounded,
 )
+from fairspan.rows.error_context import name_rows_in_errors
+from fairspan.rows.in_memory import InMemoryRows
+from fairspan.rows.label_resolution import (
+    as_eager_frame,
+    labels_from_columns,
+    resolve_group_columns,
+    resolve_labels_and_weights,
+)
+from fairspan.rows.labels import format_list
+from fairspan.rows.sample_weights import weights_from_column
+from fairspan.rows.validation import check_feature_names, check_shape, warn_if_rounded
 from fairspan.typing import FloatArray, IndexArray
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.formatting.names import join_truncated
-from fairspan.rows.groups import Label, format_label
-from fairspan.rows.protocol import DEFAULT_MAX_GROUPS
+from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS
+from fairspan.rows.labels import Label, format_label
 
 # Texts that programs write for a missing value, in lower case. Words that may be a valid answer,
 # such as "unknown", "other" or "missing", are excluded.

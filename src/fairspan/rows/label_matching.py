@@ -13,8 +13,10 @@ from typing import Any
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
-from fairspan.rows.groups import (
-    CodedLabels,
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.label_checks import attributes_of
+from fairspan.rows.labels import (
     Label,
     describe_label_type,
     format_list,
@@ -23,8 +25,6 @@ from fairspan.rows.groups import (
     plural_type_name,
     to_python_label,
 )
-from fairspan.rows.label_checks import attributes_of
-from fairspan.rows.protocol import RowBlock
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-from fairspan.rows.protocol import (
-    Aggregator,
-    BaseRows,
-    MappedAggregator,
-    PartitionedRows,
-    Result,
-    RowBlock,
-    Rows,
-    RowSource,
-)
+from fairspan.rows.aggregation import Aggregator, MappedAggregator, PartitionedRows, Result, Rows
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.protocol import BaseRows, RowSource
 
 BlockTransform = Callable[[RowBlock], RowBlock]
 

@@ -6,14 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.rows.groups import (
-    CodedLabels,
-    Label,
-    is_missing_label,
-    to_python_label,
-    without_last_attribute,
-)
-from fairspan.rows.protocol import Rows, RowSource, aggregate
+from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.labels import Label, is_missing_label, to_python_label, without_last_attribute
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import BoolArray, IntegerArray
 
 

@@ -1,14 +1,8 @@
-"""Open the rows of any supported object, with class and cluster labels; SHA-256 fingerprints.
+"""Open the rows of any supported object, with class and cluster labels."""
 
-The class in y and the cluster of a row are carried as additional attributes of its group label (the
-cluster last), so that every source reads them like group columns.
-"""
-
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -17,33 +11,26 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, InvalidType, warn
 from fairspan.parameters import check_choice
 from fairspan.registry import builtin_names, get_factory
+from fairspan.rows.adapters import RowMap, SourceAdapter
+from fairspan.rows.aggregation import PartitionedRows, Rows
 from fairspan.rows.alignment import check_alignment
-from fairspan.rows.arrays import (
-    ArrayAdapter,
-    InMemoryRows,
+from fairspan.rows.arrays import ArrayAdapter
+from fairspan.rows.attributes import ColumnKey, RowsWithAttributes
+from fairspan.rows.blocks import ON_MISSING, OnMissing, RowBlock
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.columns import ColumnRows
+from fairspan.rows.frames import drop_columns
+from fairspan.rows.in_memory import InMemoryRows
+from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.label_resolution import (
     SingleGroup,
     as_eager_frame,
     resolve_group_columns,
     resolve_labels,
 )
-from fairspan.rows.attributes import ColumnKey, RowsWithAttributes
-from fairspan.rows.columns import ColumnRows
-from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.frames import drop_columns
-from fairspan.rows.groups import CodedLabels, format_label, format_list, to_python_label
-from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.labels import format_list, to_python_label
 from fairspan.rows.mapped import MappedRows
-from fairspan.rows.protocol import (
-    ON_MISSING,
-    BaseRows,
-    OnMissing,
-    PartitionedRows,
-    RowBlock,
-    RowMap,
-    Rows,
-    RowSource,
-    SourceAdapter,
-)
+from fairspan.rows.protocol import RowSource
 from fairspan.rows.remedies import group_limit_remedies, python_remedies
 from fairspan.rows.validation import check_columns, check_n_columns
 
@@ -335,74 +322,3 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
     return MappedRows.wrap(rows, known.match_block, fills_missing=False)
-
-
-def compute_fingerprint(rows: Rows) -> str | None:
-    """Return the SHA-256 of files, or of the values, groups and weights of other rows.
-
-    For rows it is the hash of four lines: n and p, then the SHA-256 of values, groups and weights.
-    Values and weights are hashed as little-endian float64 in row order, groups as one line of text
-    each.
-
-    Returns
-    -------
-    str or None
-        None for rows on a cluster.
-    """
-    if isinstance(rows, RowsWithAttributes):
-        return compute_fingerprint(rows.source)
-    if isinstance(rows, FileRows):
-        return sha256_of_files(rows.path, [part.path for part in rows.parts])
-    if not isinstance(rows, RowSource):
-        return None
-    info = rows if isinstance(rows, BaseRows) else BaseRows()
-    hasher = _RowHasher()
-    for block in rows.blocks():
-        hasher.update(block, info.weight_exponent)
-    return hasher.digest(rows.n_features)
-
-
-class _RowHasher:
-    """SHA-256 of blocks of rows; see :func:`compute_fingerprint`."""
-
-    def __init__(self) -> None:
-        self._n_rows = 0
-        self._values = hashlib.sha256()
-        self._groups = hashlib.sha256()
-        self._weights = hashlib.sha256()
-
-    def update(self, block: RowBlock, weight_exponent: int) -> None:
-        """Add a block of rows whose weights have the unit 2**weight_exponent."""
-        self._n_rows += len(block.values)
-        self._values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
-        if block.group_labels is not None:
-            # Python strings may contain lone surrogates, which UTF-8 cannot encode.
-            lines = [
-                f"{format_label(label)}\n".encode(errors="surrogatepass")
-                for label in block.group_labels.categories
-            ]
-            self._groups.update(b"".join(lines[code] for code in block.group_labels.codes.tolist()))
-        if block.weights is not None:
-            weights = np.ldexp(block.weights, weight_exponent)
-            self._weights.update(np.ascontiguousarray(weights, dtype="<f8").data)
-
-    def digest(self, n_features: int) -> str:
-        """Return the SHA-256 of the sizes and of all parts."""
-        hashes = [part.hexdigest() for part in (self._values, self._groups, self._weights)]
-        lines = [f"{self._n_rows} {n_features}", *hashes, ""]
-        return sha256_of_bytes("\n".join(lines).encode())
-
-
-def sha256_of_files(path: Path, files: Sequence[Path]) -> str:
-    """SHA-256 of a file; for a folder, of a sorted list of file hashes and names."""
-    if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    names = sorted({file.relative_to(path).as_posix() for file in files})
-    lines = [f"{sha256_of_files(path / name, ())}  {name}\n" for name in names]
-    return sha256_of_bytes("".join(lines).encode())
-
-
-def sha256_of_bytes(contents: bytes) -> str:
-    """SHA-256 of bytes."""
-    return hashlib.sha256(contents).hexdigest()

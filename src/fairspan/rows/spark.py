@@ -17,23 +17,19 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
-from fairspan.rows.arrays import is_from_package
+from fairspan.rows.adapters import RowMap
+from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
+from fairspan.rows.array_backend import is_from_package
+from fairspan.rows.blocks import OnMissing
 from fairspan.rows.columns import (
     ColumnSelection,
     PartitionedColumnRows,
     StreamAdapter,
     column_name_arguments,
 )
+from fairspan.rows.error_context import add_error_context
 from fairspan.rows.frames import ArrowStreamRows
-from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import (
-    Aggregator,
-    OnMissing,
-    Result,
-    RowMap,
-    add_error_context,
-    merge_in_order,
-)
+from fairspan.rows.labels import format_list
 from fairspan.rows.validation import check_n_columns, describe_non_numeric
 
 Batches = Iterator[Any]

@@ -14,8 +14,9 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.names import join_truncated
-from fairspan.rows.groups import CodedLabels, Label, is_missing_label, to_python_label
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.label_checks import quoted
+from fairspan.rows.labels import Label, is_missing_label, to_python_label
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import FloatArray
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
-from fairspan.rows.arrays import resolve_labels
+from fairspan.rows.label_resolution import resolve_labels
 from fairspan.typing import IntegerArray
 
 

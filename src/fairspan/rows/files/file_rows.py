@@ -32,7 +32,8 @@ from fairspan.errors import (
 )
 from fairspan.formatting.messages import quoted_cell
 from fairspan.progress import Stage, is_progress_shown
-from fairspan.rows.arrays import SingleGroup
+from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
+from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.columns import (
     MAX_CATEGORIES,
     ColumnSelection,
@@ -43,20 +44,12 @@ from fairspan.rows.columns import (
     is_text_type,
     python_label_type,
 )
+from fairspan.rows.conversion import arrow_vector_lengths
+from fairspan.rows.error_context import add_error_context, name_rows_in_errors
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
-from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import (
-    Aggregator,
-    OnMissing,
-    Result,
-    RowBlock,
-    add_error_context,
-    merge_in_order,
-    name_rows_in_errors,
-    rows_per_block,
-)
+from fairspan.rows.label_resolution import SingleGroup
+from fairspan.rows.labels import format_list
 from fairspan.rows.remedies import python_remedies
-from fairspan.rows.validation import arrow_vector_lengths
 
 if TYPE_CHECKING:
     from fairspan.rows.files.number_advice import NumberAdvice

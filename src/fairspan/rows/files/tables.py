@@ -21,7 +21,7 @@ from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
-from fairspan.rows.groups import format_list
+from fairspan.rows.labels import format_list
 
 PartitionValues = tuple[tuple[str, str | int | None], ...]
 

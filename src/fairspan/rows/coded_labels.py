@@ -1,184 +1,25 @@
-"""Group labels: valid values, order and codes; and the assignment of rows to folds.
+"""Labels of rows as categories and integer codes."""
 
-A label is text, an integer, a float or a boolean, or a tuple of these if several attributes are
-crossed; pandas intervals become text. All labels of an attribute must have the same type: mixing 1
-and "1" would silently create two groups.
-"""
-
-import math
-import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import Cause, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.errors import Cause, InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.messages import describe_position, quoted_label
-from fairspan.typing import AnyArray, BoolArray, IndexArray
-
-Scalar = str | bool | int | float
-Label = Scalar | tuple[Scalar, ...]
-ALLOWED_LABELS = "Allowed: text, numbers or booleans, one type per attribute"
-_TYPE_NAMES: dict[type, str] = {str: "text", bool: "boolean", int: "integer", float: "float"}
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
-
-
-def without_last_attribute(label: Any) -> Any:
-    """Drop the last attribute of a crossed label; a single remaining attribute is a plain label."""
-    return label[0] if len(label) == 2 else label[:-1]
-
-
-def label_array(labels: Sequence[Label]) -> AnyArray:
-    """Return labels as a 1-D array of their own type, or of objects if numpy would alter them.
-
-    Examples
-    --------
-    >>> label_array(["a", "b"])
-    array(['a', 'b'], dtype='<U1')
-    >>> label_array([("a", 1), ("b", 2)]).shape
-    (2,)
-    """
-    if not any(isinstance(label, tuple) for label in labels):
-        array = np.asarray(labels)
-        # numpy rounds integers beyond int64 and strips trailing null characters.
-        if all(type(a) is type(b) and a == b for a, b in zip(array.tolist(), labels, strict=True)):
-            return array
-    array = np.empty(len(labels), dtype=object)
-    for index, label in enumerate(labels):  # slice assignment would unpack tuples
-        array[index] = label
-    return array
-
-
-def to_python_labels(groups: Iterable[Any]) -> list[Label]:
-    """Convert labels to plain Python values, ready for JSON.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> to_python_labels(np.array([1, 2]))
-    [1, 2]
-    """
-    if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "biufU":
-        return list(groups.tolist())
-    return [to_python_label(group) for group in groups]
-
-
-def format_label(label: Label) -> str:
-    """Format a label for display; attributes are joined by " / ".
-
-    Examples
-    --------
-    >>> format_label(("female", 3))
-    'female / 3'
-    """
-    return " / ".join(map(str, label)) if isinstance(label, tuple) else str(label)
-
-
-def printable(text: str) -> str:
-    """Replace unprintable characters by "?", so that a terminal does not interpret them.
-
-    Examples
-    --------
-    >>> printable("a" + chr(10) + "b")
-    'a?b'
-    """
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-# Hyphen, en dash, em dash and minus sign.
-_DASHES = frozenset("-\u2013\u2014\u2212")
-
-
-def table_name(label: Label) -> str:
-    """Return the name of a group for tables, in quotes if it could be misread.
-
-    Quoted are names with leading or trailing spaces, and names of dashes, which mark empty cells of
-    tables. Tables and figures show an empty name as "(no name)".
-
-    Examples
-    --------
-    >>> table_name("w"), table_name("w "), table_name("-"), table_name(""), table_name(("w", 3))
-    ('w', "'w '", "'-'", '', 'w / 3')
-    """
-    name = printable(format_label(label))
-    has_outer_spaces = name != name.strip()
-    is_dashes = name != "" and set(name) <= _DASHES
-    return f"'{name}'" if has_outer_spaces or is_dashes else name
-
-
-def format_list(items: Sequence[Label], max_items: int = 12) -> str:
-    """Format labels or names for a message, truncated to `max_items`.
-
-    Examples
-    --------
-    >>> format_list(["a", "b"])
-    "'a', 'b'"
-    """
-    text = ", ".join(map(quoted_label, items[:max_items]))
-    n_omitted = len(items) - max_items
-    return text if n_omitted <= 0 else f"{text} and {n_omitted} more"
-
-
-def describe_label_type(labels: Sequence[Label]) -> str:
-    """Describe the type of labels.
-
-    Examples
-    --------
-    >>> describe_label_type(["a", "b"]), describe_label_type([("a", 1)])
-    ('text', '2 attributes (text, integer)')
-    """
-    types = label_type(labels[0])
-    attributes = f"{len(types) - 1} attributes " if types[0] is tuple else ""
-    return attributes + _format_label_type(types)
-
-
-def to_python_label(value: Any) -> Any:
-    """Convert a label to plain Python types; pandas intervals become text."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value) in (str, int, float, bool):
-        return value
-    if type(value).__name__ == "Interval":
-        return str(value)
-    if isinstance(value, tuple | list):
-        return tuple(to_python_label(part) for part in value)
-    # Some indexing leaves pyarrow scalars.
-    return value.as_py() if hasattr(value, "as_py") else value
-
-
-def label_type(label: Any) -> tuple[type, ...]:
-    """Type of a label; for a crossed label, tuple followed by the types of its attributes."""
-    return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
-
-
-def is_missing_label(label: Any) -> bool:
-    """Return whether a label, or one of its attributes, is None or NaN."""
-    # pandas stores missing text as NaN.
-    attributes = label if isinstance(label, tuple) else (label,)
-    return any(
-        type(value).__name__ in _MISSING_TYPES or (isinstance(value, float) and math.isnan(value))
-        for value in attributes
-    )
-
-
-def plural_type_name(label_type: type) -> str:
-    """Return the name of a type of labels for messages, in the plural.
-
-    Examples
-    --------
-    >>> plural_type_name(str), plural_type_name(int)
-    ('text', 'integers')
-    """
-    return "text" if label_type is str else f"{_TYPE_NAMES[label_type]}s"
-
-
-def _format_label_type(types: tuple[type, ...]) -> str:
-    """Format a label type."""
-    names = ", ".join(_TYPE_NAMES[type_] for type_ in types if type_ is not tuple)
-    return f"({names})" if types[0] is tuple else names
-
+from fairspan.rows.labels import (
+    ALLOWED_LABELS,
+    TYPE_NAMES,
+    Label,
+    format_label_type,
+    format_list,
+    is_missing_label,
+    label_type,
+    to_python_label,
+    without_last_attribute,
+)
+from fairspan.typing import BoolArray, IndexArray
 
 # Leading rows that nearly always contain every label of a block.
 _N_SAMPLED_ROWS = 256
@@ -382,7 +223,7 @@ class LabelEncoder:
                 cause=Cause.MISSING_LABEL,
             )
         for type_ in types[1:] if types[0] is tuple else types:
-            if type_ not in _TYPE_NAMES:
+            if type_ not in TYPE_NAMES:
                 raise InvalidType(
                     f"The group label in {row()} is {quoted_label(label)}, of type "
                     f"{type_.__name__}",
@@ -397,8 +238,8 @@ class LabelEncoder:
             )
         if self._label_type not in (None, types):
             raise InvalidInput(
-                f"Group labels mix {_format_label_type(self._label_type)} with "
-                f"{_format_label_type(types)} ({row()}: {quoted_label(label)})",
+                f"Group labels mix {format_label_type(self._label_type)} with "
+                f"{format_label_type(types)} ({row()}: {quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
@@ -445,119 +286,3 @@ def factorize_sorted(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
     """
     order = sorted(range(len(labels.categories)), key=labels.categories.__getitem__)
     return tuple(labels.categories[code] for code in order), np.argsort(order)[labels.codes]
-
-
-# Constants of splitmix64 (Steele, Lea and Flood 2014), which hashes consecutive integers.
-_SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
-    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-
-
-@dataclass(frozen=True, eq=False)
-class RowLabels:
-    """Group, fold and cluster of each row.
-
-    Attributes
-    ----------
-    groups : CodedLabels of r rows
-    folds : (r,) array of int
-    clusters : CodedLabels of r rows, or None
-        Cluster of each row; None if rows are independent.
-    """
-
-    groups: CodedLabels
-    folds: IndexArray
-    clusters: CodedLabels | None = None
-
-
-@dataclass(frozen=True)
-class Folds:
-    """Assignment of rows to folds, by position or by cluster.
-
-    Each run of `n_folds` consecutive rows has one row in every fold, cyclically shifted at random.
-    If the sizes of earlier partitions are unknown (CSV files, Spark, most Dask data frames),
-    positions are counted within each partition, so that the assignment does not depend on the
-    number of processes.
-
-    Attributes
-    ----------
-    n_folds : int
-        Number of folds, at least 2.
-    seed : int
-    by_cluster : bool
-        Whether the last attribute of each label is a cluster; all rows of a cluster share a fold.
-
-    Raises
-    ------
-    InvalidParameter
-        Fewer than two folds.
-
-    Examples
-    --------
-    >>> Folds(3, seed=0).folds_of_rows(0, 9)
-    array([1, 2, 0, 0, 1, 2, 1, 2, 0])
-    """
-
-    n_folds: int = 10
-    seed: int = 0
-    by_cluster: bool = False
-
-    def __post_init__(self) -> None:
-        value: Any = self.n_folds
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
-            raise InvalidParameter(
-                f"folds is {value!r}",
-                "Allowed: an integer of at least 2, or None to skip estimates for new rows",
-                "Use the default, 10",
-            )
-
-    def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
-        """Return the folds of consecutive rows, shape (n_rows,)."""
-        positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
-        with np.errstate(over="ignore"):  # wrap-around is intended
-            shift = (
-                positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
-            ) * _SPLITMIX_GAMMA
-            shift = (shift ^ (shift >> np.uint64(30))) * _SPLITMIX_MIX_1
-            shift = (shift ^ (shift >> np.uint64(27))) * _SPLITMIX_MIX_2
-            shift ^= shift >> np.uint64(31)
-        return np.asarray((positions + shift) % np.uint64(self.n_folds), dtype=np.intp)
-
-    def fold_of_cluster(self, cluster: Label) -> int:
-        """Return the fold of a cluster, reproducible across processes."""
-        digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "little") % self.n_folds
-
-    def assign(self, labels: CodedLabels, first_row: int, n_earlier_rows: int) -> RowLabels:
-        """Return groups, folds and clusters of consecutive rows.
-
-        Parameters
-        ----------
-        labels : CodedLabels of r rows
-        first_row : int
-            Position of the first of them in the table, for messages.
-        n_earlier_rows : int
-            Number of rows before them, dropped rows not counted: the folds are those of a table
-            without the dropped rows.
-
-        Raises
-        ------
-        InvalidInput
-            A row without a cluster.
-        """
-        if not self.by_cluster:
-            return RowLabels(labels, self.folds_of_rows(n_earlier_rows, len(labels)))
-        clusters = CodedLabels.from_labels([label[-1] for label in labels.categories])[labels.codes]
-        missing = clusters.missing_mask
-        if missing.any():
-            first_missing = first_row + int(np.argmax(missing))
-            raise InvalidInput(
-                f"The cluster of {describe_position('row', first_missing)} is missing",
-                "Allowed: a cluster for each row",
-                "Give each independent row its own cluster, or drop these rows",
-            )
-        fold_by_cluster = np.array(
-            [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
-        )
-        folds = fold_by_cluster[clusters.codes]
-        return RowLabels(labels.without_last_attribute(), folds, clusters)

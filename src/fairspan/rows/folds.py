@@ -1,0 +1,129 @@
+"""Assignment of rows to folds, by position or by cluster."""
+
+import numbers
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.formatting.messages import describe_position
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.labels import Label
+from fairspan.typing import IndexArray
+
+# Constants of splitmix64 (Steele, Lea and Flood 2014), which hashes consecutive integers.
+_SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
+    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """Group, fold and cluster of each row.
+
+    Attributes
+    ----------
+    groups : CodedLabels of r rows
+    folds : (r,) array of int
+    clusters : CodedLabels of r rows, or None
+        Cluster of each row; None if rows are independent.
+    """
+
+    groups: CodedLabels
+    folds: IndexArray
+    clusters: CodedLabels | None = None
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Assignment of rows to folds, by position or by cluster.
+
+    Each run of `n_folds` consecutive rows has one row in every fold, cyclically shifted at random.
+    If the sizes of earlier partitions are unknown (CSV files, Spark, most Dask data frames),
+    positions are counted within each partition, so that the assignment does not depend on the
+    number of processes.
+
+    Attributes
+    ----------
+    n_folds : int
+        Number of folds, at least 2.
+    seed : int
+    by_cluster : bool
+        Whether the last attribute of each label is a cluster; all rows of a cluster share a fold.
+
+    Raises
+    ------
+    InvalidParameter
+        Fewer than two folds.
+
+    Examples
+    --------
+    >>> Folds(3, seed=0).folds_of_rows(0, 9)
+    array([1, 2, 0, 0, 1, 2, 1, 2, 0])
+    """
+
+    n_folds: int = 10
+    seed: int = 0
+    by_cluster: bool = False
+
+    def __post_init__(self) -> None:
+        value: Any = self.n_folds
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
+            raise InvalidParameter(
+                f"folds is {value!r}",
+                "Allowed: an integer of at least 2, or None to skip estimates for new rows",
+                "Use the default, 10",
+            )
+
+    def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
+        """Return the folds of consecutive rows, shape (n_rows,)."""
+        positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
+        with np.errstate(over="ignore"):  # wrap-around is intended
+            shift = (
+                positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
+            ) * _SPLITMIX_GAMMA
+            shift = (shift ^ (shift >> np.uint64(30))) * _SPLITMIX_MIX_1
+            shift = (shift ^ (shift >> np.uint64(27))) * _SPLITMIX_MIX_2
+            shift ^= shift >> np.uint64(31)
+        return np.asarray((positions + shift) % np.uint64(self.n_folds), dtype=np.intp)
+
+    def fold_of_cluster(self, cluster: Label) -> int:
+        """Return the fold of a cluster, reproducible across processes."""
+        digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") % self.n_folds
+
+    def assign(self, labels: CodedLabels, first_row: int, n_earlier_rows: int) -> RowLabels:
+        """Return groups, folds and clusters of consecutive rows.
+
+        Parameters
+        ----------
+        labels : CodedLabels of r rows
+        first_row : int
+            Position of the first of them in the table, for messages.
+        n_earlier_rows : int
+            Number of rows before them, dropped rows not counted: the folds are those of a table
+            without the dropped rows.
+
+        Raises
+        ------
+        InvalidInput
+            A row without a cluster.
+        """
+        if not self.by_cluster:
+            return RowLabels(labels, self.folds_of_rows(n_earlier_rows, len(labels)))
+        clusters = CodedLabels.from_labels([label[-1] for label in labels.categories])[labels.codes]
+        missing = clusters.missing_mask
+        if missing.any():
+            first_missing = first_row + int(np.argmax(missing))
+            raise InvalidInput(
+                f"The cluster of {describe_position('row', first_missing)} is missing",
+                "Allowed: a cluster for each row",
+                "Give each independent row its own cluster, or drop these rows",
+            )
+        fold_by_cluster = np.array(
+            [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
+        )
+        folds = fold_by_cluster[clusters.codes]
+        return RowLabels(labels.without_last_attribute(), folds, clusters)
