@@ -140,25 +140,14 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
     except Exception as error:  # a model of another package may raise anything
         if type(error).__name__ == "NotFittedError":
             raise not_fitted_error from error
-    mean = np.zeros(width)
-    scale = np.ones(width)
-    projection_steps = steps
-    while len(projection_steps) > 1:
-        standardization = _detect_standardization(projection_steps[:1], width)
-        if standardization is None:
-            break
-        step_mean, step_scale = standardization
-        mean = mean + scale * step_mean
-        scale = scale * step_scale
-        projection_steps = projection_steps[1:]
-    has_standardization = projection_steps is not steps
+    projection_steps, mean, scale = _split_off_standardizations(steps, width)
     has_scale = not (scale == 1).all()
     feature_names = None if names is None else tuple(map(str, names))
     return ReconstructionModel(
         steps=steps,
         projection_steps=projection_steps,
         n_features=width,
-        mean=mean if has_standardization else None,
+        mean=None if projection_steps is steps else mean,
         scale=scale if has_scale else None,
         feature_names=feature_names,
         n_fit_rows=_n_fit_rows(steps),
@@ -227,6 +216,31 @@ def _resamples(step: Any) -> bool:
 def _is_invertible(step: Any) -> bool:
     has_both_methods = hasattr(step, "transform") and hasattr(step, "inverse_transform")
     return has_both_methods and not isinstance(step, type)
+
+
+def _split_off_standardizations(
+    steps: tuple[Any, ...], width: int
+) -> tuple[tuple[Any, ...], FloatArray, FloatArray]:
+    """Split off the leading steps that standardize features, and compose them.
+
+    Returns
+    -------
+    projection_steps : tuple
+        The other steps, at least one.
+    mean, scale : (p,) arrays
+        Those of the standardizing steps together.
+    """
+    mean = np.zeros(width)
+    scale = np.ones(width)
+    while len(steps) > 1:
+        standardization = _detect_standardization(steps[:1], width)
+        if standardization is None:
+            break
+        step_mean, step_scale = standardization
+        mean = mean + scale * step_mean
+        scale = scale * step_scale
+        steps = steps[1:]
+    return steps, mean, scale
 
 
 def _detect_standardization(

@@ -1,5 +1,7 @@
 """Export a projection to ONNX and SQL."""
 
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +40,23 @@ _OPSET_VERSION = 17
 _IR_VERSION = 8
 
 
+@dataclass(frozen=True)
+class _Operation:
+    """Operation of a graph on the output of the previous one.
+
+    Attributes
+    ----------
+    operator : str
+    constant_names : tuple of str
+        Names of its further inputs, which are constants.
+    attributes : dict
+    """
+
+    operator: str
+    constant_names: tuple[str, ...] = ()
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
 def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
     """Serialize the ONNX graph that maps rows "X" to "coordinates".
 
@@ -65,28 +84,28 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
         for operator, value in operators.items()
         if value is not None
     ]
-    # Operator, names of its constants, and attributes.
-    operations: list[tuple[str, list[str], dict[str, Any]]]
-    operations = [(constant.name, [constant.name], {}) for constant in constants]
+    operations = [
+        _Operation(constant.name, constant_names=(constant.name,)) for constant in constants
+    ]
     if dtype == "float32":
-        operations = [
-            ("Cast", [], {"to": float64_type}),
-            *operations,
-            ("Cast", [], {"to": io_type}),
-        ]
+        to_float64 = _Operation("Cast", attributes={"to": float64_type})
+        to_float32 = _Operation("Cast", attributes={"to": io_type})
+        operations = [to_float64, *operations, to_float32]
+    # Each operation takes the output of the previous one.
     names = ["X", *(f"step{i}" for i in range(1, len(operations))), "coordinates"]
     nodes = [
-        helper.make_node(operator, [names[i], *constant_names], [names[i + 1]], **attributes)
-        for i, (operator, constant_names, attributes) in enumerate(operations)
+        helper.make_node(
+            operation.operator,
+            [input_name, *operation.constant_names],
+            [output_name],
+            **operation.attributes,
+        )
+        for operation, (input_name, output_name) in zip(operations, pairwise(names), strict=True)
     ]
     d, p = projection.encoder.shape
-    inputs_and_outputs = [
-        helper.make_tensor_value_info(name, io_type, [None, width])
-        for name, width in (("X", p), ("coordinates", d))
-    ]
-    graph = helper.make_graph(
-        nodes, "fairspan", inputs_and_outputs[:1], inputs_and_outputs[1:], constants
-    )
+    rows = helper.make_tensor_value_info("X", io_type, [None, p])
+    coordinates = helper.make_tensor_value_info("coordinates", io_type, [None, d])
+    graph = helper.make_graph(nodes, "fairspan", [rows], [coordinates], constants)
     model = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("", _OPSET_VERSION)],

@@ -506,30 +506,12 @@ class CovarianceParity(Restriction):
                 "along no more of the directions that mean parity allows",
                 "Choose fewer components, or use MeanParity()",
             )
-        values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
-        abs_values = np.abs(values)
+        difference = covariances[0] - covariances[1]
         if self.tolerance is not None:
-            # If the difference is semidefinite, equal covariances require its null directions, and
-            # the solution among them is exact. Directions without variance would only enlarge an
-            # infeasible subspace to a feasible one.
-            rounding = _DIFFERENCE_ROUNDING * abs_values.max()
-            is_indefinite = values[0] < -rounding and values[-1] > rounding
-            null_vectors = vectors[:, abs_values <= rounding]
-            has_enough = null_vectors.shape[1] >= n_components
-            if self.tolerance == 0 and has_enough and not is_indefinite:
-                return np.asarray(varying @ null_vectors)
-            return np.asarray(varying)
-        n_directions = self.n_directions
-        n_available = equal_means.shape[1]
-        if n_directions is None:
-            n_directions = max(int(_DEFAULT_FRACTION * n_available), n_components)
-        if not n_components <= n_directions <= n_available:
-            raise IncompatibleParameters(
-                f"CovarianceParity received n_directions={n_directions}",
-                f"Allowed: {n_components} (n_components) to {n_available}: mean parity removes "
-                f"{means.shape[1] - n_available} of {counted(means.shape[1], 'direction')}",
-                "Choose a number in that range, or another n_components",
-            )
+            return self._directions_within_tolerance(varying, difference, n_components)
+        n_directions = self._check_n_directions(n_components, *equal_means.shape)
+        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
+        abs_values = np.abs(values)
         # The order of tied differences is rounding error: take all of them, which hides as much.
         threshold = np.sort(abs_values)[:n_directions].max() + TIE_TOL * abs_values.max()
         selected = np.flatnonzero(abs_values <= threshold)
@@ -538,6 +520,53 @@ class CovarianceParity(Restriction):
         constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
         n_constant = max(n_directions - len(selected), 0)
         return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])
+
+    def _directions_within_tolerance(
+        self, varying: FloatArray, difference: FloatArray, n_components: int
+    ) -> FloatArray:
+        """Return the directions in which subspaces within the tolerance are searched.
+
+        Those of mean parity along which the rows vary, since directions without variance would only
+        enlarge an infeasible subspace to a feasible one.
+
+        Parameters
+        ----------
+        varying : (p, m) array
+        difference : (p, p) array
+            Difference of the covariances.
+        n_components : int
+        """
+        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
+        abs_values = np.abs(values)
+        rounding = _DIFFERENCE_ROUNDING * abs_values.max()
+        is_indefinite = values[0] < -rounding and values[-1] > rounding
+        null_vectors = vectors[:, abs_values <= rounding]
+        has_enough = null_vectors.shape[1] >= n_components
+        if self.tolerance == 0 and has_enough and not is_indefinite:
+            # If the difference is semidefinite, equal covariances require its null directions, and
+            # the solution among them is exact.
+            return np.asarray(varying @ null_vectors)
+        return np.asarray(varying)
+
+    def _check_n_directions(self, n_components: int, n_features: int, n_available: int) -> int:
+        """Return the number of directions, by default a fraction of those that mean parity allows.
+
+        Raises
+        ------
+        IncompatibleParameters
+            It is below d, or above the number of directions that mean parity allows.
+        """
+        n_directions = self.n_directions
+        if n_directions is None:
+            n_directions = max(int(_DEFAULT_FRACTION * n_available), n_components)
+        if not n_components <= n_directions <= n_available:
+            raise IncompatibleParameters(
+                f"CovarianceParity received n_directions={n_directions}",
+                f"Allowed: {n_components} (n_components) to {n_available}: mean parity removes "
+                f"{n_features - n_available} of {counted(n_features, 'direction')}",
+                "Choose a number in that range, or another n_components",
+            )
+        return n_directions
 
     def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """Largest number of components: the number of allowed directions with variance."""
