@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.moments.group_moments import compute_group_moments
+from fairspan.report.build import build_report
 from fairspan.report.program import Provenance
-from fairspan.report.report import ReportSettings, build_report
+from fairspan.report.settings import ReportSettings
 from fairspan.rows.opening import open_group_rows
 
 ORIGIN = Provenance("rows", "a report", None, "a command", "pass")

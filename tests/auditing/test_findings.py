@@ -9,15 +9,10 @@ import pytest
 from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.expected_losses import Estimate
-from fairspan.auditing.findings import RULES, make_finding
-from fairspan.auditing.results import (
-    GroupResult,
-    ModelResult,
-    argmax_with_ties,
-    change_records,
-    make_verdicts,
-)
+from fairspan.auditing.findings.catalog import RULES, make_finding
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.results import GroupResult, ModelResult, argmax_with_ties, change_records
+from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.formatting.numbers import format_change, to_ascii
 from sweeps import mostly_long, part_of
 

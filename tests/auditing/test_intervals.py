@@ -6,8 +6,8 @@ from scipy import stats
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.expected_losses import disparity_estimate, error_estimates
 from fairspan.auditing.fold_statistics import leave_one_block_out_errors
+from fairspan.auditing.intervals import disparity_estimate, error_estimates
 
 
 def rows(seed, sizes, p=4):

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.auditing.expected_losses import (
-    min_detectable_loss,
-    power_quantile,
-    required_sample_size,
-)
+from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, required_sample_size
 from sweeps import part_of
 
 EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.expected_losses import Estimate
+from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.table import audit_table
 from fairspan.displays.style import PCA_STYLE

@@ -348,7 +348,7 @@ def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_p
     known = {each["n_components"]: each["expected_loss"] is not None for each in few}
     assert known == {1: True, 2: True, 3: False, 4: False}
     words = run("audit", path, "--group", "age", "--by-dimension").out
-    assert "Cannot tell of 'few' at 2 numbers of dimensions: too few rows." in words
+    assert "Inconclusive for 'few' at 2 numbers of dimensions: too few rows." in words
 
 
 CASES = [

@@ -51,6 +51,6 @@ def test_the_option_that_an_error_names_keeps_the_rows(run, tmp_path):
     path = tmp_path / "rows.csv"
     TABLE.assign(empty=np.nan, g=np.array(["m", "w"])[np.arange(N) % 2]).to_csv(path, index=False)
     words = ("audit", path, "--group", "g", "-d", 1, "--on-missing", "drop")
-    said = "Leave out column 'empty' with --exclude."
+    said = "Exclude column 'empty' with --exclude."
     run(*words, status=2, err=["column 'empty' has no value in any row", said])
     assert run(*words, "--exclude", "empty", "--json").facts["rows"]["n_rows"] == N

@@ -8,9 +8,9 @@ import pytest
 
 import fairspan as fs
 from cli.conftest import FIT
-from fairspan.cli import inputs
+from fairspan.cli import fitting, inputs
+from fairspan.cli.fitting import with_y_classes
 from fairspan.cli.formatting import certificate_text
-from fairspan.cli.inputs import with_y_classes
 from fairspan.cli.param_types import parse_parameters
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import compute_group_moments
@@ -206,7 +206,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2_holds": False}
         return replace(fit, certificate=replace(fit.certificate, **unknown))
 
-    monkeypatch.setattr(inputs, "fit_subspace", without_bound)
+    monkeypatch.setattr(fitting, "fit_subspace", without_bound)
     command = ("fit", data, "--group", "age", "-d", 2, "--force", "-o", tmp_path / "m")
     words = run(*command).out
     certificate = unwrapped(words[words.index("Certificate") :])

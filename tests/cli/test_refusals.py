@@ -134,9 +134,9 @@ REFUSED = [
     ),
     (("audit", "{moments}", "--by-dimension"), ["--by-dimension received saved moments"]),
     (("audit", "{moments}", "--clusters", "limit"), ["--clusters requires rows"]),
-    (("audit", "{moments}", *GROUP), ["leave out --group, --features"]),
-    (("audit", "{moments}", "--exclude", "limit"), ["leave out --group, --features"]),
-    (("audit", "{moments}", "--max-groups", "5"), ["leave out --max-groups"]),
+    (("audit", "{moments}", *GROUP), ["omit --group, --features"]),
+    (("audit", "{moments}", "--exclude", "limit"), ["omit --group, --features"]),
+    (("audit", "{moments}", "--max-groups", "5"), ["omit --max-groups"]),
     ((*REPORT, "--test", "{data}"), ["--model"]),
     *(
         (("transform", "{model}", "--as", "sql", *words), [f"reads no rows; omit {words[0]}"])

@@ -15,7 +15,7 @@ import pytest
 import fairspan as fs
 from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
-from fairspan.cli import inputs
+from fairspan.cli import auditing
 from fairspan.model.serialization import UnresolvedObject
 from sweeps import each_once
 
@@ -249,5 +249,5 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
     def fail(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(inputs, "verify", fail)
+    monkeypatch.setattr(auditing, "verify", fail)
     run("verify", model, data, *GROUP, status=3, out=None, err="a fault of ours")

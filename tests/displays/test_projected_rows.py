@@ -9,7 +9,7 @@ import pytest
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
-from fairspan.displays.components import PlaneSampleAggregator
+from fairspan.displays.plane_sample import PlaneSampleAggregator
 from fairspan.displays.style import BLUE
 from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInput, UnknownGroup
 from fairspan.rows.opening import open_group_rows

@@ -15,8 +15,8 @@ import pytest
 from numpydoc.validate import validate
 
 import fairspan
-from fairspan.auditing.expected_losses import State
-from fairspan.auditing.results import VerdictKind
+from fairspan.auditing.estimates import State
+from fairspan.auditing.verdict import VerdictKind
 from fairspan.problem.reduction import get_criterion
 from fairspan.registry import builtin_names, get_factory
 from real_data import FOLDER

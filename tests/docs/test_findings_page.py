@@ -10,13 +10,13 @@ from sklearn.decomposition import PCA
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing.findings import RULES
+from fairspan.auditing.findings.catalog import RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
 SOURCE = "".join(
     path.read_text(encoding="utf-8")
-    for path in (Path(fairspan.__file__).parent / "auditing").glob("*.py")
+    for path in (Path(fairspan.__file__).parent / "auditing").rglob("*.py")
 )
 
 

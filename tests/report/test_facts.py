@@ -9,12 +9,13 @@ from sklearn.decomposition import PCA
 
 from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.auditing.findings import model_findings
+from fairspan.auditing.findings.rules import model_findings
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.names import readable_name
 from fairspan.registry import builtin_names
-from fairspan.report.curves import align_components, evenly_spaced, most_loaded_features
-from fairspan.report.report import ReportSettings, build_report
+from fairspan.report.build import build_report
+from fairspan.report.settings import ReportSettings
+from fairspan.report.slider import align_components, evenly_spaced, most_loaded_features
 from report_rows import (
     ORIGIN,
     certificate_of,

@@ -8,10 +8,12 @@ import pytest
 import fairspan as fs
 from fairspan.formatting.numbers import format_number
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.report import tables
+from fairspan.report.build import build_report
 from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
-from fairspan.report.report import ReportSettings, build_report
+from fairspan.report.settings import ReportSettings
+from fairspan.report.tables.all_tables import report_tables
+from fairspan.report.tables.expected import expected_criteria_table, expected_pca_table
 from fairspan.rows.folds import Folds
 from fairspan.rows.opening import open_group_rows
 from known_truths import TRUTHS
@@ -71,7 +73,7 @@ def test_the_verdict_is_the_headline(made):
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     few = made.pca.groups[2]
     assert (few.group, few.state, few.is_estimated) == ("few", "inconclusive", False)
-    table = tables.expected_pca_table(made)
+    table = expected_pca_table(made)
     assert table.muted_rows == (2,)
     assert table.rows[2][3].detail == "too few rows"
     assert "few" not in str(render_sentence("expected_key_figures", made)).split("<dt>Change")[0]
@@ -81,7 +83,7 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
 
 
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
-    table = tables.expected_criteria_table(made)
+    table = expected_criteria_table(made)
     for row, model in zip(table.rows, made.audit.models, strict=True):
         known = [each for each in model.groups if each.is_estimated]
         harmed = [each for each in known if each.state == "harmed"]
@@ -94,7 +96,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
     X, groups = rows_with_few()
     of_two = report_by(X[:400], groups[:400], 2, compare=[])
-    table = tables.expected_criteria_table(of_two)
+    table = expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
         assert [row[4].sort_value, row[5].sort_value] == [
             each.observed_variance_kept for each in model.groups
@@ -177,7 +179,7 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
 
 
 def test_columns_of_words_are_told_from_columns_of_figures(made):
-    for table in tables.report_tables(made).values():
+    for table in report_tables(made).values():
         for column in table.columns:
             has_words = any(isinstance(cell.sort_value, str) for cell in column.cells)
             assert column.is_text == has_words, column.heading

@@ -12,12 +12,14 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from audit_pages import two_groups
 from fairspan import EqualError
-from fairspan.auditing.expected_losses import Estimate
+from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.numbers import format_number
-from fairspan.report import figures, tables
+from fairspan.report import figures
 from fairspan.report.figures import inline_svg
 from fairspan.report.page import render_page, slider_data
 from fairspan.report.page import render_sentence as sentence
+from fairspan.report.tables.observed import criteria_table
+from fairspan.report.tables.slider import steps_table
 from report_rows import certified, changed, curve_of, made_rows, report_by
 
 
@@ -137,13 +139,13 @@ def _whose(values, names):
 @pytest.mark.long
 def test_the_worst_of_many_groups_is_the_one_that_is_named():
     report = report_by(*made_rows(5, 4), 2, compare=["minimax_error"])
-    rows = zip(report.audit.models, tables.criteria_table(report).rows, strict=True)
+    rows = zip(report.audit.models, criteria_table(report).rows, strict=True)
     for model, (_, largest, whose, *_) in rows:
         losses = [group.observed_loss for group in model.groups]
         assert largest.sort_value == max(losses)
         assert whose.text == _whose(losses, report.group_names)
     steps, told = report.curves.steps, set()
-    rows = tables.steps_table(report).rows
+    rows = steps_table(report).rows
     for step, row in zip(steps[:-1], rows[:-1], strict=True):  # of all, nothing is lost
         for figures_here, at in ((step.errors, 1), (step.losses, 3)):
             g = int(np.argmax(figures_here))

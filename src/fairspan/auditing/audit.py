@@ -1,41 +1,28 @@
 """The `audit` function and the `Audit` result."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from fairspan.auditing.audited_rows import AuditedRows, MissingValues
 from fairspan.auditing.evaluation import evaluate_on_moments, evaluate_on_rows
-from fairspan.auditing.expected_losses import (
-    DEFAULT_LEVEL,
-    DEFAULT_OPTIONS,
-    EstimationOptions,
-    estimation_options,
-)
 from fairspan.auditing.feature_errors import FeatureErrors
-from fairspan.auditing.findings import data_findings, model_findings
+from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.rules import data_findings, model_findings, row_findings
+from fairspan.auditing.first_rows import FirstRowsSummary, summarize_first_rows
+from fairspan.auditing.intervals import DEFAULT_LEVEL
+from fairspan.auditing.missing_values import missing_values_table, summarize_missing_values
 from fairspan.auditing.models import (
     AuditedModel,
     audited_models,
     known_labels_of,
     restriction_columns,
 )
-from fairspan.auditing.results import (
-    AuditedRows,
-    Finding,
-    MissingValues,
-    ModelResult,
-    Verdict,
-    change_records,
-    make_verdicts,
-)
-from fairspan.auditing.row_findings import (
-    FirstRowsSummary,
-    missing_values_table,
-    row_findings,
-    summarize_first_rows,
-    summarize_missing_values,
-)
+from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions, estimation_options
+from fairspan.auditing.results import ModelResult, change_records
 from fairspan.auditing.table import audit_table
+from fairspan.auditing.verdict import Verdict
+from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.errors import InvalidInput, InvalidType, caller_remedies
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
@@ -407,8 +394,11 @@ def audit(
     'harm, repair shifts it'
     """
     if (X is None) == (moments is None):
+        received = "both X and moments"
+        if X is None:
+            received = "neither X nor moments"
         raise InvalidInput(
-            "audit received " + ("neither X nor moments" if X is None else "both X and moments"),
+            f"audit received {received}",
             "Allowed: rows (X and sensitive_features), or moments instead",
             "Pass X and sensitive_features to get intervals",
         )
@@ -438,6 +428,17 @@ def audit(
             known_labels = known_labels_of(audited, has_classes=y is not None)
             rows = match_groups(rows, known_labels)
             return audit_rows(audited, rows, options=options, max_groups=max_groups)
+    blocks = _checked_blocks(moments, extra_labels, repeats)
+    blocks = [block.with_attributes(restriction_columns(models)) for block in blocks]
+    audited = audited_models(models, blocks[0].n_features)
+    known_labels = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
+    return audit_moments(audited, [block.matched_to(known_labels) for block in blocks], options)
+
+
+def _checked_blocks(
+    moments: Any, extra_labels: Mapping[str, Any], repeats: int
+) -> Sequence[GroupMoments]:
+    """Return the blocks of moments, checking that no argument requires rows."""
     for name, values in extra_labels.items():
         if values is not None:
             raise InvalidInput(
@@ -446,21 +447,18 @@ def audit(
                 "Create each block of moments from whole clusters, and from rows with y",
             )
     check_one_assignment(repeats)
-    blocks = [moments] if isinstance(moments, GroupMoments) else moments
-    if not isinstance(blocks, Sequence) or not all(
-        isinstance(block, GroupMoments) for block in blocks
-    ):
+    if isinstance(moments, GroupMoments):
+        return [moments]
+    is_sequence = isinstance(moments, Sequence)
+    if not is_sequence or not all(isinstance(block, GroupMoments) for block in moments):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed: a GroupMoments, or a sequence of them",
             "Make them with GroupMoments.from_rows or GroupMoments.load",
         )
-    if not blocks:
+    if not moments:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
-    blocks = [block.with_attributes(restriction_columns(models)) for block in blocks]
-    audited = audited_models(models, blocks[0].n_features)
-    known_labels = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
-    return audit_moments(audited, [block.matched_to(known_labels) for block in blocks], options)
+    return cast(Sequence[GroupMoments], moments)
 
 
 def check_one_assignment(repeats: int) -> None:
@@ -522,9 +520,10 @@ def audit_rows_with_folds(
         # Seeds in between are used for the additional assignments within one audit.
         run_options = replace(options, seed=options.seed + _SEED_STRIDE * repeat)
         runs.append(evaluate_on_rows(models, rows, moments, limit, run_options))
-        moments = runs[0][1]
-    _, moments, monotone_columns, _ = runs[0]
-    moments = replace(moments, n_dropped=max(moments.n_dropped, n_dropped))
+        # Further assignments reuse the moments of the first.
+        moments = runs[0].moments
+    total = runs[0].moments
+    moments = replace(total, n_dropped=max(total.n_dropped, n_dropped))
     n_extra_labels = options.has_y + options.has_clusters
     first_rows = summarize_first_rows(
         models, rows, moments, n_extra_labels, has_clusters=options.has_clusters
@@ -535,14 +534,22 @@ def audit_rows_with_folds(
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
     missing = summarize_missing_values(missing_cells, first_rows, moments, columns)
     audits = [
-        _assemble_audit(models, results, moments, options, monotone_columns, first_rows, missing)
-        for results, *_ in runs
+        _assemble_audit(
+            models,
+            run.results,
+            moments,
+            options,
+            runs[0].monotone_columns,
+            first_rows,
+            missing,
+        )
+        for run in runs
     ]
     selected = _index_of_modal_verdict(
         [[verdict.kind for verdict in audit.verdicts] for audit in audits]
     )
     result = replace(audits[selected], verdicts=_with_agreement(audits, selected))
-    folds = runs[selected][3]
+    folds = runs[selected].folds
     if isinstance(folds, DenseFoldMoments):
         folds = replace(folds, n_dropped=max(folds.n_dropped, n_dropped))
     return result, folds

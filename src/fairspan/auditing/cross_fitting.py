@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import cast
 
 import numpy as np
@@ -23,19 +24,27 @@ from fairspan.moments.operators import (
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-QUANTITIES = ("error", "held_out_error", "cross_fitted_loss", "corrected_loss", "change")
-"""Quantities measured for each row; without folds, only the first.
-
-Let r(V) be the squared residual of a row x about its center. V is the model and V_f its refit
-without the row's fold (V itself if it was fitted to other rows); U is the best subspace of the
-row's group and U_f the one found without the row's fold; w = (K - 1) / (2K - 1). The quantities are
-r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) minus that of the
-baseline model.
-"""
 # Above this number of features, best subspaces are computed iteratively, to this tolerance relative
 # to the variance.
 _MAX_DENSE_FEATURES = 500
 _ITERATIVE_TOL = 1e-9
+
+
+class Quantity(IntEnum):
+    """Quantities measured for each row; without folds, only the first.
+
+    Let r(V) be the squared residual of a row x about its center. V is the model and V_f its refit
+    without the row's fold (V itself if it was fitted to other rows); U is the best subspace of the
+    row's group and U_f the one found without the row's fold; w = (K - 1) / (2K - 1). The quantities
+    are r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) minus that of
+    the baseline model.
+    """
+
+    ERROR = 0
+    HELD_OUT_ERROR = 1
+    CROSS_FITTED_LOSS = 2
+    CORRECTED_LOSS = 3
+    CHANGE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,19 +147,22 @@ def measure_quantities(
     best_in_sample, best_held_out, model_errors, refit_errors = np.split(
         squared_residuals(pairs), [n_optima, 2 * n_optima, 2 * n_optima + n_models]
     )
-    result = np.zeros((n_models, len(QUANTITIES), model_errors.shape[1]))
-    result[:, 0] = result[:, 1] = model_errors
-    result[[bool(item.refits) for item in models], 1] = refit_errors
+    result = np.zeros((n_models, len(Quantity), model_errors.shape[1]))
+    held_out_errors = model_errors.copy()
+    held_out_errors[[bool(item.refits) for item in models]] = refit_errors
     optima_index = [item.optima_index for item in models]
-    result[:, 2] = result[:, 1] - best_held_out[optima_index]
-    result[:, 3] = (
-        result[:, 1]
+    result[:, Quantity.ERROR] = model_errors
+    result[:, Quantity.HELD_OUT_ERROR] = held_out_errors
+    result[:, Quantity.CROSS_FITTED_LOSS] = held_out_errors - best_held_out[optima_index]
+    result[:, Quantity.CORRECTED_LOSS] = (
+        held_out_errors
         - (1 - held_out_weight) * best_in_sample[optima_index]
         - held_out_weight * best_held_out[optima_index]
     )
-    for item, quantities in zip(models, result, strict=True):
+    for i, item in enumerate(models):
         if item.baseline_index is not None:
-            quantities[4] = quantities[1] - result[item.baseline_index, 1]
+            change = held_out_errors[i] - held_out_errors[item.baseline_index]
+            result[i, Quantity.CHANGE] = change
     return result
 
 
@@ -181,6 +193,20 @@ class CrossFit:
     refit_failures: dict[str, str]
 
 
+@dataclass(frozen=True, eq=False)
+class _BestSubspaces:
+    """Best subspace of each group with its in-sample error, row counts and weights."""
+
+    bases: tuple[FloatArray, ...]
+    errors: FloatArray
+    counts: IntegerArray
+    weights: FloatArray
+
+
+# Models with the same dimension, center and scale share their group optima.
+_OptimaKey = tuple[int, bytes, bytes]
+
+
 def cross_fit(
     models: Sequence[AuditedModel],
     errors: Sequence[FloatArray],
@@ -206,40 +232,135 @@ def cross_fit(
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
     distinct_keys = list(model_by_key)
     best_on_all_rows = _best_subspaces_by_key(model_by_key, total, total)
-    pca_dimensions = [model.subspace.dimension for model in models if _is_pca(model)]
-    has_several_dimensions = len({model.subspace.dimension for model in models}) > 1
     refit_failures = {
         model.name: model.no_refit_reason
         for model, is_in_sample in zip(models, in_sample, strict=True)
         if is_in_sample and model.no_refit_reason
     }
+    fitter = _FoldFitter(models, in_sample, model_by_key, folds, refit_failures)
+    with Stage("refitting without each fold", n_folds, "folds") as stage:
 
-    def fit_without(fold: int) -> tuple[list[_BestSubspaces], list[Projector | None]]:
-        training = folds.excluding(fold)
+        def fit_without(fold: int) -> _FoldFit:
+            fit = fitter.fit_without(fold)
+            stage.advance()
+            return fit
+
+        fold_fits = map_in_threads(fit_without, range(n_folds))
+    best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
+    refits_by_model = [
+        _complete_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
+    ]
+    names = [model.name for model in models]
+    evaluated_models = []
+    for model, key, model_errors, refits in zip(models, keys, errors, refits_by_model, strict=True):
+        refit_errors, min_cosine = _refit_errors_and_cosine(
+            model.subspace, refits, total, model_errors
+        )
+        evaluated_models.append(
+            EvaluatedModel(
+                optima_index=distinct_keys.index(key),
+                model=model.subspace.projector,
+                errors=model_errors,
+                refits=refits,
+                baseline_index=names.index(model.baseline) if model.baseline in names else None,
+                refit_errors=refit_errors,
+                min_cosine=min_cosine,
+            )
+        )
+    counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
+    held_out_weights = np.array([best.weights for best in best_by_fold[0]])
+    return CrossFit(
+        optima=_group_optima(model_by_key, total, best_on_all_rows, best_by_fold),
+        training_errors=tuple(
+            np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
+        ),
+        models=tuple(evaluated_models),
+        fold_shares=1 - held_out_weights / total.weights,
+        has_enough_rows=np.array([counts > model.subspace.dimension for model in models]),
+        refit_failures=refit_failures,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldFit:
+    """Fits to the rows outside one fold.
+
+    Attributes
+    ----------
+    best : list of _BestSubspaces
+        Best subspaces of the groups for each key.
+    refits : list of Projector or None
+        Refit of each model; None if it was not refitted.
+    """
+
+    best: list[_BestSubspaces]
+    refits: list[Projector | None]
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldFitter:
+    """Fits to the rows outside each fold.
+
+    Attributes
+    ----------
+    models : sequence of AuditedModel
+    in_sample : sequence of bool
+        Models to refit.
+    model_by_key : mapping
+        One model for each set of group optima.
+    folds : FoldMoments
+    refit_failures : dict of str to str
+        Why a model cannot be refitted, by model name; failures of fits are added.
+    """
+
+    models: Sequence[AuditedModel]
+    in_sample: Sequence[bool]
+    model_by_key: Mapping[_OptimaKey, AuditedModel]
+    folds: FoldMoments
+    refit_failures: dict[str, str]
+
+    def fit_without(self, fold: int) -> _FoldFit:
+        """Fit the groups' best subspaces, and refit the in-sample models, without one fold."""
+        training = self.folds.excluding(fold)
+        pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
+        has_several_dimensions = len({model.subspace.dimension for model in self.models}) > 1
         training_moments = _TrainingMoments(
             training, max(pca_dimensions, default=0), has_several_dimensions
         )
-        model_refits: list[Projector | None] = []
-        for model, is_in_sample in zip(models, in_sample, strict=True):
-            model_refits.append(None)
-            if is_in_sample and model.name not in refit_failures:
-                try:
-                    model_refits[-1] = _refit(model, training_moments)
-                except FairspanError as error:
-                    refit_failures[model.name] = str(error.args[0])
-        best = _best_subspaces_by_key(model_by_key, training, total)
-        stage.advance()
-        return best, model_refits
+        refits = [
+            self._refit_or_none(model, training_moments) if is_in_sample else None
+            for model, is_in_sample in zip(self.models, self.in_sample, strict=True)
+        ]
+        best = _best_subspaces_by_key(self.model_by_key, training, self.folds.total)
+        return _FoldFit(best, refits)
 
-    with Stage("refitting without each fold", n_folds, "folds") as stage:
-        fold_results = map_in_threads(fit_without, range(n_folds))
-    best_by_fold = list(zip(*(best for best, _ in fold_results), strict=True))
-    refits = [
-        () if None in model_refits else tuple(filter(None, model_refits))
-        for model_refits in zip(*(model_refits for _, model_refits in fold_results), strict=True)
-    ]
-    names = [model.name for model in models]
-    optima = [
+    def _refit_or_none(
+        self, model: AuditedModel, training_moments: "_TrainingMoments"
+    ) -> Projector | None:
+        """Refit a model; None if it cannot be refitted, with the reason in `refit_failures`."""
+        if model.name in self.refit_failures:
+            return None
+        try:
+            return _refit(model, training_moments)
+        except FairspanError as error:
+            self.refit_failures[model.name] = str(error.args[0])
+            return None
+
+
+def _complete_refits(refits: Sequence[Projector | None]) -> tuple[Projector, ...]:
+    """Return the refits of a model without each fold; empty if one of them failed."""
+    complete = tuple(refit for refit in refits if refit is not None)
+    return complete if len(complete) == len(refits) else ()
+
+
+def _group_optima(
+    model_by_key: Mapping[_OptimaKey, AuditedModel],
+    total: Moments,
+    best_on_all_rows: Sequence[_BestSubspaces],
+    best_by_fold: Sequence[Sequence[_BestSubspaces]],
+) -> tuple[GroupOptima, ...]:
+    """Combine the best subspaces on all rows and without each fold, for each key."""
+    return tuple(
         GroupOptima(
             reference_points(model.subspace, total),
             model.subspace.scale,
@@ -249,42 +370,7 @@ def cross_fit(
         for model, on_all_rows, best in zip(
             model_by_key.values(), best_on_all_rows, best_by_fold, strict=True
         )
-    ]
-    counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
-    return CrossFit(
-        tuple(optima),
-        tuple(np.array([subspaces.errors for subspaces in best]) for best in best_by_fold),
-        tuple(
-            EvaluatedModel(
-                distinct_keys.index(key),
-                model.subspace.projector,
-                model_errors,
-                model_refits,
-                names.index(model.baseline) if model.baseline in names else None,
-                *_refit_errors_and_cosine(model.subspace, model_refits, total, model_errors),
-            )
-            for model, key, model_errors, model_refits in zip(
-                models, keys, errors, refits, strict=True
-            )
-        ),
-        1 - np.array([best.weights for best in best_by_fold[0]]) / total.weights,
-        np.array([counts > model.subspace.dimension for model in models]),
-        refit_failures,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _BestSubspaces:
-    """Best subspace of each group with its in-sample error, row counts and weights."""
-
-    bases: tuple[FloatArray, ...]
-    errors: FloatArray
-    counts: IntegerArray
-    weights: FloatArray
-
-
-# Models with the same dimension, center and scale share their group optima.
-_OptimaKey = tuple[int, bytes, bytes]
 
 
 def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:

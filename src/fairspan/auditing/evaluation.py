@@ -2,26 +2,17 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import CrossFit, cross_fit
-from fairspan.auditing.expected_losses import (
-    UNKNOWN,
-    Estimate,
-    EstimationOptions,
-    GroupEstimates,
-    ModelEstimates,
-    disparity_estimate,
-    error_estimates,
-    estimate_models,
-    jackknife_estimate,
-    jackknife_standard_error,
-    widest_pair,
-)
+from fairspan.auditing.cross_fitting import CrossFit, Quantity, cross_fit
+from fairspan.auditing.estimates import GroupEstimates, ModelEstimates
+from fairspan.auditing.expected_losses import estimate_models
 from fairspan.auditing.feature_errors import compute_feature_errors
 from fairspan.auditing.fold_statistics import (
+    FoldedRows,
     block_statistics,
     cross_fit_rows,
     error_statistics,
@@ -30,11 +21,22 @@ from fairspan.auditing.fold_statistics import (
 )
 from fairspan.auditing.imputation import impute_rows, pool_runs, pool_statistics
 from fairspan.auditing.in_sample import InSampleStatus, detect_in_sample
+from fairspan.auditing.intervals import (
+    UNKNOWN,
+    Estimate,
+    disparity_estimate,
+    error_estimates,
+    jackknife_estimate,
+    jackknife_standard_error,
+    widest_pair,
+)
 from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.refit_bound import error_drift, refit_bound
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.row_statistics import RowStatistics
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.metrics import GroupErrors, group_errors, worst_case_error
 from fairspan.moments.group_moments import GroupMoments
@@ -52,25 +54,62 @@ NOT_A_PROJECTION = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Models evaluated on rows.
+
+    Attributes
+    ----------
+    results : list of ModelResult
+        Results in the order of the models.
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows.
+    monotone_columns : tuple of int
+        Columns that are strictly monotone in row order.
+    folds : FoldMoments or None
+        Moments by fold; None if nothing was estimated for new rows.
+    """
+
+    results: list[ModelResult]
+    moments: Moments
+    monotone_columns: tuple[int, ...]
+    folds: FoldMoments | None
+
+
+@dataclass(frozen=True, eq=False)
+class _ObservedErrors:
+    """Errors of one model on the audited rows, with intervals.
+
+    Attributes
+    ----------
+    errors : sequence of k Estimates
+    disparity : Estimate
+    standard_errors : (k,) array
+        Standard errors of the errors; NaN if unknown.
+    df : int or (k,) array of int
+        Degrees of freedom of the standard errors.
+    kurtosis : (k,) array
+        Kurtosis of the rows' squared residuals; 0 if unknown.
+    """
+
+    errors: Sequence[Estimate]
+    disparity: Estimate
+    standard_errors: FloatArray
+    df: IntegerArray | int
+    kurtosis: FloatArray
+
+
 def evaluate_on_rows(
     models: Sequence[AuditedModel],
     rows: Rows,
     moments: Moments | None,
     limit: GroupLimit,
     options: EstimationOptions,
-) -> tuple[list[ModelResult], Moments, tuple[int, ...], FoldMoments | None]:
+) -> Evaluation:
     """Evaluate models on rows in two passes: one for moments, one for standard errors.
 
     Models that are not projections are evaluated row by row. Rows with missing cells are imputed
     several times, and standard errors are pooled.
-
-    Returns
-    -------
-    the models, and moments of all rows
-    monotone_columns : tuple of int
-        Columns that are strictly monotone in row order.
-    folds : FoldMoments or None
-        Moments by fold; None if nothing was estimated for new rows.
     """
     projections = [model for model in models if model.row_model is None]
     other_models = [model for model in models if model.row_model is not None]
@@ -85,88 +124,107 @@ def evaluate_on_rows(
     imputations: Sequence[Rows] = [rows]
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         imputations, moments = impute_rows(rows, moments, limit, options)
-    moments, folded_rows, no_estimates_reason = read_moments(
-        projections, imputations[0], moments, limit, options
-    )
+    first_pass = read_moments(projections, imputations[0], moments, limit, options)
+    moments = first_pass.moments
+    folded_rows = first_pass.folded_rows
     results: list[ModelResult] = []
     monotone_columns: tuple[int, ...] = ()
+    folds = None
+    models_without_folds = models
     if folded_rows is not None:
-        model_errors = [_group_errors(model, moments) for model in projections]
-        in_sample_statuses = _in_sample_status(
-            projections, model_errors, moments, folded_rows.models, folded_rows.fold_moments
+        results, monotone_columns = _evaluate_with_folds(
+            projections, moments, folded_rows, imputations, options
         )
-        folded_rows = replace(
-            folded_rows, models=_with_no_refit_reasons(folded_rows.models, in_sample_statuses)
+        folds = folded_rows.fold_moments
+        models_without_folds = other_models
+    if models_without_folds:
+        further_results, further_monotone_columns = _evaluate_without_folds(
+            models_without_folds, moments, imputations, first_pass.no_estimates_reason, options
         )
-        in_sample = [status.in_sample for status in in_sample_statuses]
-        folded_by_imputation = [folded_rows, *map(folded_rows.with_rows, imputations[1:])]
-        runs_by_imputation = [
-            cross_fit_rows(folded, model_errors, in_sample) for folded in folded_by_imputation
-        ]
-        runs = (
-            runs_by_imputation[0] if len(runs_by_imputation) == 1 else pool_runs(runs_by_imputation)
-        )
-        cross, statistics = runs[0]
-        subspaces = [model.subspace for model in folded_rows.models]
-        loss_tests = [
-            LossTest(subspaces, folded.fold_moments, options.level, options.seed)
-            for folded in folded_by_imputation
-        ]
-        expected = _estimate_models(runs, model_errors, options, loss_tests)
-        results = _results_from_rows(
-            projections,
-            model_errors,
-            moments,
-            in_sample_statuses,
-            statistics,
-            expected,
-            cross.refit_failures,
-            options,
-        )
-        results = _with_feature_errors(
-            results, projections, moments, cross, folded_rows.fold_moments
-        )
-        if folded_rows.rows.n_features == moments.n_features:
-            monotone_columns = statistics.monotone_columns
-    without_estimates = models if folded_rows is None else other_models
-    if without_estimates:
-        model_errors = [_group_errors(model, moments) for model in without_estimates]
-        statistics_by_imputation = [
-            error_statistics(
-                without_estimates, model_errors, imputed_rows, moments, has_y=options.has_y
-            )
-            for imputed_rows in imputations
-        ]
-        statistics = statistics_by_imputation[0]
-        if len(imputations) > 1:
-            statistics = pool_statistics(statistics_by_imputation)
-        no_estimates_reasons = {
-            model.name: no_estimates_reason if model.row_model is None else NOT_A_PROJECTION
-            for model in without_estimates
-        }
-        expected = [_no_estimates(moments)] * len(without_estimates)
-        in_sample_statuses = _in_sample_status(without_estimates, model_errors, moments)
-        further_results = _results_from_rows(
-            without_estimates,
-            model_errors,
-            moments,
-            in_sample_statuses,
-            statistics,
-            expected,
-            no_estimates_reasons,
-            options,
-        )
-        results += _with_feature_errors(further_results, without_estimates, moments)
+        results += further_results
         if folded_rows is None and projections:
-            monotone_columns = statistics.monotone_columns
+            monotone_columns = further_monotone_columns
     position_by_name = {model.name: position for position, model in enumerate(models)}
     results.sort(key=lambda model: position_by_name[model.name])
-    return (
-        results,
-        moments,
-        monotone_columns,
-        None if folded_rows is None else folded_rows.fold_moments,
+    return Evaluation(results, moments, monotone_columns, folds)
+
+
+def _evaluate_with_folds(
+    models: Sequence[AuditedModel],
+    moments: Moments,
+    folded_rows: FoldedRows,
+    imputations: Sequence[Rows],
+    options: EstimationOptions,
+) -> tuple[list[ModelResult], tuple[int, ...]]:
+    """Evaluate projections with estimates for new rows; also return the monotone columns."""
+    model_errors = [_group_errors(model, moments) for model in models]
+    in_sample_statuses = _in_sample_status(
+        models, model_errors, moments, folded_rows.models, folded_rows.fold_moments
     )
+    folded_rows = replace(
+        folded_rows, models=_with_no_refit_reasons(folded_rows.models, in_sample_statuses)
+    )
+    in_sample = [status.in_sample for status in in_sample_statuses]
+    folded_by_imputation = [folded_rows, *map(folded_rows.with_rows, imputations[1:])]
+    runs_by_imputation = [
+        cross_fit_rows(folded, model_errors, in_sample) for folded in folded_by_imputation
+    ]
+    runs = runs_by_imputation[0]
+    if len(runs_by_imputation) > 1:
+        runs = pool_runs(runs_by_imputation)
+    cross, statistics = runs[0]
+    subspaces = [model.subspace for model in folded_rows.models]
+    loss_tests = [
+        LossTest(subspaces, folded.fold_moments, options.level, options.seed)
+        for folded in folded_by_imputation
+    ]
+    results = _results_from_rows(
+        models,
+        model_errors,
+        moments,
+        in_sample_statuses,
+        statistics,
+        _estimate_models(runs, model_errors, options, loss_tests),
+        cross.refit_failures,
+        options,
+    )
+    results = _with_feature_errors(results, models, moments, cross, folded_rows.fold_moments)
+    # Rows in coordinates of their span have other columns than the table.
+    has_table_columns = folded_rows.rows.n_features == moments.n_features
+    return results, statistics.monotone_columns if has_table_columns else ()
+
+
+def _evaluate_without_folds(
+    models: Sequence[AuditedModel],
+    moments: Moments,
+    imputations: Sequence[Rows],
+    no_estimates_reason: str | None,
+    options: EstimationOptions,
+) -> tuple[list[ModelResult], tuple[int, ...]]:
+    """Evaluate models on the rows alone; also return the monotone columns."""
+    model_errors = [_group_errors(model, moments) for model in models]
+    statistics_by_imputation = [
+        error_statistics(models, model_errors, imputed_rows, moments, has_y=options.has_y)
+        for imputed_rows in imputations
+    ]
+    statistics = statistics_by_imputation[0]
+    if len(imputations) > 1:
+        statistics = pool_statistics(statistics_by_imputation)
+    no_estimates_reasons = {
+        model.name: no_estimates_reason if model.row_model is None else NOT_A_PROJECTION
+        for model in models
+    }
+    results = _results_from_rows(
+        models,
+        model_errors,
+        moments,
+        _in_sample_status(models, model_errors, moments),
+        statistics,
+        [_no_estimates(moments)] * len(models),
+        no_estimates_reasons,
+        options,
+    )
+    return _with_feature_errors(results, models, moments), statistics.monotone_columns
 
 
 def _results_from_rows(
@@ -183,13 +241,15 @@ def _results_from_rows(
     results = []
     for i, (model, errors) in enumerate(zip(models, model_errors, strict=True)):
         if model.row_model is not None:
-            errors = replace(errors, errors=statistics.means[i, 0])
-        counts = statistics.df[i, 0] + 1
-        statistics_of_errors = (
-            errors.errors,
-            statistics.standard_errors[i, 0],
-            counts,
-            options.level,
+            errors = replace(errors, errors=statistics.means[i, Quantity.ERROR])
+        standard_errors = statistics.standard_errors[i, Quantity.ERROR]
+        counts = statistics.df[i, Quantity.ERROR] + 1
+        observed = _ObservedErrors(
+            errors=error_estimates(errors.errors, standard_errors, counts, options.level),
+            disparity=disparity_estimate(errors.errors, standard_errors, counts, options.level),
+            standard_errors=standard_errors,
+            df=statistics.n_independent - 1,
+            kurtosis=np.nan_to_num(statistics.kurtosis[i, Quantity.ERROR]),
         )
         results.append(
             _model_result(
@@ -197,12 +257,9 @@ def _results_from_rows(
                 errors,
                 moments,
                 in_sample_statuses[i],
-                error_estimates(*statistics_of_errors),
-                disparity_estimate(*statistics_of_errors),
+                observed,
                 expected[i],
-                np.nan_to_num(statistics.kurtosis[i, 0]),
                 no_estimates_reasons.get(model.name),
-                (statistics.standard_errors[i, 0], statistics.n_independent - 1),
                 options,
             )
         )
@@ -230,38 +287,35 @@ def evaluate_on_moments(
                 "Pass rows: X and sensitive_features",
             )
     model_errors = [_group_errors(model, pooled) for model in models]
-    expected = [_no_estimates(pooled)] * len(models)
-    failures: dict[str, str] = {}
-    in_sample_statuses = _in_sample_status(models, model_errors, pooled)
+    expected = _BlockEstimates(
+        estimates=[_no_estimates(pooled)] * len(models),
+        failures={},
+        in_sample_statuses=_in_sample_status(models, model_errors, pooled),
+    )
     if len(blocks) > 1 and options.folds is not None:
-        expected, failures, in_sample_statuses = _estimate_from_blocks(
-            models, model_errors, blocks, options
-        )
+        expected = _estimate_from_blocks(models, model_errors, blocks, options)
     results: list[ModelResult] = []
     for model, errors, estimates, status in zip(
-        models, model_errors, expected, in_sample_statuses, strict=True
+        models, model_errors, expected.estimates, expected.in_sample_statuses, strict=True
     ):
-        observed_errors = [Estimate(error) for error in errors.errors.tolist()]
-        disparity = Estimate(signed_disparity(errors.errors))
-        standard_errors = np.full(pooled.n_groups, np.nan)
+        observed = _ObservedErrors(
+            errors=[Estimate(error) for error in errors.errors.tolist()],
+            disparity=Estimate(signed_disparity(errors.errors)),
+            standard_errors=np.full(pooled.n_groups, np.nan),
+            df=0,
+            kurtosis=np.zeros(pooled.n_groups),
+        )
         if len(blocks) > 1:
-            observed_errors, disparity, standard_errors = _jackknife_errors(
-                model, errors, pooled, blocks, options.level
-            )
-        no_kurtosis = np.zeros(pooled.n_groups)
-        no_estimates_reason = failures.get(model.name)
+            observed = _jackknife_errors(model, errors, pooled, blocks, options.level)
         results.append(
             _model_result(
                 model,
                 errors,
                 pooled,
                 status,
-                observed_errors,
-                disparity,
+                observed,
                 estimates,
-                no_kurtosis,
-                no_estimates_reason,
-                (standard_errors, len(blocks) - 1),
+                expected.failures.get(model.name),
                 options,
             )
         )
@@ -296,9 +350,25 @@ def estimate_from_folds(
     Intervals come from the variation between folds and are wider than those of an audit on rows.
     """
     model_errors = [_group_errors(model, folds.total) for model in models]
-    return _estimate_from_blocks(
-        models, model_errors, [fold for fold in folds.by_fold if fold is not None], options
-    )[0]
+    blocks = [fold for fold in folds.by_fold if fold is not None]
+    return _estimate_from_blocks(models, model_errors, blocks, options).estimates
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockEstimates:
+    """Estimates for new rows from blocks of moments.
+
+    Attributes
+    ----------
+    estimates : list of ModelEstimates
+    failures : dict of str to str
+        Why a model has no estimates, by model name.
+    in_sample_statuses : list of InSampleStatus
+    """
+
+    estimates: list[ModelEstimates]
+    failures: dict[str, str]
+    in_sample_statuses: list[InSampleStatus]
 
 
 def _estimate_from_blocks(
@@ -306,11 +376,8 @@ def _estimate_from_blocks(
     model_errors: Sequence[GroupErrors],
     blocks: Sequence[GroupMoments],
     options: EstimationOptions,
-) -> tuple[list[ModelEstimates], dict[str, str], list[InSampleStatus]]:
-    """Estimate with blocks as folds.
-
-    Also return the reasons for missing estimates and the in-sample status of each model.
-    """
+) -> _BlockEstimates:
+    """Estimate with blocks as folds."""
     folds = DenseFoldMoments(tuple(blocks))
     in_sample_statuses = _in_sample_status(models, model_errors, folds.total, models, folds)
     in_sample = [status.in_sample for status in in_sample_statuses]
@@ -325,16 +392,15 @@ def _estimate_from_blocks(
     statistics = block_statistics(cross, folds.total.labels, blocks)
     failures = dict(cross.refit_failures)
     if too_few_blocks:
-        subject = "1 block is" if len(blocks) == 1 else f"{len(blocks)} blocks are"
+        subject = f"{len(blocks)} blocks are"
+        if len(blocks) == 1:
+            subject = "1 block is"
         no_estimates_reason = f"{subject} too few for refitting it without each"
         in_sample_models = itertools.compress(models, in_sample)
         failures |= {model.name: no_estimates_reason for model in in_sample_models}
     test = LossTest([model.subspace for model in models], folds, options.level, options.seed)
-    return (
-        _estimate_models([(cross, statistics)], model_errors, options, [test]),
-        failures,
-        in_sample_statuses,
-    )
+    estimates = _estimate_models([(cross, statistics)], model_errors, options, [test])
+    return _BlockEstimates(estimates, failures, in_sample_statuses)
 
 
 def _estimate_models(
@@ -360,21 +426,27 @@ def _jackknife_errors(
     pooled: GroupMoments,
     blocks: Sequence[GroupMoments],
     level: float,
-) -> tuple[list[Estimate], Estimate, FloatArray]:
-    """Jackknife intervals of errors and disparity, and standard errors of the errors."""
+) -> _ObservedErrors:
+    """Return the errors and their disparity with jackknife intervals."""
     leave_one_out = leave_one_block_out_errors(blocks, pooled, model.subspace)
     standard_errors = jackknife_standard_error(leave_one_out)
     estimates = [
         jackknife_estimate(value, column.tolist(), level=level).clipped_at_zero()
         for value, column in zip(model_errors.errors.tolist(), leave_one_out.T, strict=True)
     ]
-    low, high = widest_pair(model_errors.errors)
-    pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
-    disparity = signed_disparity(model_errors.errors)
-    if pooled.n_groups == 1:
-        return estimates, Estimate(disparity), standard_errors
-    differences = (leave_one_out[:, high] - leave_one_out[:, low]).tolist()
-    return estimates, jackknife_estimate(disparity, differences, pairs, level), standard_errors
+    disparity = Estimate(signed_disparity(model_errors.errors))
+    if pooled.n_groups > 1:
+        low, high = widest_pair(model_errors.errors)
+        n_pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
+        differences = (leave_one_out[:, high] - leave_one_out[:, low]).tolist()
+        disparity = jackknife_estimate(disparity.value, differences, n_pairs, level)
+    return _ObservedErrors(
+        errors=estimates,
+        disparity=disparity,
+        standard_errors=standard_errors,
+        df=len(blocks) - 1,
+        kurtosis=np.zeros(pooled.n_groups),
+    )
 
 
 def _in_sample_status(
@@ -422,10 +494,9 @@ def _worst_case_errors(model: AuditedModel, moments: Moments) -> tuple[float, ..
     None if its radii do not cover the groups of the rows.
     """
     certificate = model.subspace.certificate
-    criterion = None if certificate is None else certificate.criterion
-    if not isinstance(criterion, RobustErrorGap):
+    if certificate is None or not isinstance(certificate.criterion, RobustErrorGap):
         return None
-    radius = criterion.radius
+    radius = certificate.criterion.radius
     if isinstance(radius, Mapping) and set(radius) != set(moments.labels):
         return None
     return tuple(worst_case_error(model.subspace, moments, radius=radius).values())
@@ -436,62 +507,49 @@ def _model_result(
     model_errors: GroupErrors,
     moments: Moments,
     status: InSampleStatus,
-    observed_errors: Sequence[Estimate],
-    disparity: Estimate,
+    observed: _ObservedErrors,
     estimates: ModelEstimates,
-    kurtosis: FloatArray,
     no_estimates_reason: str | None,
-    standard_errors: tuple[FloatArray, IntegerArray | int],
     options: EstimationOptions,
 ) -> ModelResult:
-    low, high = widest_pair(model_errors.errors) if moments.n_groups > 1 else (0, 0)
     if no_estimates_reason is not None:
         estimates = _no_estimates(moments)
     labels = model_errors.group_labels
+    low = 0
+    high = 0
+    if moments.n_groups > 1:
+        low, high = widest_pair(model_errors.errors)
+    expected_pair = None
     first, second = estimates.disparity_pair
-    expected_pair = (labels[first], labels[second]) if first != second else None
-    certificate = model.subspace.certificate
+    if first != second:
+        expected_pair = (labels[first], labels[second])
     bound = None
     drift = [UNKNOWN] * moments.n_groups
     if not status.in_sample:
         bound = refit_bound(model.subspace, moments, model_errors.errors, options.materiality)
         drift = error_drift(
-            model.subspace, moments, model_errors.errors, *standard_errors, options.level
+            model.subspace,
+            moments,
+            model_errors.errors,
+            observed.standard_errors,
+            observed.df,
+            options.level,
         )
     return ModelResult(
         name=model.name,
         n_components=model.subspace.dimension,
         center=model.subspace.center,
         is_scaled=model.subspace.scale is not None,
-        status=None if certificate is None else str(certificate.status),
-        tol=None if certificate is None else certificate.tol,
-        unresolved_reason=None if certificate is None else certificate.unresolved_reason,
+        **_certificate_values(model.subspace.certificate),
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
-        gap=None if certificate is None else certificate.gap,
         is_pca=model.is_pca,
         in_sample=status.in_sample,
         in_sample_inferred=status.inferred,
         baseline=model.baseline,
         training_groups=model.training_groups,
-        groups=tuple(
-            GroupResult(
-                group=label,
-                n_rows=int(moments.counts[i]),
-                proportion=float(moments.proportions[i]),
-                observed_total_variance=float(model_errors.variances[i]),
-                observed_error=observed_errors[i],
-                observed_best_error=float(model_errors.best_errors[i]),
-                observed_loss=float(model_errors.excess_losses[i]),
-                observed_variance_kept=float(model_errors.variance_kept_ratios[i]),
-                observed_kurtosis=float(kurtosis[i]),
-                drift=drift[i],
-                observed_rounding=float(model_errors.roundings[i]),
-                **vars(estimates.groups[i]),
-            )
-            for i, label in enumerate(model_errors.group_labels)
-        ),
-        observed_disparity=disparity,
+        groups=_group_results(model_errors, moments, observed, estimates, drift),
+        observed_disparity=observed.disparity,
         disparity_pair=(labels[low], labels[high]),
         no_estimates_reason=no_estimates_reason,
         is_nested=model.subspace.is_nested,
@@ -499,4 +557,42 @@ def _model_result(
         expected_disparity_pair=expected_pair,
         instability=estimates.instability,
         min_cosine=estimates.min_cosine,
+    )
+
+
+def _certificate_values(certificate: Certificate | None) -> dict[str, Any]:
+    """Return the attributes of a result that come from its certificate; None without one."""
+    if certificate is None:
+        return dict.fromkeys(("status", "tol", "gap", "unresolved_reason"))
+    return {
+        "status": str(certificate.status),
+        "tol": certificate.tol,
+        "gap": certificate.gap,
+        "unresolved_reason": certificate.unresolved_reason,
+    }
+
+
+def _group_results(
+    model_errors: GroupErrors,
+    moments: Moments,
+    observed: _ObservedErrors,
+    estimates: ModelEstimates,
+    drift: Sequence[Estimate],
+) -> tuple[GroupResult, ...]:
+    return tuple(
+        GroupResult(
+            group=label,
+            n_rows=int(moments.counts[i]),
+            proportion=float(moments.proportions[i]),
+            observed_total_variance=float(model_errors.variances[i]),
+            observed_error=observed.errors[i],
+            observed_best_error=float(model_errors.best_errors[i]),
+            observed_loss=float(model_errors.excess_losses[i]),
+            observed_variance_kept=float(model_errors.variance_kept_ratios[i]),
+            observed_kurtosis=float(observed.kurtosis[i]),
+            drift=drift[i],
+            observed_rounding=float(model_errors.roundings[i]),
+            **vars(estimates.groups[i]),
+        )
+        for i, label in enumerate(model_errors.group_labels)
     )

@@ -7,16 +7,17 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.auditing.cross_fitting import (
-    QUANTITIES,
     CrossFit,
     EvaluatedModel,
     GroupOptima,
+    Quantity,
     cross_fit,
     measure_quantities,
     reference_points,
 )
-from fairspan.auditing.expected_losses import MAX_OPTIMISM, EstimationOptions, relative_optimism
 from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.optimism import MAX_OPTIMISM, relative_optimism
+from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics, compute_row_statistics
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.formatting.messages import counted
@@ -108,13 +109,32 @@ class FoldedRows:
         return FoldedRows.read(self.models, self.rows, other, self.limit, has_y=self.has_y)
 
 
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """Moments from the first pass over the rows.
+
+    Attributes
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows.
+    folded_rows : FoldedRows or None
+        The rows with their moments by fold; None if there are no estimates for new rows.
+    no_estimates_reason : str or None
+        Why estimates were requested but cannot be made.
+    """
+
+    moments: Moments
+    folded_rows: FoldedRows | None = None
+    no_estimates_reason: str | None = None
+
+
 def read_moments(
     models: Sequence[AuditedModel],
     rows: Rows,
     moments: Moments | None,
     limit: GroupLimit,
     options: EstimationOptions,
-) -> tuple[Moments, FoldedRows | None, str | None]:
+) -> FirstPass:
     """Read moments of all rows; by fold if estimates are requested and memory suffices.
 
     Parameters
@@ -126,10 +146,6 @@ def read_moments(
     limit : GroupLimit
     options : EstimationOptions
 
-    Returns
-    -------
-    The moments of all rows; the folded rows or None; and the reason for None.
-
     Raises
     ------
     IncompatibleParameters
@@ -137,41 +153,45 @@ def read_moments(
     """
     has_y = options.has_y
     if options.folds is None:
-        return moments or compute_moments(rows, limit, has_y=has_y), None, None
+        return FirstPass(moments or compute_moments(rows, limit, has_y=has_y))
     folds = Folds(options.folds, options.seed, options.has_clusters)
     n_features = rows.n_features
-    if not (isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES) and (
-        n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
-    ):
+    stays_sparse = isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES
+    is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
+    if is_limited and not stays_sparse:
         if moments is None and not options.has_clusters:
             moments = compute_moments(rows, limit, has_y=has_y)
         if isinstance(moments, WideMoments):
             reduced = reduce_to_span(models, rows, moments)
             if reduced is None:
-                return moments, None, "the models extend beyond the span of these few rows"
-            return moments, FoldedRows.read(*reduced, folds, limit), None
+                return FirstPass(
+                    moments,
+                    no_estimates_reason="the models extend beyond the span of these few rows",
+                )
+            return FirstPass(moments, FoldedRows.read(*reduced, folds, limit))
         n_groups = 2 if moments is None else moments.n_groups
         n_folds = affordable_folds(options.folds, n_groups, n_features, limit.max_memory)
         if n_folds is None:
-            description = f"moments of {counted(n_groups, 'group')} in {MIN_FOLDS} folds would need"
-            no_folds_reason = (
-                f"{description} {MIN_FOLDS * n_groups * n_features**2 * 8 / 2**30:.0f} GiB"
-            )
-            if limit.max_memory is not None:
-                size = format_bytes(moments_nbytes(MIN_FOLDS * n_groups, n_features))
-                no_folds_reason = (
-                    f"{description} {size}, and max_memory is {format_bytes(limit.max_memory)}"
-                )
+            reason = _no_folds_reason(n_groups, n_features, limit.max_memory)
             if moments is None:
                 raise IncompatibleParameters(
-                    f"clusters was given, but {no_folds_reason}",
+                    f"clusters was given, but {reason}",
                     "Allowed: tables whose moments by fold fit into memory",
                     "Use fewer features",
                 )
-            return moments, None, no_folds_reason
+            return FirstPass(moments, no_estimates_reason=reason)
         folds = replace(folds, n_folds=n_folds)
     folded = FoldedRows.read(models, rows, folds, limit, has_y=has_y)
-    return moments or folded.fold_moments.total, folded, None
+    return FirstPass(moments or folded.fold_moments.total, folded)
+
+
+def _no_folds_reason(n_groups: int, n_features: int, max_memory: int | None) -> str:
+    """Describe why moments by fold do not fit into memory."""
+    description = f"moments of {counted(n_groups, 'group')} in {MIN_FOLDS} folds would need"
+    if max_memory is None:
+        return f"{description} {MIN_FOLDS * n_groups * n_features**2 * 8 / 2**30:.0f} GiB"
+    size = format_bytes(moments_nbytes(MIN_FOLDS * n_groups, n_features))
+    return f"{description} {size}, and max_memory is {format_bytes(max_memory)}"
 
 
 def cross_fit_rows(
@@ -333,7 +353,7 @@ def block_statistics(
     blocks : sequence of K GroupMoments
         None for an empty block.
     """
-    shape = (len(blocks), len(cross.models), len(QUANTITIES), len(labels))
+    shape = (len(blocks), len(cross.models), len(Quantity), len(labels))
     values = np.zeros(shape)
     weights = np.zeros((len(blocks), len(labels)))
     for fold, block in enumerate(blocks):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.auditing.cross_fitting import CrossFit
-from fairspan.auditing.expected_losses import EstimationOptions
+from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.multiple_imputation import draw_imputations

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import UNKNOWN, Estimate
+from fairspan.auditing.intervals import UNKNOWN, Estimate
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import FairspanError
 from fairspan.model.serialization import UnresolvedObject

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.cross_fitting import (
-    QUANTITIES,
     EvaluatedModel,
     GroupOptima,
+    Quantity,
     measure_quantities,
 )
 from fairspan.linalg.threads import single_thread_if_small
@@ -159,7 +159,7 @@ class RowStatisticsAggregator:
         """Accumulate the sums over some rows."""
         coder = LabelEncoder(self.labels)
         n_groups = len(self.labels)
-        n_quantities = len(QUANTITIES) if self.folds else 1
+        n_quantities = len(Quantity) if self.folds else 1
         n_folds = 1 if self.folds is None else self.folds.n_folds
         power_sums = np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups))
         sums = RunningSums(power_sums, np.zeros((n_folds, 2, n_groups)), np.empty((4, 0)))
@@ -243,7 +243,7 @@ class RowStatisticsAggregator:
 
     def _reference_means(self) -> FloatArray:
         """Return the reference means from the moments, (m, 5, k)."""
-        means = np.zeros((len(self.models), len(QUANTITIES), len(self.labels)))
+        means = np.zeros((len(self.models), len(Quantity), len(self.labels)))
         means[:, :2] = np.array([model.errors for model in self.models])[:, None]
         return means
 

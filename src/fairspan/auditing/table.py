@@ -1,11 +1,13 @@
 """Table of audit results, for terminals, notebooks and pages."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import DEFAULT_LEVEL, Estimate, none_if_nan
-from fairspan.auditing.results import ModelResult, format_group
+from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
+from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.auditing.wording import format_group
 from fairspan.formatting.numbers import format_level, format_number, number_with_interval, to_ascii
 from fairspan.formatting.table import (
     Column,
@@ -50,24 +52,9 @@ def audit_table(
         for model in models
         for is_group_highlighted in _highlighted_groups(model, on_new_rows=has_estimates)
     ]
+    highlighted_rows = np.flatnonzero(is_highlighted).tolist()
+    column = partial(_estimates_column, groups=groups, level=level)
     first_rows = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
-
-    def column(heading: str, estimates: Sequence[Estimate], *, highlight: bool = False) -> Column:
-        rounded = [
-            estimate.without_rounding(group.observed_rounding)
-            for estimate, group in zip(estimates, groups, strict=True)
-        ]
-        values = [none_if_nan(estimate.value) for estimate in rounded]
-        limits = [(estimate.low, estimate.high) for estimate in rounded]
-        highlighted_rows = np.flatnonzero(is_highlighted).tolist() if highlight else []
-        interval_heading = f"{format_level(level)} interval"
-        return number_column(
-            heading,
-            values,
-            intervals=limits,
-            detail_heading=interval_heading,
-            worst_rows=highlighted_rows,
-        )
 
     observed_losses = [Estimate(group.observed_loss) for group in groups]
     kept_column = share_column(
@@ -76,7 +63,11 @@ def audit_table(
     if has_estimates:
         columns = (
             column("expected error", [Estimate(group.expected_error.value) for group in groups]),
-            column("expected loss", [group.expected_loss for group in groups], highlight=True),
+            column(
+                "expected loss",
+                [group.expected_loss for group in groups],
+                highlighted_rows=highlighted_rows,
+            ),
             column("observed loss", observed_losses),
             kept_column,
             name_column("state", [group.state for group in groups]),
@@ -86,16 +77,42 @@ def audit_table(
             column("variance", [Estimate(group.observed_total_variance) for group in groups]),
             column("error", [group.observed_error for group in groups]),
             column("best error", [Estimate(group.observed_best_error) for group in groups]),
-            column("excess loss", observed_losses, highlight=True),
+            column("excess loss", observed_losses, highlighted_rows=highlighted_rows),
             kept_column,
         )
     names = name_column("group", [format_group(group.group) for group in groups])
-    prefix = f"{dropped_text}." if dropped_text else ""
     headings = [_model_heading(model, n_features) for model in models]
+    notes = []
+    if dropped_text:
+        notes.append(f"{dropped_text}.")
+    if has_estimates:
+        notes.append(_ESTIMATES_NOTE)
     return Table(
-        f"{prefix} {_ESTIMATES_NOTE if has_estimates else ''}".strip(),
+        " ".join(notes),
         (names, row_count_column([group.record for group in groups]), *columns),
         tuple(zip(first_rows, headings, strict=True)),
+    )
+
+
+def _estimates_column(
+    heading: str,
+    estimates: Sequence[Estimate],
+    *,
+    groups: Sequence[GroupResult],
+    level: float,
+    highlighted_rows: Sequence[int] = (),
+) -> Column:
+    """Return a column of values with their intervals, with zeros in place of rounding errors."""
+    rounded = [
+        estimate.without_rounding(group.observed_rounding)
+        for estimate, group in zip(estimates, groups, strict=True)
+    ]
+    return number_column(
+        heading,
+        [none_if_nan(estimate.value) for estimate in rounded],
+        intervals=[(estimate.low, estimate.high) for estimate in rounded],
+        detail_heading=f"{format_level(level)} interval",
+        worst_rows=highlighted_rows,
     )
 
 

@@ -7,16 +7,15 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.options import (
+from fairspan.cli.command import audit_option, command, output_option, usage_error_if
+from fairspan.cli.option_values import (
     AuditOptions,
     FitOptions,
     ReadOptions,
-    audit_option,
-    check_output_file,
-    command,
-    output_option,
-    usage_error_if,
+    ReportOptions,
+    require_models,
 )
+from fairspan.cli.outputs import check_output_file
 from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER, NameOrObject
 from fairspan.errors import FairspanError
 from fairspan.formatting.messages import counted
@@ -113,10 +112,10 @@ def audit(
     rows. Several files of saved moments are audited together; the variation between them gives the
     intervals.
     """
-    from fairspan.cli import formatting, inputs
+    from fairspan.cli import auditing, formatting, inputs
     from fairspan.cli.row_input import read_options_for
 
-    options.require_models((*models, *([test_path] if test_path else ())), read_options, None)
+    require_models((*models, *([test_path] if test_path else ())), read_options, None)
     usage_error_if(by_dimension and test_path, "--by-dimension cannot be combined with --test.")
     usage_error_if(
         by_dimension and models,
@@ -130,31 +129,31 @@ def audit(
     # Distinguish a requested center from the default.
     center_source = click.get_current_context().get_parameter_source("center")
     center_requested = center_source is ParameterSource.COMMANDLINE
-    audited = inputs.load_audited_models(
+    audited = auditing.load_audited_models(
         models, fit_options, custom_objects, has_center=center_requested
     )
     names = audited[0].subspace.feature_names if audited else None
     read_options.reject_feature_options(names)
-    extra_columns = inputs.restriction_columns_of_models(audited)
+    extra_columns = auditing.restriction_columns_of_models(audited)
     read_options = read_options_for([each.subspace for each in audited], data[0], read_options)
     table = inputs.open_inputs(data, read_options, audit_options.clusters).selected(
         names, extra_columns
     )
-    table = table.matched_to(inputs.labels_of_models(audited, has_classes=table.has_y))
+    table = table.matched_to(auditing.labels_of_models(audited, has_classes=table.has_y))
     with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
-            found = inputs.audit_by_dimension(table, fit_options, audit_options)
+            found = auditing.audit_by_dimension(table, fit_options, audit_options)
             results = formatting.by_dimension_record(found)
             text = formatting.by_dimension_text(found)
         else:
-            audited = audited or [inputs.pca_model(table, fit_options)]
+            audited = audited or [auditing.pca_model(table, fit_options)]
             held_out = None
             if test_path is not None:
                 features = table.moments.feature_names
                 held_out = inputs.open_held_out_rows(
                     test_path, read_options, features, extra_columns, audit_options.clusters
                 )
-            result = inputs.audit_data(table, audited, audit_options, held_out)
+            result = auditing.audit_data(table, audited, audit_options, held_out)
             results = result.to_dict()
             text = formatting.audit_text(result)
     click.echo(formatting.to_json(results) if as_json else text)
@@ -191,17 +190,17 @@ def fit(
 
     A comparison with PCA and the certificate of optimality are printed.
     """
-    from fairspan.cli import formatting, inputs
+    from fairspan.cli import auditing, fitting, formatting, inputs
 
     check_output_file(model, "a model is", data)
     if not force:
-        inputs.check_overwriting(model, fit_options)
+        fitting.check_overwriting(model, fit_options)
     audit_options.require_folds()
     table = inputs.open_input(data, read_options, audit_options.clusters)
-    table = table.selected(None, inputs.columns_of_restriction(fit_options))
+    table = table.selected(None, fitting.columns_of_restriction(fit_options))
     with overall_progress("fitting", **_STAGE_SHARES):
-        fair, audited = inputs.fit_fair_model(table, fit_options)
-        result = inputs.audit_data(table, audited, audit_options)
+        fair, audited = fitting.fit_fair_model(table, fit_options)
+        result = auditing.audit_data(table, audited, audit_options)
     fair.save(model)
     certificate = fair.require_certificate()
     results = {
@@ -281,39 +280,25 @@ def report(
         page is None and not as_json,
         "Give the path of the page with -o, or print its contents with --json.",
     )
-    options.require_models(models, read_options, test_path)
+    require_models(models, read_options, test_path)
     audit_options.require_folds()
     if page is not None:
         check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
     from fairspan.cli import formatting, reporting
 
-    settings = {
-        "n_components": fit_options.n_components,
-        "center": fit_options.center,
-        "scale": fit_options.standardize,
-        "displays": displays,
-        "criteria": criteria or None,
-        "estimates": audit_options.estimation_options,
-    }
     built_report = reporting.build_file_report(
         data,
         page,
         read_options,
-        fit_options.criterion,
-        fit_options.criterion_parameters,
-        settings,
+        fit_options,
+        audit_options,
+        ReportOptions(displays, criteria, models, custom_objects, test_path, title),
         click.get_current_context().find_root().obj or (),
-        models,
-        custom_objects,
-        test_path,
-        title,
-        audit_options.clusters,
     )
-    click.echo(
-        formatting.to_json(built_report.to_dict())
-        if as_json
-        else reporting.report_summary(built_report, page)
-    )
+    if as_json:
+        click.echo(formatting.to_json(built_report.to_dict()))
+    else:
+        click.echo(reporting.report_summary(built_report, page))
 
 
 @command(
@@ -341,10 +326,10 @@ def verify(
     are recomputed from second moments; no solver is used. Exit status: 0 the certificate holds, 1
     it does not hold, 2 invalid usage or input, 3 internal error.
     """
-    from fairspan.cli import formatting, inputs
+    from fairspan.cli import auditing, formatting
 
     try:
-        found = inputs.verify_model(model, data, read_options, custom_objects)
+        found = auditing.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise
     except Exception:
@@ -394,7 +379,7 @@ def transform(
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import formatting
     from fairspan.cli.row_input import is_archive_file
-    from fairspan.cli.writing import transform_file
+    from fairspan.cli.transform import transform_file
     from fairspan.model.subspace import FairSubspace
 
     if language is not None:
@@ -471,16 +456,20 @@ def moments(
         "--min-group-size applies to all files together: use an output NAME.moments.",
     )
     check_output_file(out, "moments are", data, as_folder=as_folder)
-    from fairspan.cli import formatting, writing
+    from fairspan.cli import formatting, moments_files
+    from fairspan.cli.moments_folder import write_moments_folder
 
-    write = writing.write_moments_folder if as_folder else writing.write_moments
-    built_report, n_groups_dropped = write(data, out, read_options, min_group_size)
-    results = {**writing.moments_record(built_report, out), "n_groups_dropped": n_groups_dropped}
+    write = write_moments_folder if as_folder else moments_files.write_moments
+    saved_moments, n_groups_dropped = write(data, out, read_options, min_group_size)
+    results = {
+        **moments_files.moments_record(saved_moments, out),
+        "n_groups_dropped": n_groups_dropped,
+    }
     groups = to_ascii(format_count(n_groups_dropped, "group"))
-    left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}" * bool(
-        n_groups_dropped
-    )
-    text = f"{formatting.table_text(built_report.table())}{left_out}\nSaved to {out}"
+    left_out = ""
+    if n_groups_dropped:
+        left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}"
+    text = f"{formatting.table_text(saved_moments.table())}{left_out}\nSaved to {out}"
     click.echo(formatting.to_json(results) if as_json else text)
 
 
@@ -511,10 +500,12 @@ def merge(files: tuple[Path, ...], out: Path, label_type: str, as_json: bool) ->
     and can be used as DATA of `fit` and `audit`.
     """
     check_output_file(out, "moments are", *files)
-    from fairspan.cli import formatting, writing
+    from fairspan.cli import formatting, moments_files
 
-    merged, n_files = writing.merge_moments_files(files, out, labels_as_text=label_type == "text")
-    results = {**writing.moments_record(merged, out), "files": list(map(str, files))}
+    merged, n_files = moments_files.merge_moments_files(
+        files, out, labels_as_text=label_type == "text"
+    )
+    results = {**moments_files.moments_record(merged, out), "files": list(map(str, files))}
     summary = f"Merged {to_ascii(format_count(n_files, 'file'))} into {out}"
     text = f"{formatting.table_text(merged.table())}\n{summary}"
     click.echo(formatting.to_json(results) if as_json else text)

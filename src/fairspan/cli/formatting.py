@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.results import format_group, quote_group
+from fairspan.auditing.wording import format_group, quote_group
 from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import format_parameters, readable_name
@@ -97,9 +97,9 @@ def by_dimension_text(result: "Audit") -> str:
     names = shorten_names(names, _MAX_NAME_WIDTH) or names
     records = result.to_records()
     # Show d only in the first line of each dimension.
-    dimensions = [
-        Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
-    ]
+    dimensions = [Cell("")] * len(records)
+    for i in range(0, len(records), len(names)):
+        dimensions[i] = Cell(str(records[i]["n_components"]))
     table = Table(
         _BY_DIMENSION_CAPTION,
         (
@@ -117,14 +117,16 @@ def by_dimension_text(result: "Audit") -> str:
     reason_counts = Counter(
         (group.group, group.state_reason) for model in result.models for group in model.groups
     )
-    told = [
-        f"Cannot tell of {quote_group(label)} at {to_ascii(format_count(n, 'number'))} of "
-        f"dimensions: {why}."
-        for (label, why), n in reason_counts.items()
-        if why
+    notes = [
+        f"Inconclusive for {quote_group(label)} at {to_ascii(format_count(n, 'number'))} of "
+        f"dimensions: {reason}."
+        for (label, reason), n in reason_counts.items()
+        if reason
     ]
-    lines = [line for each in told for line in wrap_text(each, output_width(sys.stdout))]
-    return "\n".join([table_text(table), *[""][: len(told)], *lines])
+    if not notes:
+        return table_text(table)
+    lines = [line for note in notes for line in wrap_text(note, output_width(sys.stdout))]
+    return "\n".join([table_text(table), "", *lines])
 
 
 def transform_text(facts: dict[str, Any]) -> str:

@@ -1,17 +1,15 @@
-"""Options of the commands: parsing, validation and help.
+"""Options of the commands, and bundles of them that a command receives as one object."""
 
-Values are parsed without importing numpy. Groups are named by their printed labels and resolved
-once the rows have been read; usage errors are reported immediately.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial, wraps
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
+from fairspan.cli.command import audit_option, fit_option, output_option, usage_error_if
+from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions
 from fairspan.cli.param_types import (
     DATA_PATH,
     NameOrObject,
@@ -22,96 +20,10 @@ from fairspan.cli.param_types import (
     memory_size,
     parse_parameters,
 )
-from fairspan.errors import caller_remedies, closest_match
-from fairspan.registry import ExternalObject, builtin_names
-from fairspan.report.outputs import check_output_path
-
-if TYPE_CHECKING:
-    from fairspan.auditing.expected_losses import EstimationOptions
-    from fairspan.rows.blocks import OnMissing
-    from fairspan.rows.group_limit import GroupLimit
+from fairspan.registry import builtin_names
 
 # Values of fairspan.rows.blocks.OnMissing, which is slow to import.
 _ON_MISSING = ("error", "drop", "em", "em-drop-empty")
-
-# Headings in the help of a command.
-READING = "Reading data"
-FITTING = "Fitting"
-AUDITING = "Audit"
-OUTPUT = "Output"
-
-
-class _GroupedOption(click.Option):
-    """Option with a help heading; plain options appear under "Reading data"."""
-
-    def __init__(self, *names: Any, heading: str, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.heading = heading
-
-
-fit_option = partial(click.option, cls=_GroupedOption, heading=FITTING)
-audit_option = partial(click.option, cls=_GroupedOption, heading=AUDITING)
-output_option = partial(click.option, cls=_GroupedOption, heading=OUTPUT)
-
-
-class Command(click.Command):
-    """Command whose help has option headings and examples.
-
-    Parameters
-    ----------
-    examples : sequence of str
-        Example command lines for a table `patients.csv`.
-    """
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.examples = tuple(examples)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options; suggest the closest name for an unknown one."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            # click compares names including dashes, which makes all of them similar.
-            names = [each.removeprefix("--") for each in error.possibilities or ()]
-            suggestion = closest_match(error.option_name.removeprefix("--"), names)
-            raise click.NoSuchOption(
-                error.option_name,
-                possibilities=[f"--{suggestion}"] if suggestion else None,
-                ctx=ctx,
-            ) from None
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; remedies of errors about rows name its own options."""
-        from fairspan.cli.remedies import command_remedies
-
-        with caller_remedies(command_remedies(self)):
-            return super().invoke(ctx)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Format the options under their headings."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        for heading in (READING, FITTING, AUDITING, OUTPUT):
-            in_section = [each for each in options if self._heading_of(each, ctx) == heading]
-            records = [each.get_help_record(ctx) for each in in_section]
-            written = [record for record in records if record is not None]
-            if written:
-                with formatter.section(heading):
-                    formatter.write_dl(written)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Format the examples, one copyable line each."""
-        with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
-
-    def _heading_of(self, option: click.Option, ctx: click.Context) -> str:
-        return (
-            OUTPUT if option is self.get_help_option(ctx) else getattr(option, "heading", READING)
-        )
-
-
-command = partial(click.command, cls=Command)
 
 
 DATA = click.argument("data", type=DATA_PATH)
@@ -126,17 +38,9 @@ CUSTOM_OBJECTS = audit_option(
     help="Criterion or restriction of another package that a saved model uses (repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print results as JSON.")
-_FEATURE_OPTIONS = {"features", "exclude", "numeric_only", "one_hot"}
-_COLUMN_OPTIONS = {"groups", "features", "exclude"}
 
 
 MISSING_GROUP_OPTION = "Give the group column with --group COL."
-
-
-def usage_error_if(condition: object, message: str) -> None:
-    """Raise a usage error if the condition is true."""
-    if condition:
-        raise click.UsageError(message)
 
 
 def _may_be_archive(path: Path) -> bool:
@@ -145,130 +49,6 @@ def _may_be_archive(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(2) == b"PK"
-
-
-def _option_of(name: str) -> str:
-    return {"groups": "--group", "bins": "--bin"}.get(name, f"--{name.replace('_', '-')}")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """Options for reading rows.
-
-    Attributes
-    ----------
-    groups : tuple of str
-        Group columns.
-    bins : tuple of (str, tuple of float)
-        Numeric group columns with their bin edges.
-    y_column : str or None
-        Column of class labels.
-    features, exclude : tuple of str
-        Column patterns.
-    max_groups : int or None
-        Maximum number of groups.
-    max_memory : int or None
-        Memory budget in bytes for group matrices.
-    weight : str or None
-        Column of sample weights.
-    on_missing : {"error", "drop", "em", "em-drop-empty"}
-    missing_group : str or None
-        "drop", or the name of the group for rows without one.
-    numeric_only, one_hot : bool
-        Treatment of text columns.
-    na_values : tuple of str
-        Values that mark missing cells, as typed.
-    delimiter, decimal, thousands, encoding, comment : str or None
-        CSV format.
-    no_header : bool
-        Whether the first line of CSV files is a row.
-    jobs : int or None
-        Number of local processes.
-    unseen : {"error", "ignore"}
-        Treatment of categories unknown to a saved model.
-    keep : tuple of str
-        Columns to copy to the output.
-    keep_all : bool
-    """
-
-    groups: tuple[str, ...] = ()
-    bins: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    y_column: str | None = None
-    features: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    max_groups: int | None = None
-    max_memory: int | None = None
-    weight: str | None = None
-    on_missing: "OnMissing" = "error"
-    missing_group: str | None = None
-    na_values: tuple[str, ...] = ()
-    numeric_only: bool = False
-    one_hot: bool = False
-    delimiter: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    comment: str | None = None
-    no_header: bool = False
-    jobs: int | None = None
-    unseen: Literal["error", "ignore"] = "error"
-    keep: tuple[str, ...] = ()
-    keep_all: bool = False
-
-    def __post_init__(self) -> None:
-        usage_error_if(
-            self.numeric_only and self.one_hot, "--one-hot and --numeric-only cannot be combined."
-        )
-        for column, _ in self.bins:
-            usage_error_if(
-                column not in self.groups, f"--bin requires a group column: add --group {column}."
-            )
-
-    @property
-    def limit(self) -> "GroupLimit":
-        """Limits on the number of groups and on memory."""
-        from fairspan.rows.group_limit import GroupLimit
-
-        return GroupLimit(self.max_groups, max_memory=self.max_memory)
-
-    @property
-    def changed_options(self) -> set[str]:
-        """Names of options with nondefault values."""
-        return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
-
-    def to_arguments(self, exclude: set[str]) -> Iterator[str]:
-        """Yield the nondefault options as command line arguments."""
-        included = self.changed_options - exclude
-        for name in (each.name for each in fields(self) if each.name in included):
-            option = _option_of(name)
-            value = getattr(self, name)
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, tuple):  # a column with its bin edges
-                    each = f"{each[0]}={','.join(map(repr, each[1]))}"
-                yield from [option] if each is True else [option, str(each)]
-
-    def reject_options(self, reason: str, options: set[str]) -> None:
-        """Raise a usage error if one of these options was given."""
-        for name in sorted(
-            self.changed_options & options, key=lambda name: (name != "groups", name)
-        ):
-            raise click.UsageError(f"{reason}; omit {_option_of(name)}.")
-
-    def reject_feature_options(self, model_features: tuple[str, ...] | None) -> None:
-        """Raise a usage error if feature options were given although a model fixes the features."""
-        if model_features is not None:
-            self.reject_options("A saved model fixes the features", _FEATURE_OPTIONS)
-
-    def reject_for_moments(self, path: Path) -> None:
-        """Raise a usage error if reading options were given for saved moments."""
-        asked = self.changed_options
-        columns = ["--group, --features and --exclude"] * bool(asked & _COLUMN_OPTIONS)
-        options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
-        usage_error_if(
-            options,
-            f"{path} holds moments, whose groups and features are fixed; "
-            f"leave out {', '.join(options)}.",
-        )
 
 
 def each_once(
@@ -288,58 +68,28 @@ def _bins(
     return values
 
 
-@dataclass(frozen=True)
-class AuditOptions:
-    """Options of an audit.
-
-    Attributes
-    ----------
-    folds : int
-        Number of folds; 0 for observed figures only.
-    clusters : str or None
-        Cluster column.
-    level, materiality : float
-    repeats : int
-        Number of fold assignments.
-    """
-
-    folds: int = 10
-    clusters: str | None = None
-    level: float = 0.95
-    materiality: float = 0.01
-    repeats: int = 1
-
-    def require_folds(self, *, by_dimension: bool = False) -> None:
-        """Raise a usage error if an option that needs folds is combined with --folds none."""
-        option = "--by-dimension" if by_dimension else "--clusters"
-        usage_error_if(
-            not self.folds and (by_dimension or self.clusters is not None),
-            f"{option} requires estimates for new rows and cannot be combined with --folds none.",
-        )
-
-    @property
-    def estimation_options(self) -> "EstimationOptions":
-        """Options for the estimates on new rows."""
-        from fairspan.auditing.expected_losses import estimation_options  # slow to import
-
-        by_cluster = self.clusters is not None
-        return estimation_options(
-            self.folds or None,
-            self.level,
-            self.materiality,
-            0,
-            has_clusters=by_cluster,
-            repeats=self.repeats,
-        )
+def _groups(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Require a group column for tables, before importing the library."""
+    data = context.params.get("data")
+    data = data[0] if isinstance(data, tuple) and data else data
+    usage_error_if(
+        isinstance(data, Path) and not values and not _may_be_archive(data), MISSING_GROUP_OPTION
+    )
+    return each_once(context, option, values)
 
 
-def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
-    """Raise a usage error if an option for saved models is given without --model."""
-    for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
-        usage_error_if(
-            is_given and not models,
-            f"{option} requires saved models: give them with --model.",
-        )
+def _parameters(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    if (
+        values
+        and option.name == "restriction_parameters"
+        and context.params.get("restriction") is None
+    ):
+        raise click.BadParameter("Give the restriction with --restriction.")
+    return parse_parameters(values)
 
 
 def bundle_options(
@@ -368,84 +118,6 @@ def bundle_options(
         return wrapper
 
     return decorate
-
-
-def check_output_file(
-    path: Path, kind: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
-) -> None:
-    """Reject standard output, unwritable paths, and file names of another kind.
-
-    Parameters
-    ----------
-    path : Path
-    kind : str
-        Start of the message, such as "a model is".
-    *inputs : object
-        Inputs that must not be overwritten.
-    endings : sequence of str
-        Allowed file extensions.
-    as_folder : bool
-
-    Raises
-    ------
-    click.UsageError, InvalidParameter
-    """
-    check_output_path(path, *inputs, as_folder=as_folder)
-    usage_error_if(
-        str(path) == "-", f"{kind[0].upper()}{kind[1:]} no text to print; name a file with -o."
-    )
-    from fairspan.storage.atomic import check_suffix  # slow to import
-
-    check_suffix(path, kind, *endings)
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """Options of a fit as given: names of criterion, restriction and solver with their parameters.
-
-    Attributes
-    ----------
-    n_components : int, float or None
-        Number of dimensions, or share of every group's variance to keep.
-    center : {"global", "group", "none"}
-    standardize : bool
-    criterion : str or ExternalObject
-    criterion_parameters : mapping
-        Strings may name groups.
-    restriction : str, ExternalObject or None
-    restriction_parameters : mapping
-    solver : str or ExternalObject
-    solver_parameters : mapping
-    tol : float
-        Relative tolerance of the gap.
-    allow_extra : bool
-    nested : bool
-    """
-
-    n_components: int | float | None = None
-    center: Any = "global"
-    standardize: bool = False
-    criterion: str | ExternalObject = "minimax_loss"
-    criterion_parameters: Mapping[str, Any] = field(default_factory=dict)
-    restriction: str | ExternalObject | None = None
-    restriction_parameters: Mapping[str, Any] = field(default_factory=dict)
-    solver: str | ExternalObject = "auto"
-    solver_parameters: Mapping[str, Any] = field(default_factory=dict)
-    tol: float = 1e-9
-    allow_extra: bool = False
-    nested: bool = False
-
-
-def _parameters(
-    context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Any]:
-    if (
-        values
-        and option.name == "restriction_parameters"
-        and context.params.get("restriction") is None
-    ):
-        raise click.BadParameter("Give the restriction with --restriction.")
-    return parse_parameters(values)
 
 
 CSV_OPTIONS = (
@@ -503,18 +175,6 @@ TEXT_OPTIONS = (
         help="One-hot encode text columns.",
     ),
 )
-
-
-def _groups(
-    context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Require a group column for tables, before importing the library."""
-    data = context.params.get("data")
-    data = data[0] if isinstance(data, tuple) and data else data
-    usage_error_if(
-        isinstance(data, Path) and not values and not _may_be_archive(data), MISSING_GROUP_OPTION
-    )
-    return each_once(context, option, values)
 
 
 _READ_OPTIONS = (

@@ -8,7 +8,7 @@ from fairspan.rows.remedies import missing_remedies
 # Remedies that every command can offer.
 _OF_ALL_COMMANDS = {
     Cause.INCOMPLETE_PARTS: "Read all rows together with fairspan moments --on-missing em, or "
-    "leave incomplete rows out of each part with fairspan moments --on-missing drop",
+    "drop incomplete rows from each part with fairspan moments --on-missing drop",
 }
 
 # Remedies by the option that they name.
@@ -20,10 +20,10 @@ _BY_OPTION = {
         "column with --group",
     },
     "--exclude": {
-        Cause.EMPTY_COLUMN: "Leave out {columns} with --exclude",
-        Cause.TEXT_COLUMN: "Leave these columns out with --exclude, or encode text with --one-hot",
-        Cause.UNOBSERVED_COLUMN: "Leave the column out with --exclude, leave out the group, or "
-        "join it with another",
+        Cause.EMPTY_COLUMN: "Exclude {columns} with --exclude",
+        Cause.TEXT_COLUMN: "Exclude these columns with --exclude, or encode text with --one-hot",
+        Cause.UNOBSERVED_COLUMN: "Exclude the column with --exclude, drop the group, or merge "
+        "it with another",
     },
     # The error says which of several options to add.
     "--delimiter": {Cause.CSV_STYLE: "{command}"},
@@ -33,7 +33,7 @@ _BY_OPTION = {
         "such as 8GB"
     },
     "--custom-object": {Cause.UNKNOWN_PART: "Name it with --custom-object package.module:Object"},
-    "--one-hot": {Cause.NO_INDICATORS: "Leave out --one-hot"},
+    "--one-hot": {Cause.NO_INDICATORS: "Omit --one-hot"},
     "--unseen": {
         Cause.UNKNOWN_CATEGORY: "Fit again on rows with this category, or take such texts for none "
         "of the known ones with --unseen ignore"
@@ -53,7 +53,7 @@ def command_remedies(command: click.Command) -> dict[Cause, str]:
             allows_em=has_groups,
             name_group=" (--missing-group unknown)" if has_groups else "",
         )
-    for option, own in _BY_OPTION.items():
+    for option, option_remedies in _BY_OPTION.items():
         if option in options:
-            remedies |= own
+            remedies |= option_remedies
     return remedies

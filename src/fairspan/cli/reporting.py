@@ -3,18 +3,20 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairspan.auditing.audit import Audit, audit, format_finding
-from fairspan.auditing.models import known_labels_of, restriction_columns
-from fairspan.auditing.results import format_group
+from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
+from fairspan.auditing.wording import format_group
 from fairspan.certificates.certificate import Certificate
+from fairspan.cli.auditing import load_models
+from fairspan.cli.fitting import with_group_labels
 from fairspan.cli.formatting import certificate_text
-from fairspan.cli.inputs import load_models, open_held_out_rows, open_input, with_group_labels
-from fairspan.cli.options import ReadOptions
+from fairspan.cli.inputs import InputData, open_held_out_rows, open_input
+from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions, ReportOptions
 from fairspan.cli.row_input import read_options_for
 from fairspan.cli.terminal import painter_for
 from fairspan.datasets import Dataset, load_adult_by_sex
@@ -25,14 +27,11 @@ from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.reduction import get_criterion
 from fairspan.registry import ExternalObject
+from fairspan.report.build import build_report, report_progress
 from fairspan.report.program import Provenance, default_title, without_directories
-from fairspan.report.report import (
-    Report,
-    ReportSettings,
-    build_report,
-    read_user_models,
-    report_progress,
-)
+from fairspan.report.report import Report
+from fairspan.report.settings import ReportSettings
+from fairspan.report.user_models import read_user_models
 from fairspan.report.write_report import add_displays, check_page_path, write_page
 from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
 from fairspan.rows.label_matching import KnownLabels
@@ -54,40 +53,24 @@ def build_file_report(
     path: Path | ExternalObject,
     page: Path | None,
     read_options: ReadOptions,
-    criterion: str | ExternalObject,
-    parameters: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    fit_options: FitOptions,
+    audit_options: AuditOptions,
+    report_options: ReportOptions,
     argv: Iterable[str],
-    models: Sequence[Path] = (),
-    parts: Sequence[ExternalObject] = (),
-    test: Path | None = None,
-    title: str | None = None,
-    clusters: str | None = None,
 ) -> Report:
     """Build the report of a file, and write the page if a path is given.
 
     Parameters
     ----------
-    path : Path or Foreign
+    path : Path or ExternalObject
         Input as given.
     page : Path or None
-    reading : Reading
-    criterion : str or Foreign
-    parameters : mapping
-        Parameters of the criterion; strings may name groups.
-    settings : mapping
-        Further arguments of `ReportSettings.validated`.
-    typed : iterable of str
+    read_options : ReadOptions
+    fit_options : FitOptions
+    audit_options : AuditOptions
+    report_options : ReportOptions
+    argv : iterable of str
         Command line arguments.
-    models : sequence of Path
-        Saved models to include.
-    parts : sequence of Foreign
-        External criteria and restrictions of these models.
-    test : Path or None
-        Held-out rows for evaluating them.
-    title : str or None
-    clusters : str or None
-        Cluster column.
 
     Raises
     ------
@@ -96,57 +79,42 @@ def build_file_report(
     """
     if page is not None:
         check_page_path(page)
-    user_models = load_models(models, parts)
-    names = next((each.feature_names for each in user_models.values()), None)
+    user_models = load_models(report_options.models, report_options.custom_objects)
+    names = next((model.feature_names for model in user_models.values()), None)
     read_options.reject_feature_options(names)
-    beside = restriction_columns(user_models)
+    extra_columns = restriction_columns(user_models)
     read_options = read_options_for(user_models.values(), path, read_options)
-    table = open_input(path, read_options, clusters).selected(names, beside)
-    table = table.matched_to(known_labels_of(user_models, has_classes=table.has_y))
-    asked = ReportSettings.validated(get_criterion(criterion, **parameters), **settings)
-    if table.row_source is not None:
-        asked.check_size(table.row_source.n_features)
-    moments = table.moments
-    asked = ReportSettings.validated(
-        get_criterion(criterion, **with_group_labels(parameters, moments.labels)), **settings
-    )
-    if table.row_source is None:
-        fingerprint: str | None = sha256_of_files(Path(str(path)), ())
-        moments_code = f"moments = GroupMoments.load({without_directories(str(path))!r})"
-        rows = None
-    else:
-        fingerprint = compute_fingerprint(table.row_source)
-        rows = table.rows("auditing")
-        # This command yields the same moments, since it repeats the column options.
-        moments_command = shell_command(
-            [
-                *(
-                    "fairspan",
-                    "moments",
-                    without_directories(str(path)),
-                    *read_options.to_arguments(_OPTIONS_NOT_AFFECTING_ROWS),
-                ),
-                *(() if clusters is None else ("--exclude", clusters)),
-            ]
-        )
-        moments_code = (
-            f'# {moments_command} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-        )
-    command = shell_command(["fairspan", *map(without_directories, argv)])
-    name = Path(str(path)).name
-    origin = Provenance(name, title or default_title(name), fingerprint, command, moments_code)
-    audited = read_user_models(user_models, moments) if user_models else []
-    if audited and asked.n_components is None:
-        asked = replace(asked, n_components=audited[0].subspace.dimension)
+    clusters = audit_options.clusters
+    data = open_input(path, read_options, clusters).selected(names, extra_columns)
+    data = data.matched_to(known_labels_of(user_models, has_classes=data.has_y))
+    parameters = fit_options.criterion_parameters
+    # Check the settings before rows are read: groups are still named by texts.
+    settings = _report_settings(fit_options, audit_options, report_options, parameters)
+    if data.row_source is not None:
+        settings.check_size(data.row_source.n_features)
+    moments = data.moments
+    parameters = with_group_labels(parameters, moments.labels)
+    settings = _report_settings(fit_options, audit_options, report_options, parameters)
+    rows = None
+    if data.row_source is not None:
+        rows = data.rows("auditing")
+    provenance = _provenance(path, data, read_options, clusters, report_options.title, argv)
+    audited: list[AuditedModel] = []
+    if user_models:
+        audited = read_user_models(user_models, moments)
+    if audited and settings.n_components is None:
+        settings = replace(settings, n_components=audited[0].subspace.dimension)
     held_out = None
-    if test is not None:
-        held_out = open_held_out_rows(test, read_options, moments.feature_names, beside, clusters)
+    if report_options.test_path is not None:
+        held_out = open_held_out_rows(
+            report_options.test_path, read_options, moments.feature_names, extra_columns, clusters
+        )
         held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
     report = build_report(
         moments,
         rows,
-        asked,
-        origin,
+        settings,
+        provenance,
         models=audited,
         test=held_out,
         max_memory=read_options.max_memory,
@@ -155,6 +123,50 @@ def build_file_report(
     if page is not None:
         write_page(page, report)
     return report
+
+
+def _report_settings(
+    fit_options: FitOptions,
+    audit_options: AuditOptions,
+    report_options: ReportOptions,
+    criterion_parameters: Mapping[str, Any],
+) -> ReportSettings:
+    return ReportSettings.validated(
+        get_criterion(fit_options.criterion, **criterion_parameters),
+        n_components=fit_options.n_components,
+        center=fit_options.center,
+        scale=fit_options.standardize,
+        displays=report_options.displays,
+        criteria=report_options.criteria or None,
+        estimates=audit_options.estimation_options,
+    )
+
+
+def _provenance(
+    path: Path | ExternalObject,
+    data: InputData,
+    read_options: ReadOptions,
+    clusters: str | None,
+    title: str | None,
+    argv: Iterable[str],
+) -> Provenance:
+    """Return the origin of a report, with code that yields the same moments."""
+    if data.row_source is None:
+        fingerprint: str | None = sha256_of_files(Path(str(path)), ())
+        moments_code = f"moments = GroupMoments.load({without_directories(str(path))!r})"
+    else:
+        fingerprint = compute_fingerprint(data.row_source)
+        # This command yields the same moments, since it repeats the column options.
+        words = ["fairspan", "moments", without_directories(str(path))]
+        words += read_options.to_arguments(_OPTIONS_NOT_AFFECTING_ROWS)
+        if clusters is not None:
+            words += ["--exclude", clusters]
+        moments_code = (
+            f'# {shell_command(words)} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
+        )
+    command = shell_command(["fairspan", *map(without_directories, argv)])
+    name = Path(str(path)).name
+    return Provenance(name, title or default_title(name), fingerprint, command, moments_code)
 
 
 def report_summary(report: Report, page: Path | None) -> str:
@@ -206,25 +218,32 @@ def shell_command(words: Iterable[str]) -> str:
 def _escape_char(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
-    return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+    if char.isprintable():
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
-def run_demo() -> tuple[Certificate, Audit, Dataset]:
+class DemoResult(NamedTuple):
+    """Certificate of the fair model of the demo, the audit, and the data."""
+
+    certificate: Certificate
+    audit: Audit
+    data: Dataset
+
+
+def run_demo() -> DemoResult:
     """Fit and audit the demo data."""
-    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+    from fairspan.estimator.fair_pca import FairPCA  # slow to import
 
     data = load_adult_by_sex()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
     # Estimators carry their moments, from which the audit derives the baseline PCA.
-    plain, fair = (
+    pca, fair = (
         FairPCA(_DEMO_DIMENSIONS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
     )
-    return (
-        fair.solution_,
-        audit({"PCA": plain, "fair": fair}, data.X, data.sensitive_features),
-        data,
-    )
+    result = audit({"PCA": pca, "fair": fair}, data.X, data.sensitive_features)
+    return DemoResult(fair.solution_, result, data)
 
 
 def install_hint(page: Path) -> str | None:

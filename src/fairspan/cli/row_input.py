@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairspan.cli.options import MISSING_GROUP_OPTION, ReadOptions, usage_error_if
+from fairspan.cli.command import usage_error_if
+from fairspan.cli.option_values import ReadOptions
+from fairspan.cli.options import MISSING_GROUP_OPTION
 from fairspan.errors import InvalidInput, InvalidType, import_optional
 from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
@@ -39,7 +41,7 @@ OF_MODEL = (
     "Write them as in the rows that the model was fitted on",
 )
 _EXCLUDE_REMEDY = (
-    "Correct such cells, leave the columns out with --numeric-only or --exclude, or encode text "
+    "Correct such cells, exclude the columns with --numeric-only or --exclude, or encode text "
     "with --one-hot"
 )
 
@@ -179,7 +181,7 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
             f"{rows.location}: {_columns_contain(separated)} numbers with separators, such as "
             f"{quoted_cell(text)} in {where}{of_column}",
             _ALLOWED_FEATURES,
-            f"{advice[name].command}; or leave these columns out with --exclude",
+            f"{advice[name].command}; or exclude these columns with --exclude",
         )
     if one_hot or not non_numeric:
         return one_hot_encode_text(rows) if one_hot else rows

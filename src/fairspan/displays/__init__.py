@@ -4,11 +4,15 @@
 again; `frame()` returns the plotted data.
 """
 
-from fairspan.displays.audit import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
-from fairspan.displays.components import LoadingsDisplay, ReducedRowsDisplay
+from fairspan.displays.audit import AuditDisplay
+from fairspan.displays.disparity_path import DisparityPathDisplay
 from fairspan.displays.error_curve import ErrorCurveDisplay
 from fairspan.displays.feature_errors import FeatureErrorDisplay
-from fairspan.displays.frontier import DisparityPathDisplay, FrontierDisplay
+from fairspan.displays.frontier import FrontierDisplay
+from fairspan.displays.group_loss import GroupLossDisplay
+from fairspan.displays.loadings import LoadingsDisplay
+from fairspan.displays.reduced_rows import ReducedRowsDisplay
+from fairspan.displays.variance_kept import VarianceKeptDisplay
 
 __all__ = [
     "AuditDisplay",

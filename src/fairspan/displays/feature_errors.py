@@ -13,9 +13,9 @@ from fairspan.auditing.feature_errors import (
     compute_feature_errors,
 )
 from fairspan.auditing.models import read_model
-from fairspan.auditing.results import format_group
+from fairspan.auditing.wording import format_group
 from fairspan.displays.base import BaseDisplay
-from fairspan.displays.components import annotate_cells
+from fairspan.displays.loadings import annotate_cells
 from fairspan.displays.records import fitted_moments, objective_name, open_display_rows, values_of
 from fairspan.displays.style import (
     Axes,

@@ -19,7 +19,8 @@ from fairspan.auditing.models import (
     ordinary_pca,
     read_model,
 )
-from fairspan.auditing.results import ModelResult, format_group
+from fairspan.auditing.results import ModelResult
+from fairspan.auditing.wording import format_group
 from fairspan.displays.base import INFEASIBLE
 from fairspan.errors import (
     FairspanWarning,

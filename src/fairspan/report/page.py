@@ -13,8 +13,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairspan.auditing.expected_losses import State
-from fairspan.auditing.results import Finding, VerdictKind, format_group
+from fairspan.auditing.estimates import State
+from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.verdict import VerdictKind
+from fairspan.auditing.wording import format_group
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
 from fairspan.formatting.numbers import (
@@ -27,11 +29,14 @@ from fairspan.formatting.numbers import (
     format_share,
 )
 from fairspan.formatting.table import Table, name_to_html
-from fairspan.report import figures, tables
-from fairspan.report.curves import SliderStep
+from fairspan.report import figures
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
-from fairspan.report.tables import INCONCLUSIVE, TIE_TOL, most_affected_group, tied_maxima
+from fairspan.report.slider import SliderStep
+from fairspan.report.tables.all_tables import report_tables
+from fairspan.report.tables.columns import INCONCLUSIVE, TIE_TOL, most_affected_group, tied_maxima
+from fairspan.report.tables.slider import LOADING_DECIMALS, step_texts
+from fairspan.report.tables.user_models import user_model_table
 from fairspan.rows.labels import Label, printable
 from fairspan.version import __version__
 
@@ -84,7 +89,7 @@ def _page_context(report: Report) -> dict[str, Any]:
         "has_estimates": report.has_estimates,
         "sentence": lambda name: render_sentence(name, report),
         "shorten_names": report.shorten_names,
-        "tables": tables.report_tables(report),
+        "tables": report_tables(report),
         "user_model_tables": _user_model_tables(report),
         "pca_figure": figures.pca_errors_figure(report),
         "losses_figure": losses_figure,
@@ -112,7 +117,7 @@ def _user_model_tables(report: Report) -> list[Table]:
     if report.user_models is None:
         return []
     audit = report.user_models.audit
-    return [tables.user_model_table(model, audit.findings) for model in audit.models]
+    return [user_model_table(model, audit.findings) for model in audit.models]
 
 
 def _display_figures(report: Report) -> list[PageFigure]:
@@ -298,11 +303,9 @@ def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]])
             "texts": texts.in_order(),
             "marks": marks,
             # Adding zero turns -0.0 into 0.0.
-            "loadings": (step.loadings.round(tables.LOADING_DECIMALS) + 0.0).tolist(),
+            "loadings": (step.loadings.round(LOADING_DECIMALS) + 0.0).tolist(),
         }
-        for step, texts, marks in zip(
-            curves.steps, tables.step_texts(report), mark_positions, strict=True
-        )
+        for step, texts, marks in zip(curves.steps, step_texts(report), mark_positions, strict=True)
     ]
     return {
         "data": {"start": curves.main_step, "shortcuts": shortcuts, "steps": steps},

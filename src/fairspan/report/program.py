@@ -21,7 +21,7 @@ from fairspan.extending import Display
 from fairspan.problem.problem import Criterion, CriterionFormula
 from fairspan.problem.reduction import get_criterion
 from fairspan.registry import builtin_names
-from fairspan.report.curves import FittedCriterion
+from fairspan.report.fitted_criterion import FittedCriterion
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.audit import check_one_assignment
-from fairspan.auditing.expected_losses import DEFAULT_LEVEL, estimation_options
+from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import known_labels_of, restriction_columns
+from fairspan.auditing.options import estimation_options
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
@@ -23,15 +24,12 @@ from fairspan.extending import Display
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import compute_dense_moments, not_moments_error
 from fairspan.registry import ExternalObject, resolve_object
+from fairspan.report.build import build_report, report_progress
 from fairspan.report.outputs import check_output_path
 from fairspan.report.program import provenance_of_call
-from fairspan.report.report import (
-    Report,
-    ReportSettings,
-    build_report,
-    read_user_models,
-    report_progress,
-)
+from fairspan.report.report import Report
+from fairspan.report.settings import ReportSettings
+from fairspan.report.user_models import read_user_models
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.blocks import OnMissing

@@ -1,0 +1,111 @@
+"""Estimates for new rows by group and model."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairspan.auditing.intervals import UNKNOWN, Estimate
+
+State = Literal["harmed", "minor", "no material harm", "inconclusive"]
+"""Classification of a group's loss by its intervals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEstimates:
+    """Estimates for new rows of a group under a model, in squared (scaled) units of the features.
+
+    By default, all are unknown (NaN).
+
+    Attributes
+    ----------
+    expected_error : Estimate
+        Mean error on new rows. For an in-sample model, that of the same fit to other rows; the
+        interval includes the variation of the model with its rows.
+    expected_loss : Estimate
+        Expected excess over the group's best error. The interval runs from the lower limit of the
+        cross-fitted loss to the upper limit of the corrected loss and is simultaneous over groups.
+    cross_fitted_loss : float
+        Loss against the held-out best error; its expectation is at most the true loss.
+    expected_best_error : float
+        Bias-corrected estimate of the smallest error of any subspace of the same dimension on new
+        rows.
+    state : {"harmed", "minor", "no material harm", "inconclusive"}
+        Classification by the simultaneous intervals.
+    relative_optimism : float
+        Optimism of the group's best subspace (held-out minus in-sample error), relative to the best
+        error.
+    expected_change : Estimate
+        Change in error from the baseline PCA, with intervals simultaneous over groups.
+    min_detectable_loss : float
+        Smallest loss that these rows can detect if the state is "inconclusive", otherwise NaN.
+    sample_size_factor : float
+        Factor on the number of rows at which the loss, or the materiality threshold if larger,
+        would be detected (:func:`required_sample_size`); NaN if not applicable.
+    is_unstable : bool
+        Whether harm, or the sign of the change, would be significant for the fixed model, but is
+        within the jackknife spread of its refits.
+    is_heavy_tailed : bool
+        Whether a few rows dominate the loss, so that its interval is unreliable.
+    n_clusters : int or None
+        Number of clusters in the group; None if clusters were not given.
+    """
+
+    expected_error: Estimate = UNKNOWN
+    expected_loss: Estimate = UNKNOWN
+    cross_fitted_loss: float = math.nan
+    expected_best_error: float = math.nan
+    state: State = "inconclusive"
+    relative_optimism: float = math.nan
+    expected_change: Estimate = UNKNOWN
+    min_detectable_loss: float = math.nan
+    sample_size_factor: float = math.nan
+    is_unstable: bool = False
+    is_heavy_tailed: bool = False
+    n_clusters: int | None = None
+
+    @property
+    def state_reason(self) -> str:
+        """Reason for an inconclusive state other than the width of the interval."""
+        if self.state != "inconclusive":
+            return ""
+        if not self.is_estimated:
+            return "too few rows"
+        if self.is_unstable:
+            return "unstable model"
+        return "heavy-tailed losses" if self.is_heavy_tailed else ""
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether there are estimates for new rows."""
+        return not math.isnan(self.expected_loss.value)
+
+    def has_negative_loss(self, rounding_bound: float) -> bool:
+        """Whether the entire interval of the loss is negative beyond rounding error."""
+        return self.expected_loss.high is not None and self.expected_loss.high < -rounding_bound
+
+
+@dataclass(frozen=True)
+class ModelEstimates:
+    """Estimates for new rows of all groups under one model.
+
+    Attributes
+    ----------
+    groups : sequence of k GroupEstimates
+    disparity : Estimate
+        Disparity of the expected errors.
+    disparity_pair : (int, int)
+        Indices of the two groups that define it; equal if there is none.
+    instability : float or None
+        Sensitivity of an in-sample model to its rows: the largest ratio over groups of the
+        delete-a-fold jackknife standard error of a group's error to the half width of the interval
+        of its loss. None for other models.
+    min_cosine : float or None
+        Cosine of the largest principal angle between the model and any of its refits.
+    """
+
+    groups: Sequence[GroupEstimates]
+    disparity: Estimate = UNKNOWN
+    disparity_pair: tuple[int, int] = (0, 0)
+    instability: float | None = None
+    min_cosine: float | None = None

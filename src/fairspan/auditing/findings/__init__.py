@@ -1,0 +1,1 @@
+"""Findings of an audit, each with a stable code (docs/findings.md)."""

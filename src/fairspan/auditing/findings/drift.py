@@ -1,0 +1,83 @@
+"""FS209 and FS210: models that were fitted to other rows than the audited ones."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.reliability import MIN_ROWS_PER_DIMENSION
+from fairspan.auditing.refit_bound import RefitBound
+from fairspan.auditing.results import GroupResult, ModelResult, labels_of
+from fairspan.auditing.wording import ascii_share, quote_group
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_ascii_number, format_count, format_interval, to_ascii
+
+
+def drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS209, FS210: models that were fitted to other rows than the audited ones.
+
+    FS209 says by how much a refit to the audited rows could lower the criterion at most, which is
+    the refit bound; FS210, which groups' errors changed significantly since the fit. Reports on
+    fair models only, if there are any.
+    """
+    with_bound = [model for model in models if model.refit_bound is not None]
+    fair_models = [model for model in with_bound if not model.is_pca]
+    for model in fair_models or with_bound:
+        assert model.refit_bound is not None
+        message = f"{model.name}: {_describe_refit_bound(model.refit_bound)}"
+        largest_group = max(model.groups, key=lambda group: group.observed_loss)
+        min_rows = MIN_ROWS_PER_DIMENSION * (model.n_components + 1)
+        if model.refit_bound.refit_may_help and largest_group.n_rows < min_rows:
+            count = to_ascii(format_count(largest_group.n_rows, "row"))
+            message += (
+                f" Part of this may be due to chance: {quote_group(largest_group.group)}, the "
+                f"group with the largest loss, has only {count}."
+            )
+        yield make_finding("FS209", message, model.name)
+        drifted = [group for group in model.groups if _has_drifted(group)]
+        if drifted:
+            changes = [
+                f"{quote_group(group.group)} by {format_ascii_number(group.drift.value)} "
+                f"({to_ascii(format_interval(group.drift.low, group.drift.high))})"
+                for group in drifted
+            ]
+            yield make_finding(
+                "FS210",
+                f"{model.name}: the error has changed significantly since the fit, for "
+                f"{join_truncated(changes)}. Either the data have changed, or the model was "
+                "overfitted to few rows.",
+                model.name,
+                labels_of(drifted),
+            )
+
+
+def _has_drifted(group: GroupResult) -> bool:
+    """Whether the error has changed significantly since the fit, beyond rounding error."""
+    is_significant = group.drift.has_interval and not group.drift.contains_zero
+    return is_significant and abs(group.drift.value) > group.observed_rounding
+
+
+def _describe_refit_bound(bound: RefitBound) -> str:
+    """Describe the refit bound in a sentence."""
+    value = format_ascii_number(bound.objective) if math.isfinite(bound.objective) else "infinite"
+    text = f"on the audited rows, {bound.criterion} is {value}"
+    if bound.refit_may_help is None:
+        prefix = "" if math.isnan(bound.objective) else f"{text}; "
+        return f"{prefix}there is no bound for a refit to these rows: {bound.no_bound_reason}."
+    text += ", and by its certificate no refit to them falls below"
+    text += f" {format_ascii_number(bound.lower_bound)}" if bound.gap else " that"
+    if 0 < bound.gap < math.inf:
+        gap = f"{format_ascii_number(bound.gap)} ({ascii_share(bound.relative_gap)})"
+        text += f": the optimum is at most {gap} lower"
+    if bound.constraint_violation > 0:
+        violation = format_ascii_number(bound.constraint_violation)
+        text += f"; the errors differ by {violation} more than the criterion allows"
+    if not bound.refit_may_help:
+        # The restriction was enforced on other rows and may be violated on these.
+        if bound.is_restricted:
+            return f"{text}. No refit is needed, but this does not check its restriction here."
+        return f"{text}. No refit is needed."
+    recentered = bound.recentered_objective
+    if bound.objective - recentered > bound.gap / 2 > 0:
+        text += "; recentered at the mean of these rows, the same components give "
+        text += format_ascii_number(recentered)
+    return f"{text}. A refit may help."

@@ -1,0 +1,192 @@
+"""FS401 to FS404: features that encode the group, are ordered, dominate or are rare.
+
+The findings follow from means and variances, except FS402, which is about the order of rows. The
+thresholds are justified in docs/findings.md.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.wording import ascii_share, quote_group
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count
+from fairspan.moments.of_rows import Moments
+from fairspan.typing import FloatArray, IndexArray
+
+# Share of a feature's variance within groups below which it encodes the group.
+_MAX_WITHIN_GROUP_SHARE = 0.02
+# Degrees of freedom below which variances within groups say little.
+_MIN_DF = 10
+# Share of the variance above which one feature is dominant.
+_DOMINANT_SHARE = 0.9
+# Share of the variance above which digits say no more than "nearly all".
+_NEARLY_ALL = 0.999
+# Share of the rows below which a value of an indicator is rare.
+_RARE_SHARE = 0.01
+# Share of a component's squared loadings that makes features its majority.
+_MAJORITY_OF_COMPONENT = 0.5
+# Relative tolerance for mean and second moment of a 0/1 column to be equal.
+_INDICATOR_TOL = 1e-9
+
+
+@dataclass(frozen=True)
+class FeatureNames:
+    """Feature names for messages; x0, x1, ... if there are none."""
+
+    names: tuple[str, ...] | None
+
+    @classmethod
+    def from_data(cls, models: Sequence[AuditedModel], moments: Moments) -> "FeatureNames":
+        """Use the names of the rows' features, or else those of the models."""
+        candidates = (moments.feature_names, *(model.subspace.feature_names for model in models))
+        return cls(next(filter(None, candidates), None))
+
+    def names_of(self, columns: Iterable[int]) -> tuple[str, ...]:
+        """Return the names as in the data."""
+        return tuple(f"x{i}" if self.names is None else self.names[i] for i in columns)
+
+    def describe(self, columns: Sequence[int]) -> str:
+        """Return "feature 'a'" or "features 'a', 'b'"."""
+        names = self.names_of(columns)
+        shown_names = names if self.names is None else [quote_group(name) for name in names]
+        noun = "feature" if len(columns) == 1 else "features"
+        return f"{noun} {join_truncated(shown_names)}"
+
+
+def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator[Finding]:
+    """FS401: features that are nearly constant within groups but differ between them."""
+    n_rows = int(moments.counts.sum())
+    df = n_rows - moments.n_groups
+    if moments.n_groups < 2 or df < _MIN_DF:
+        return
+    total_variances = moments.standard_deviations**2
+    # Use the degrees of freedom of an analysis of variance; otherwise every column would seem
+    # constant within many small groups.
+    within_variances = (moments.proportions @ moments.variances) * ((n_rows - 1) / df)
+    is_nearly_constant = within_variances < _MAX_WITHIN_GROUP_SHARE * total_variances
+    encoding = np.flatnonzero((total_variances > 0) & is_nearly_constant).tolist()
+    if encoding:
+        verb = "encodes" if len(encoding) == 1 else "encode"
+        yield make_finding(
+            "FS401",
+            f"{columns.describe(encoding)} {verb} the group: (nearly) constant within groups and "
+            "different between them. Such a feature can mask or reverse the effect of a projection "
+            "on the groups. Exclude it (drop the column; --exclude).",
+            columns=columns.names_of(encoding),
+        )
+
+
+def monotone_features(monotone_columns: Sequence[int], columns: FeatureNames) -> Iterator[Finding]:
+    """FS402: strictly monotone features."""
+    if monotone_columns:
+        yield make_finding(
+            "FS402",
+            f"{columns.describe(monotone_columns)}: strictly monotone in row order, which is "
+            "typical of row numbers, identifiers, times, or the sort column. Exclude it, unless it "
+            "is a measurement (drop the column; --exclude).",
+            columns=columns.names_of(monotone_columns),
+        )
+
+
+def dominant_feature(
+    models: Sequence[AuditedModel], moments: Moments, columns: FeatureNames
+) -> Iterator[Finding]:
+    """FS403: one feature dominates the variance of an unscaled model."""
+    if moments.n_features < 2:
+        return
+    share_by_column: dict[int, float] = {}
+    affected_models = []
+    for model in models:
+        if model.subspace.scale is not None:
+            continue
+        second_moments = _pooled_second_moments(moments, model.subspace.center_point(moments))
+        if not second_moments.any():
+            continue
+        largest = int(np.argmax(second_moments))
+        share = second_moments[largest] / second_moments.sum()
+        if share > _DOMINANT_SHARE:
+            affected_models.append(model.name)
+            share_by_column[largest] = max(share, share_by_column.get(largest, 0.0))
+    if share_by_column:
+        description = "; ".join(
+            f"{columns.describe([column])} accounts for {_format_dominant_share(share)} of the "
+            "variance"
+            for column, share in sorted(share_by_column.items())
+        )
+        verb = "does" if len(affected_models) == 1 else "do"
+        yield make_finding(
+            "FS403",
+            f"{description}, and {join_truncated(affected_models)} {verb} not scale, so the other "
+            "features have little influence. Use scale=True (--standardize), or rescale the "
+            "feature.",
+            columns=columns.names_of(sorted(share_by_column)),
+        )
+
+
+def _format_dominant_share(share: float) -> str:
+    return "more than 99.9 %" if share > _NEARLY_ALL else ascii_share(share)
+
+
+def rare_indicator_components(
+    models: Sequence[AuditedModel], moments: Moments, columns: FeatureNames
+) -> Iterator[Finding]:
+    """FS404: components dominated by rare indicators, which standardization inflates."""
+    indicators = _rare_indicators(moments)
+    if not len(indicators):
+        return
+    dominant: set[int] = set()
+    descriptions = []
+    for model in models:
+        if model.subspace.scale is None or model.row_model is not None:
+            continue
+        loadings = model.subspace.components**2
+        loadings = loadings / loadings.sum(axis=1, keepdims=True)
+        indicator_shares = loadings[:, indicators].sum(axis=1)
+        affected_components = np.flatnonzero(indicator_shares > _MAJORITY_OF_COMPONENT)
+        for component in affected_components:
+            dominant |= _dominant_indicators(loadings[component], indicators)
+        if len(affected_components):
+            n_components = format_count(len(loadings), "component")
+            descriptions.append(f"{len(affected_components)} of {n_components} of {model.name}")
+    if dominant:
+        yield make_finding(
+            "FS404",
+            f"{join_truncated(descriptions)}: dominated by rare indicators (0/1 columns with one "
+            f"value in less than 1 % of the rows): {columns.describe(sorted(dominant))}. "
+            "Standardizing gives them the same weight as any other feature. Merge such categories, "
+            "exclude them (--exclude), or do not scale.",
+            columns=columns.names_of(sorted(dominant)),
+        )
+
+
+def _pooled_second_moments(moments: Moments, point: FloatArray | None) -> FloatArray:
+    """Pooled second moment of each column about a point (None: each group's own mean), (p,)."""
+    second_moments = moments.variances
+    if point is not None:
+        second_moments = second_moments + (moments.means - point) ** 2
+    return np.asarray(moments.proportions @ second_moments)
+
+
+def _rare_indicators(moments: Moments) -> IndexArray:
+    """Return the indices of 0/1 columns with a rare value.
+
+    For integers x, x^2 >= x with equality only for 0 and 1, so among integer columns exactly the
+    0/1 columns have a second moment equal to the mean. Fractions may match by coincidence.
+    """
+    share_of_ones = moments.mean
+    second_moments = _pooled_second_moments(moments, np.zeros(moments.n_features))
+    is_indicator = np.abs(second_moments - share_of_ones) <= _INDICATOR_TOL * second_moments
+    is_rare = np.minimum(share_of_ones, 1 - share_of_ones) < _RARE_SHARE
+    return np.flatnonzero(is_indicator & is_rare & (moments.standard_deviations > 0))
+
+
+def _dominant_indicators(loadings: FloatArray, indicators: IndexArray) -> set[int]:
+    """Smallest set of indicators that accounts for the majority of a component."""
+    by_size = indicators[np.argsort(-loadings[indicators], kind="stable")]
+    is_majority = np.cumsum(loadings[by_size]) > _MAJORITY_OF_COMPONENT
+    n_needed = int(np.argmax(is_majority)) + 1
+    return set(by_size[:n_needed].tolist())

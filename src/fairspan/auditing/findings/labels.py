@@ -1,0 +1,82 @@
+"""FS405, FS406 and FS413: the labels of groups."""
+
+from collections.abc import Iterator, Sequence
+
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.wording import quote_group
+from fairspan.formatting.names import join_truncated
+from fairspan.moments.of_rows import Moments
+from fairspan.rows.label_checks import (
+    are_numbers,
+    format_spellings,
+    padded_labels,
+    placeholder_labels,
+    similar_labels,
+)
+from fairspan.rows.labels import Label
+
+# Number of groups above which an identifier is suspected.
+_MANY_GROUPS = 20
+# Number of rows below which a group is small.
+_SMALL_GROUP_ROWS = 100
+
+
+def label_findings(moments: Moments) -> Iterator[Finding]:
+    """Apply the rules about the labels of groups."""
+    yield from _label_spelling(moments.labels)
+    yield from _many_small_groups(moments)
+    yield from _placeholder_labels(moments)
+
+
+def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
+    """FS405: labels that differ only in case, whitespace or normal form, or are padded."""
+    pairs = similar_labels(labels)
+    if pairs:
+        yield make_finding(
+            "FS405",
+            "Labels that differ only in case, whitespace or Unicode normal form: "
+            f"{format_spellings(pairs)}. They are treated as different groups. Use one spelling in "
+            "the group column.",
+            groups=tuple(label for spellings in pairs for label in spellings),
+        )
+        return
+    padded = padded_labels(labels)
+    if padded:
+        yield make_finding(
+            "FS405",
+            f"Labels surrounded by spaces: {join_truncated(list(map(quote_group, padded)))}. Other "
+            "tables may have the same group without the spaces, which is then treated as another. "
+            "Remove the spaces from the group column.",
+            groups=tuple(padded),
+        )
+
+
+def _many_small_groups(moments: Moments) -> Iterator[Finding]:
+    """FS406: many groups, at least half of them small."""
+    n_groups = moments.n_groups
+    # Counts are zero if they are unknown.
+    is_small = (moments.counts > 0) & (moments.counts < _SMALL_GROUP_ROWS)
+    n_small = int(is_small.sum())
+    if n_groups > _MANY_GROUPS and 2 * n_small >= n_groups:
+        remedy = "cross fewer attributes, or merge groups"
+        if are_numbers(moments.labels):
+            remedy = "put numbers such as ages into bins (--bin COLUMN=EDGES; pandas.cut)"
+        yield make_finding(
+            "FS406",
+            f"{n_groups:,} groups, {n_small:,} of them with fewer than {_SMALL_GROUP_ROWS} rows, "
+            "too few for reliable figures. Check that the group column is not an identifier; "
+            f"{remedy}.",
+        )
+
+
+def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
+    """FS413: groups named by a text that usually marks a missing value."""
+    placeholders = placeholder_labels(moments.labels, moments.counts.tolist())
+    if placeholders is not None:
+        yield make_finding(
+            "FS413",
+            f"{placeholders.suspicion}, drop these rows (--na-values {placeholders.for_shell} with "
+            "--missing-group drop; in Python "
+            f'labels.mask(labels.isin({placeholders.for_pandas})) with on_missing="drop").',
+            groups=placeholders.labels,
+        )

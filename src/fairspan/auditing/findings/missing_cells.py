@@ -1,0 +1,180 @@
+"""FS407, FS408, FS411 and FS412: missing values, and codes that stand for them."""
+
+import itertools
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from fairspan.auditing.audited_rows import MissingFeature, MissingValues
+from fairspan.auditing.codes import ColumnCodes
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.first_rows import FirstRowsSummary
+from fairspan.auditing.missing_values import MIN_SHARE_DIFFERENCE
+from fairspan.auditing.wording import ascii_share, quote_group
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.moments.em import EMSummary
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.rows.labels import Label
+
+# Maximum number of columns in a remedy.
+_MAX_COLUMNS_SHOWN = 4
+# Share from which a group or a feature is largely missing.
+_LARGE_SHARE = 0.3
+
+
+def uneven_missingness(missing: MissingValues, *, is_completed: bool) -> Iterator[Finding]:
+    """FS407: features missing in many rows, or unevenly across groups."""
+    features = [feature for feature in missing.features if _is_uneven(feature)]
+    if not features:
+        return
+    descriptions = [
+        f"{quote_group(feature.name)} ({_share_range(missing.groups, feature.shares)}"
+        f"{', exactly the mean' if feature.is_mean_imputed else ''})"
+        for feature in features
+    ]
+    consequence = "The results then describe a different population than the table."
+    if is_completed:
+        consequence = "The results then rest on imputed values."
+    yield make_finding(
+        "FS407",
+        "Values are missing or mean-imputed in many rows, or unevenly across groups: "
+        f"{join_truncated(descriptions)}. {consequence} Compare the rows with and without these "
+        "values.",
+        columns=tuple(feature.name for feature in features),
+    )
+
+
+def _is_uneven(feature: MissingFeature) -> bool:
+    """Whether values are missing in many rows of a group, or much more often than in another."""
+    largest = max(feature.shares)
+    return largest - min(feature.shares) > MIN_SHARE_DIFFERENCE or largest > _LARGE_SHARE
+
+
+def _share_range(groups: Sequence[Label], shares: Sequence[float]) -> str:
+    """Describe the smallest and largest share and their groups."""
+    low = int(np.argmin(shares))
+    high = int(np.argmax(shares))
+    largest = f"{ascii_share(shares[high])} of {quote_group(groups[high])}"
+    if low == high:
+        return largest
+    return f"{ascii_share(shares[low])} of {quote_group(groups[low])}, {largest}"
+
+
+def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
+    """FS408: groups with a large share of dropped or mean-imputed rows."""
+    imputed_shares = [feature.shares for feature in missing.features if feature.is_mean_imputed]
+    shares = np.max([missing.dropped_shares, *imputed_shares], axis=0)
+    affected = np.flatnonzero(shares > _LARGE_SHARE).tolist()
+    if not affected:
+        return
+    descriptions = [
+        f"{quote_group(missing.groups[i])} ({ascii_share(shares[i])})" for i in affected
+    ]
+    names = join_truncated(descriptions)
+    sentences = [f"More than 30 % of the rows are dropped or mean-imputed for {names}."]
+    lost = [
+        quote_group(missing.groups[i])
+        for i in affected
+        if missing.n_dropped[i] == missing.n_rows[i]
+    ]
+    if lost:
+        pronoun = "it" if len(lost) == 1 else "them"
+        sentences.append(
+            f"No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
+        )
+    if missing.costliest_text:
+        sentences.append(missing.costliest_text)
+    sentences.append(
+        "Exclude such features (--exclude), or state which population the results describe."
+    )
+    yield make_finding("FS408", " ".join(sentences), groups=[missing.groups[i] for i in affected])
+
+
+def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Finding]:
+    """FS411: missing cells were imputed by their expectation."""
+    if not completion.n_missing_cells.any():
+        return
+    n_columns = (moments.all_columns or moments).n_features  # attributes are imputed as well
+    shares = completion.n_missing_cells / np.maximum(moments.counts * n_columns, 1)
+    labels = moments.labels
+    affected = np.flatnonzero(shares).tolist()
+    descriptions = [f"{quote_group(labels[i])} ({ascii_share(shares[i])})" for i in affected]
+    message = (
+        f"Missing cells of {join_truncated(descriptions)} are replaced by their expectation given "
+        "the observed cells of the row. This is valid if cells are missing at random given what is "
+        "observed; whether a value is missing because of the value itself cannot be seen from the "
+        "table."
+    )
+    pooled_groups = [
+        f"{quote_group(labels[i])} (weight {completion.pool_weights[i]:.2f})"
+        for i in np.flatnonzero(completion.pool_weights)
+    ]
+    if pooled_groups:
+        message += (
+            f" For {join_truncated(pooled_groups)}, too few rows have pairs of features observed "
+            "together, so their correlations are partly those of all groups."
+        )
+    yield make_finding("FS411", message, groups=[labels[i] for i in affected])
+
+
+def codes_for_missing_values(
+    first_rows: FirstRowsSummary, *, has_names: bool, are_all_rows: bool
+) -> Iterator[Finding]:
+    """FS412: repeated values far from all others, such as -99, and spikes at zero."""
+    if not first_rows.codes:
+        return
+    descriptions = [
+        _describe_codes(quote_group(name) if has_names else name, codes)
+        for name, codes in first_rows.codes.items()
+    ]
+    scope = "" if are_all_rows else f"In the first {first_rows.n_rows:,} rows, "
+    remedy = _remedy_in_python(first_rows.codes, has_names=has_names)
+    if has_names:
+        options = [_option_for_codes(name, codes) for name, codes in first_rows.codes.items()]
+        on_command_line = " ".join(options[:_MAX_COLUMNS_SHOWN])
+        remedy = f"{on_command_line} with --on-missing drop or em; {remedy}"
+    yield make_finding(
+        "FS412",
+        f"Codes for missing values? {scope}{join_truncated(descriptions)}. They are treated as "
+        "numbers, and may dominate errors and verdicts. If they are codes, name them "
+        f'({remedy} with on_missing="drop" or "em").',
+        columns=tuple(first_rows.codes),
+    )
+
+
+def _describe_codes(name: str, codes: ColumnCodes) -> str:
+    """Describe the suspected codes of a column and the range of its other values."""
+    values = [
+        f"{code:.15g} ({to_ascii(format_count(n_rows, 'row'))})"
+        for code, n_rows in zip(codes.codes, codes.counts, strict=True)
+    ]
+    return (
+        f"{name} holds {' and '.join(values)} far from its other values "
+        f"({codes.low:.6g} to {codes.high:.6g})"
+    )
+
+
+def _option_for_codes(name: str, codes: ColumnCodes) -> str:
+    """Return the option of the command line that makes codes of a column missing."""
+    values = ",".join(f"{code:.15g}" for code in codes.codes)
+    return f"--na-values {shlex.quote(f'{name}={values}')}"
+
+
+def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> str:
+    """Return code that makes codes missing: of a pandas frame, or of an array without names."""
+    shown = dict(itertools.islice(codes.items(), _MAX_COLUMNS_SHOWN))
+    lists = {
+        name: f"[{', '.join(f'{code:.15g}' for code in column_codes.codes)}]"
+        for name, column_codes in shown.items()
+    }
+    if has_names:
+        replacements = ", ".join(f"{name!r}: {values}" for name, values in lists.items())
+        return f"with pandas X.replace({{{replacements}}}, np.nan)"
+    steps = [
+        f"X[np.isin(X[:, {column_codes.column}], {lists[name]}), {column_codes.column}] = np.nan"
+        for name, column_codes in shown.items()
+    ]
+    # An array of integers cannot hold NaN.
+    return f"in Python X = np.array(X, dtype=float); {'; '.join(steps)}"

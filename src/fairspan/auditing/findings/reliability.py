@@ -1,0 +1,157 @@
+"""FS101 to FS106 and FS108 to FS110: groups and models without reliable estimates."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from fairspan.auditing.audited_rows import AuditedRows
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.intervals import is_heavy_tailed
+from fairspan.auditing.optimism import MAX_OPTIMISM
+from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
+from fairspan.auditing.wording import ascii_share, quote_group, quote_groups
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count, to_ascii
+
+# Share of the rows below which a group has little weight in ordinary PCA.
+_SMALL_GROUP_SHARE = 0.05
+# Rows per dimension (of d + 1) below which chance makes up 5 % or more of a group's best error.
+MIN_ROWS_PER_DIMENSION = 20
+
+
+def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS101 to FS105: groups too small or degenerate for reliable figures."""
+    groups = models[0].groups
+    if len(groups) == 1:
+        yield make_finding(
+            "FS105",
+            f"All rows belong to one group ({quote_group(groups[0].group)}), so there is nothing "
+            "to compare. Check the group column.",
+            groups=labels_of(groups),
+        )
+    yield from _too_small_groups(models, rows)
+    singletons = [group for group in groups if group.n_rows == 1]
+    if singletons:
+        yield make_finding(
+            "FS102",
+            f"{quote_groups(singletons)}: only one row, so no interval can be computed. Collect "
+            "more rows.",
+            groups=labels_of(singletons),
+        )
+    minorities = [group for group in groups if group.proportion < _SMALL_GROUP_SHARE]
+    if minorities:
+        shares = join_truncated([ascii_share(group.proportion) for group in minorities])
+        yield make_finding(
+            "FS103",
+            f"{quote_groups(minorities)}: less than 5 % of the rows ({shares}), so ordinary PCA "
+            "gives them little weight. Check that they are sampled as intended.",
+            groups=labels_of(minorities),
+        )
+    without_variance = [
+        group for group in groups if group.n_rows > 1 and group.observed_total_variance == 0
+    ]
+    if without_variance:
+        yield make_finding(
+            "FS104",
+            f"{quote_groups(without_variance)}: no variance, so the share of variance kept is "
+            "undefined. Check these rows.",
+            groups=labels_of(without_variance),
+        )
+
+
+def _too_small_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    # Models that keep all dimensions have no loss, whatever the number of rows.
+    dimensions = [model.n_components for model in models if model.n_components < rows.n_features]
+    if not dimensions:
+        return
+    d = max(dimensions)
+    # Significant harm already accounts for chance.
+    harmed_labels = {group.group for model in models for group in harmed_groups(model)}
+    open_groups = [group for group in models[0].groups if group.group not in harmed_labels]
+    min_rows = MIN_ROWS_PER_DIMENSION * (d + 1)
+    too_small = [group for group in open_groups if 1 < group.n_rows < min_rows]
+    if too_small:
+        counts = join_truncated([str(group.n_rows) for group in too_small])
+        yield make_finding(
+            "FS101",
+            f"{quote_groups(too_small)}: too few rows ({counts}) for "
+            f"{to_ascii(format_count(d, 'dimension'))}. Chance makes the best error too small and "
+            "the excess loss too large, so do not interpret this loss as harm. Use fewer "
+            f"dimensions, or collect more rows{_describe_rows_needed(too_small)}.",
+            groups=labels_of(too_small),
+        )
+
+
+def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
+    needed = [
+        f"{group.n_rows_needed:,} of {quote_group(group.group)}"
+        for group in groups
+        if group.n_rows_needed
+    ]
+    return f" (about {join_truncated(needed)} would suffice)" if needed else ""
+
+
+def no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS106: a single set of moments."""
+    if not rows.has_intervals:
+        yield make_finding(
+            "FS106",
+            "There are no intervals: a single set of moments carries no information on the "
+            "variability of errors. Pass the rows, or a list of moments of separate blocks.",
+        )
+
+
+def missing_estimates(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS110: models without estimates for new rows."""
+    for model in models:
+        if model.no_estimates_reason is not None:
+            yield make_finding(
+                "FS110",
+                f"{model.name}: there are no estimates for new rows, because "
+                f"{model.no_estimates_reason}. Audit held-out rows, or use fewer features.",
+                model.name,
+            )
+
+
+def unstable_best_subspaces(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS108: groups whose best subspace is poorly determined."""
+    groups = _groups_where(models, lambda group: group.relative_optimism > MAX_OPTIMISM)
+    if groups:
+        optimism = join_truncated([ascii_share(group.relative_optimism) for group in groups])
+        yield make_finding(
+            "FS108",
+            f"{quote_groups(groups)}: the error of the group's best subspace is larger on held-out "
+            f"rows than on its training rows, by {optimism} of its error, so the group's loss is "
+            "known only roughly. Collect more rows, or use fewer dimensions.",
+            groups=labels_of(groups),
+        )
+
+
+def heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS109: heavy-tailed errors."""
+    affected_models = [model for model in models if any(map(_has_heavy_tails, model.groups))]
+    if affected_models:
+        groups = _groups_where(affected_models, _has_heavy_tails)
+        model_names = join_truncated([model.name for model in affected_models])
+        yield make_finding(
+            "FS109",
+            f"{quote_groups(groups)}: under {model_names}, a few rows dominate the error, so "
+            "intervals may miss the true value far more often than their level suggests. Inspect "
+            "the rows with the largest values; take logarithms of heavy-tailed columns, or cap "
+            "them (how-to guide: Outliers and heavy tails).",
+            groups=labels_of(groups),
+        )
+
+
+def _has_heavy_tails(group: GroupResult) -> bool:
+    return is_heavy_tailed(group.observed_kurtosis, group.n_rows)
+
+
+def _groups_where(
+    models: Sequence[ModelResult], predicate: Callable[[GroupResult], bool]
+) -> list[GroupResult]:
+    """Return the groups that satisfy the predicate under any model, without duplicates."""
+    group_by_label: dict[object, GroupResult] = {}
+    for group in chain.from_iterable(model.groups for model in models):
+        if predicate(group):
+            group_by_label.setdefault(group.group, group)
+    return list(group_by_label.values())

@@ -1,0 +1,127 @@
+"""FS301 to FS303: a fair model compared with its baseline PCA."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.results import GroupResult, ModelResult, labels_of
+from fairspan.auditing.wording import ascii_share, quote_group
+from fairspan.formatting.messages import counted
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_ascii_number, format_change, to_ascii
+
+# Smallest drop in the share of variance kept that is reported: one percentage point.
+_MIN_VARIANCE_LOST = 0.01
+
+
+def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS301: models with different centers or scales."""
+    if len({(model.center, model.is_scaled) for model in models}) > 1:
+        units = "; ".join(
+            f"{model.name}: {model.center}{', scaled' if model.is_scaled else ''}"
+            for model in models
+        )
+        yield make_finding(
+            "FS301",
+            f"The models measure errors about different centers or in different units ({units}). "
+            "Compare each with its own best error, not with each other.",
+        )
+
+
+def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS302: largest loss and total error of a fair model compared with its baseline PCA."""
+    for model, pca in _pairs_with_pca(models):
+        scope = _comparison_scope(model, pca)
+        loss_before, error_before = _largest_loss_and_total_error(pca, scope)
+        loss_after, error_after = _largest_loss_and_total_error(model, scope)
+        if loss_before <= pca.rounding_bound:
+            continue
+        yield make_finding(
+            "FS302",
+            f"{model.name} versus {pca.name} on {scope}: the largest excess loss changes from "
+            f"{format_ascii_number(loss_before)} to {format_ascii_number(loss_after)}, the error "
+            f"over all rows from {format_ascii_number(error_before)} to "
+            f"{format_ascii_number(error_after)} "
+            f"({to_ascii(format_change(error_after / error_before - 1))}).",
+            model.name,
+        )
+
+
+def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS303: groups that keep clearly less variance than under the baseline PCA."""
+    for model, pca in _pairs_with_pca(models):
+        scope = _comparison_scope(model, pca)
+        costs = []
+        for before, after in zip(pca.groups, model.groups, strict=True):
+            cost = _variance_cost(before, after, scope)
+            if cost.before - cost.after > _MIN_VARIANCE_LOST:
+                costs.append(cost)
+        if not costs:
+            continue
+        costs.sort(key=lambda cost: cost.before - cost.after, reverse=True)
+        descriptions = [
+            f"{quote_group(cost.group.group)} ({_row_count_prefix(cost.group.n_rows)}"
+            f"{ascii_share(cost.group.proportion)} of all rows: {ascii_share(cost.after)} "
+            f"instead of {ascii_share(cost.before)})"
+            for cost in costs
+        ]
+        total_sentence = ""
+        if len(costs) > 1:
+            n_rows = sum(cost.group.n_rows for cost in costs)
+            total_share = sum(cost.group.proportion for cost in costs)
+            total_sentence = (
+                f" In total: {_row_count_prefix(n_rows)}{ascii_share(total_share)} of all rows."
+            )
+        yield make_finding(
+            "FS303",
+            f"{model.name} keeps less variance than {pca.name} for {join_truncated(descriptions)} "
+            f"on {scope}.{total_sentence}",
+            model.name,
+            labels_of([cost.group for cost in costs]),
+        )
+
+
+def _pairs_with_pca(models: Sequence[ModelResult]) -> list[tuple[ModelResult, ModelResult]]:
+    """Pairs of a fair model and its baseline PCA, for audits of several groups."""
+    by_name = {model.name: model for model in models}
+    pairs = [(model, by_name.get(model.baseline or "")) for model in models]
+    return [(model, pca) for model, pca in pairs if pca is not None and len(pca.groups) > 1]
+
+
+def _largest_loss_and_total_error(model: ModelResult, scope: str) -> tuple[float, float]:
+    if scope == "new rows":
+        return max(model.losses().values()), model.expected_total_error
+    return model.observed_largest_loss, model.observed_total_error
+
+
+def _comparison_scope(model: ModelResult, pca: ModelResult) -> str:
+    """Return "new rows" if both models have estimates for every group, else "these rows"."""
+    groups = (*model.groups, *pca.groups)
+    return "new rows" if all(group.is_estimated for group in groups) else "these rows"
+
+
+class _VarianceCost(NamedTuple):
+    """Shares of variance kept of a group before and after a repair."""
+
+    group: GroupResult
+    before: float
+    after: float
+
+
+def _variance_cost(before: GroupResult, after: GroupResult, scope: str) -> _VarianceCost:
+    """Shares of variance kept under the baseline PCA and a fair model.
+
+    On new rows they are equal unless the error rises significantly.
+    """
+    variance = after.observed_total_variance
+    if scope != "new rows" or variance <= 0:
+        return _VarianceCost(after, before.observed_variance_kept, after.observed_variance_kept)
+    kept_before = max(1 - before.expected_error.value / variance, 0.0)
+    kept_after = max(1 - after.expected_error.value / variance, 0.0)
+    rises = (after.expected_change.low or 0.0) > 0
+    return _VarianceCost(after, kept_before, kept_after if rises else kept_before)
+
+
+def _row_count_prefix(n_rows: int) -> str:
+    """Row count followed by a comma, or an empty string if it is unknown."""
+    return f"{counted(n_rows, 'row')}, " if n_rows else ""

@@ -1,0 +1,120 @@
+"""Application of all rules to an audit."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from fairspan.auditing.audited_rows import AuditedRows, MissingValues
+from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.dependence import dependent_rows
+from fairspan.auditing.findings.drift import drift_since_fit
+from fairspan.auditing.findings.features import (
+    FeatureNames,
+    dominant_feature,
+    features_encoding_group,
+    monotone_features,
+    rare_indicator_components,
+)
+from fairspan.auditing.findings.labels import label_findings
+from fairspan.auditing.findings.missing_cells import (
+    codes_for_missing_values,
+    imputed_cells,
+    largely_missing_groups,
+    uneven_missingness,
+)
+from fairspan.auditing.findings.one_model import (
+    absent_groups,
+    disparity,
+    in_sample_models,
+    largest_pca_loss,
+    lossless,
+    negative_losses,
+    not_proven_optimal,
+    unstable_model,
+)
+from fairspan.auditing.findings.reliability import (
+    degenerate_groups,
+    heavy_tails,
+    missing_estimates,
+    no_intervals,
+    unstable_best_subspaces,
+)
+from fairspan.auditing.findings.repair import cost_of_repair, effect_of_repair, incomparable_units
+from fairspan.auditing.first_rows import FirstRowsSummary
+from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.results import ModelResult
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import Moments
+
+
+def model_findings(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
+    """Apply all rules: about the rows, about each model, and across models."""
+    return (
+        *chain.from_iterable(rule(models, rows) for rule in _ROW_RULES),
+        *chain.from_iterable(rule(model, rows) for model in models for rule in _MODEL_RULES),
+        *chain.from_iterable(rule(models) for rule in _COMPARISON_RULES),
+    )
+
+
+def data_findings(
+    models: Sequence[AuditedModel], moments: Moments, monotone_columns: Sequence[int] = ()
+) -> tuple[Finding, ...]:
+    """Apply all rules about the data, in the order of their codes.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the audited rows, unscaled.
+    monotone_columns : sequence of int
+        Columns that are strictly monotone in row order.
+
+    Returns
+    -------
+    tuple of Finding
+    """
+    columns = FeatureNames.from_data(models, moments)
+    return (
+        *features_encoding_group(moments, columns),
+        *monotone_features(monotone_columns, columns),
+        *dominant_feature(models, moments, columns),
+        *rare_indicator_components(models, moments, columns),
+        *label_findings(moments),
+    )
+
+
+def row_findings(
+    missing: MissingValues | None, first_rows: FirstRowsSummary | None, moments: Moments
+) -> Iterator[Finding]:
+    """Yield the findings about missing values and dependent rows."""
+    if missing is not None:
+        yield from uneven_missingness(missing, is_completed=moments.imputation_model is not None)
+        yield from largely_missing_groups(missing)
+    if isinstance(moments, GroupMoments) and moments.em_summary is not None:
+        yield from imputed_cells(moments, moments.em_summary)
+    if first_rows is not None:
+        yield from dependent_rows(first_rows)
+        yield from codes_for_missing_values(
+            first_rows,
+            has_names=moments.feature_names is not None,
+            are_all_rows=first_rows.n_rows >= moments.counts.sum(),
+        )
+
+
+_ROW_RULES = (
+    degenerate_groups,
+    no_intervals,
+    missing_estimates,
+    unstable_best_subspaces,
+    heavy_tails,
+    in_sample_models,
+)
+_MODEL_RULES = (
+    absent_groups,
+    lossless,
+    largest_pca_loss,
+    disparity,
+    not_proven_optimal,
+    negative_losses,
+    unstable_model,
+)
+_COMPARISON_RULES = (drift_since_fit, incomparable_units, effect_of_repair, cost_of_repair)

@@ -1,0 +1,181 @@
+"""Values with confidence limits: Student, Welch and jackknife intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.auditing.distributions import student_isf
+from fairspan.problem.problem import signed_disparity
+from fairspan.typing import FloatArray
+
+DEFAULT_LEVEL = 0.95
+# The kurtosis of n numbers is n if a single one dominates, and bounded in n if the fourth moment is
+# finite. Above this share of n, intervals are unreliable.
+_MAX_KURTOSIS_SHARE = 0.1
+# Squares of normal variables have a kurtosis of 15, and few samples of them exceed 30 by chance.
+MIN_HEAVY_KURTOSIS = 30.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value (NaN if unknown) with its confidence limits (None if there is no interval)."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def to_record(self, name: str) -> dict[str, float | None]:
+        """Return value and limits as entries `name`, `name_low`, `name_high`."""
+        return {name: none_if_nan(self.value), f"{name}_low": self.low, f"{name}_high": self.high}
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both confidence limits are known."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether the interval contains zero; False without an interval."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+    def without_rounding(self, rounding: float) -> "Estimate":
+        """Return the estimate with zero in place of a value or limit of at most `rounding`."""
+        value = 0.0 if abs(self.value) <= rounding else self.value
+        low, high = (
+            0.0 if limit is not None and abs(limit) <= rounding else limit
+            for limit in (self.low, self.high)
+        )
+        return Estimate(value, low, high)
+
+    def clipped_at_zero(self) -> "Estimate":
+        """Return the estimate with its lower limit clipped at zero."""
+        return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
+
+    @classmethod
+    def from_standard_error(
+        cls,
+        value: float,
+        standard_error: float,
+        df: float,
+        n_tests: int = 1,
+        level: float = DEFAULT_LEVEL,
+    ) -> "Estimate":
+        """Two-sided Student interval, Bonferroni-adjusted for `n_tests` simultaneous intervals."""
+        margin = half_width(standard_error, df, n_tests, level)
+        return cls(value, value - margin, value + margin)
+
+
+UNKNOWN = Estimate(math.nan)
+"""Estimate of an unknown value."""
+
+
+def none_if_nan(value: float) -> float | None:
+    """Return the value, or None if it is NaN."""
+    return None if math.isnan(value) else value
+
+
+def half_width(standard_error: float, df: float, n_tests: int, level: float) -> float:
+    """Half width of a two-sided Student interval, Bonferroni-adjusted for `n_tests`."""
+    # The quantile handles infinite degrees of freedom.
+    return student_isf((1 - level) / (2 * n_tests), float(df)) * standard_error
+
+
+def error_estimates(
+    errors: FloatArray,
+    standard_errors: FloatArray,
+    counts: FloatArray,
+    level: float = DEFAULT_LEVEL,
+) -> list[Estimate]:
+    """Student intervals of each group's mean error, clipped at zero.
+
+    `counts` are the degrees of freedom plus one and need not be integers. There is no interval for
+    a group of one row.
+    """
+    estimates = []
+    values = zip(errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True)
+    for error, standard_error, count in values:
+        estimate = Estimate(error)
+        if count > 1:
+            estimate = Estimate.from_standard_error(error, standard_error, count - 1, level=level)
+            estimate = estimate.clipped_at_zero()
+        estimates.append(estimate)
+    return estimates
+
+
+def widest_pair(errors: FloatArray) -> tuple[int, int]:
+    """Return the indices (a, b) of the groups that define the disparity error_b - error_a.
+
+    The two groups, or those with the smallest and largest error.
+    """
+    if len(errors) == 2:
+        return 0, 1
+    return int(np.argmin(errors)), int(np.argmax(errors))
+
+
+def disparity_estimate(
+    errors: FloatArray,
+    standard_errors: FloatArray,
+    counts: FloatArray,
+    level: float = DEFAULT_LEVEL,
+    refit_errors: FloatArray | None = None,
+) -> Estimate:
+    """Disparity with Welch's interval for two independent samples.
+
+    With more than two groups, the widest pair is selected from the data, so the interval is
+    simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row. With
+    `refit_errors` (K, k), the jackknife variance of their difference is added.
+    """
+    value = signed_disparity(errors)
+    pair = list(widest_pair(errors))
+    if len(errors) < 2 or (counts[pair] < 2).any():
+        return Estimate(value)
+    standard_error = float(np.hypot(*standard_errors[pair]))
+    if standard_error == 0:
+        return Estimate(value, value, value)
+    # Normalize first to avoid overflow.
+    shares = (standard_errors[pair] / standard_error) ** 2
+    df = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
+    if refit_errors is not None:
+        differences = refit_errors[:, pair[1]] - refit_errors[:, pair[0]]
+        standard_error = float(np.hypot(standard_error, jackknife_standard_error(differences)))
+    return Estimate.from_standard_error(value, standard_error, df, math.comb(len(errors), 2), level)
+
+
+def jackknife_estimate(
+    value: float, leave_one_out: Sequence[float], n_tests: int = 1, level: float = DEFAULT_LEVEL
+) -> Estimate:
+    """Delete-a-block jackknife interval.
+
+    Parameters
+    ----------
+    value : float
+        Value from all blocks.
+    leave_one_out : sequence of B >= 2 floats
+    n_tests : int
+        Number of simultaneous intervals.
+    """
+    values = np.asarray(leave_one_out, dtype=np.float64)
+    return Estimate.from_standard_error(
+        value, float(jackknife_standard_error(values)), len(values) - 1, n_tests, level
+    )
+
+
+def jackknife_standard_error(leave_one_out: FloatArray) -> FloatArray:
+    """Jackknife standard error sqrt((B - 1) / B sum_f (theta_f - mean)^2) along the first axis."""
+    n_blocks = len(leave_one_out)
+    deviations = leave_one_out - leave_one_out.mean(axis=0)
+    # hypot avoids overflow of the squares.
+    return np.asarray(math.sqrt((n_blocks - 1) / n_blocks) * np.hypot.reduce(deviations, axis=0))
+
+
+def is_heavy_tailed(kurtosis: float, n: int) -> bool:
+    """Whether a few of n numbers dominate their mean, so that intervals are unreliable.
+
+    Examples
+    --------
+    >>> is_heavy_tailed(15.0, 100), is_heavy_tailed(40.0, 100), is_heavy_tailed(40.0, 1000)
+    (False, True, False)
+    """
+    return kurtosis > max(_MAX_KURTOSIS_SHARE * n, MIN_HEAVY_KURTOSIS)

@@ -1,0 +1,36 @@
+"""Names of groups and shares in messages and tables."""
+
+from collections.abc import Sequence
+
+from fairspan.auditing.results import GroupResult
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count, format_share, to_ascii
+from fairspan.rows.labels import Label, format_label, printable, table_name
+
+
+def format_group(label: Label) -> str:
+    """Display name of a group."""
+    return table_name(label)
+
+
+def quote_group(label: Label) -> str:
+    """Quoted display name of a group."""
+    return f"'{printable(format_label(label))}'"
+
+
+def quote_groups(groups: Sequence[GroupResult]) -> str:
+    """Quoted names of the groups, comma-separated."""
+    return join_truncated([quote_group(group.group) for group in groups])
+
+
+def names_with_counts(groups: Sequence[GroupResult]) -> str:
+    """Quoted names of the groups, followed by their total number of rows in parentheses."""
+    count = to_ascii(format_count(sum(group.n_rows for group in groups), "row"))
+    if len(groups) > 1:
+        count += " together"
+    return f"{quote_groups(groups)} ({count})"
+
+
+def ascii_share(share: float) -> str:
+    """Format a share in ASCII characters."""
+    return to_ascii(format_share(share))

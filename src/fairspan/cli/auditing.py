@@ -1,0 +1,179 @@
+"""Audits of the commands: models to audit, their audit, and verification."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.models import (
+    AuditedModel,
+    audited_models,
+    audited_pca,
+    known_labels_of,
+    pca_by_dimension,
+    restriction_columns,
+    select_dimensions,
+    with_pca_baselines,
+)
+from fairspan.cli.inputs import DEFAULT_VARIANCE_KEPT, InputData, open_input
+from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions
+from fairspan.cli.row_input import read_options_for
+from fairspan.errors import IncompatibleParameters
+from fairspan.estimator.fit import resolve_n_components
+from fairspan.formatting.messages import counted
+from fairspan.formatting.numbers import format_count, format_level, to_ascii
+from fairspan.model.subspace import FairSubspace
+from fairspan.progress import clear_progress_bar
+from fairspan.registry import ExternalObject
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.opening import match_groups
+from fairspan.verification import Verification, verify
+
+
+def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
+    """Fit ordinary PCA to the data."""
+    wanted = data.resolve_dimension(
+        fit_options.n_components
+    )  # before the rows are read for moments
+    d = resolve_n_components(
+        data.moments, wanted, center=fit_options.center, scale=fit_options.standardize
+    )
+    report_dimension(fit_options.n_components, d, data.moments.n_features, "PCA")
+    return audited_pca(data.moments, d, fit_options.center, scale=fit_options.standardize)
+
+
+def report_dimension(
+    n_components: int | float | None, chosen: int, n_features: int, name: str
+) -> None:
+    """Report on standard error the number of dimensions chosen for a share."""
+    if isinstance(n_components, int):
+        return
+    share = DEFAULT_VARIANCE_KEPT if n_components is None else n_components
+    why = "" if n_components is not None else "; change it with -d"
+    dimensions = to_ascii(format_count(chosen, "dimension"))
+    clear_progress_bar()
+    click.echo(
+        f"fairspan: -d {share:g}: {dimensions} of {n_features}, the fewest with which {name} keeps "
+        f"{to_ascii(format_level(share))} of every group's variance{why}.",
+        err=True,
+    )
+
+
+def load_audited_models(
+    paths: Sequence[Path],
+    fit_options: FitOptions,
+    parts: Sequence[ExternalObject] = (),
+    *,
+    has_center: bool,
+) -> list[AuditedModel]:
+    """Load models, named by their files; check that requested settings agree with them.
+
+    Raises
+    ------
+    Incompatible
+        A requested setting disagrees with a model.
+    """
+    models = load_models(paths, parts)
+    for name, model in models.items():
+        for option, wanted, own in (
+            ("-d", fit_options.n_components, model.n_components),
+            ("--center", fit_options.center if has_center else None, model.center),
+            ("--standardize", fit_options.standardize or None, model.scale is not None),
+        ):
+            if wanted not in (None, own):
+                raise IncompatibleParameters(
+                    f"The model {name} does not agree with {option}: it has "
+                    f"{counted(model.n_components, 'dimension')}, center {model.center!r} and "
+                    f"{'standardized' if model.scale is not None else 'unscaled'} features",
+                    "A saved model brings its own dimensions, center and scaling",
+                    f"Leave out {option}, or fit another model",
+                )
+    return audited_models(models) if models else []
+
+
+def load_models(
+    paths: Sequence[Path], parts: Sequence[ExternalObject] = ()
+) -> dict[str, FairSubspace]:
+    """Load saved models by file name, or by path if file names are not unique."""
+    by_file_name = {path.name: path for path in paths}
+    paths_by_name = (
+        by_file_name if len(by_file_name) == len(paths) else {str(path): path for path in paths}
+    )
+    custom_objects = [each.factory() for each in parts]
+    return {
+        name: FairSubspace.load(path, custom_objects=custom_objects)
+        for name, path in paths_by_name.items()
+    }
+
+
+def audit_data(
+    data: InputData,
+    audited: Sequence[AuditedModel],
+    judging: AuditOptions,
+    test: Rows | None = None,
+) -> Audit:
+    """Audit models on the data.
+
+    A saved fair model is compared with ordinary PCA of the data. With held-out rows, the models
+    are evaluated on these without refitting.
+    """
+    if any(each.is_fair and each.baseline is None for each in audited):
+        audited = with_pca_baselines(audited, data.moments)
+    options = replace(judging.estimation_options, has_y=data.has_y and test is None)
+    if data.row_source is None and test is None:
+        blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
+        return audit_moments(audited, blocks or [data.moments], options)
+    options = replace(options, max_memory=data.limit.max_memory)
+    if test is not None:
+        return audit_rows(audited, match_groups(test, known_labels_of(audited)), options=options)
+    return audit_rows(audited, data.rows("auditing"), data.moments, options=options)
+
+
+def verify_model(
+    model: Path,
+    data: Path | ExternalObject,
+    reading: ReadOptions,
+    parts: Sequence[ExternalObject] = (),
+) -> Verification:
+    """Verify the certificate of a saved model."""
+    (subspace,) = load_models([model], parts).values()
+    reading = read_options_for([subspace], data, reading)
+    table = open_input(data, reading).selected(
+        subspace.feature_names, restriction_columns(subspace)
+    )
+    table = table.matched_to(known_labels_of(subspace, has_classes=table.has_y))
+    return verify(subspace, table.moments)
+
+
+def audit_by_dimension(data: InputData, fit_options: FitOptions, judging: AuditOptions) -> Audit:
+    """Audit ordinary PCA for several numbers of dimensions, in increasing order.
+
+    Raises
+    ------
+    Incompatible
+        The data are moments, which give no estimates for new rows.
+    """
+    if data.row_source is None:
+        raise IncompatibleParameters(
+            "--by-dimension received saved moments",
+            "Allowed: rows, from which estimates for new rows can be made",
+            "Name the file of the rows",
+        )
+    dimensions = select_dimensions(max(data.row_source.n_features - 1, 1), 1)
+    models = pca_by_dimension(
+        data.moments, dimensions, fit_options.center, scale=fit_options.standardize
+    )
+    return audit_data(data, models, judging)
+
+
+def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str | int, ...]:
+    """Non-feature columns required by the models' restrictions."""
+    return restriction_columns({each.name: each.subspace for each in audited})
+
+
+def labels_of_models(audited: Sequence[AuditedModel], *, has_classes: bool) -> KnownLabels:
+    """Return the labels that saved models were fitted on, to which those of rows are matched."""
+    return known_labels_of(audited, has_classes=has_classes)

@@ -1,0 +1,154 @@
+"""Fit of the fair model of a command."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairspan.auditing.models import AuditedModel, audited_pca, read_model
+from fairspan.cli.auditing import report_dimension
+from fairspan.cli.command import usage_error_if
+from fairspan.cli.inputs import InputData
+from fairspan.cli.option_values import FitOptions
+from fairspan.errors import CorruptFile, UnknownGroup
+from fairspan.estimator.fit import fit_subspace
+from fairspan.formatting.names import readable_name
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.rows.labels import Label, format_label, format_list
+from fairspan.solvers.solver import get_solver
+from fairspan.storage.archive import looks_like_archive
+
+# Seed for solvers with random starts, so that commands are reproducible.
+_SEED = 0
+
+
+def columns_of_restriction(fit_options: FitOptions) -> tuple[str | int, ...]:
+    """Non-feature columns required by the restriction."""
+    restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
+    return () if restriction is None else restriction.columns
+
+
+def fit_fair_model(
+    data: InputData, fit_options: FitOptions
+) -> tuple[FairSubspace, list[AuditedModel]]:
+    """Fit the fair model, and return it with the models to audit (it and ordinary PCA)."""
+    # Validate the settings before reading rows.
+    get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
+    restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
+    solver = get_solver(fit_options.solver, **fit_options.solver_parameters)
+    needs_labels = restriction is not None and bool(restriction.within_classes)
+    usage_error_if(
+        needs_labels and data.row_source is not None and not data.has_y,
+        f"{restriction!r} holds in classes of y: name its column, --y COL.",
+    )
+    dimension = data.resolve_dimension(fit_options.n_components)
+    moments = data.moments
+    fair = fit_subspace(
+        moments,
+        dimension,
+        criterion=get_criterion(
+            fit_options.criterion,
+            **with_group_labels(fit_options.criterion_parameters, moments.labels),
+        ),
+        restriction=get_restriction(
+            fit_options.restriction, **with_y_classes(fit_options.restriction_parameters, moments)
+        ),
+        center=fit_options.center,
+        scale=fit_options.standardize,
+        solver=solver,
+        tol=fit_options.tol,
+        allow_extra=fit_options.allow_extra,
+        nested=fit_options.nested,
+        random_state=_SEED,
+    )
+    d = fair.dimension
+    certificate = fair.require_certificate()
+    report_dimension(
+        fit_options.n_components, d, moments.n_features, readable_name(certificate.criterion.name)
+    )
+    plain = audited_pca(moments, d, fit_options.center, scale=fit_options.standardize)
+    return fair, [plain, replace(read_model("fair", fair), baseline=plain.name)]
+
+
+def check_overwriting(path: Path, fit_options: FitOptions) -> None:
+    """Raise a usage error if the output exists and is not a model with the same settings."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    remedy = "overwrite it with --force, or choose another path."
+    usage_error_if(not looks_like_archive(path), f"{path} is not a model; {remedy}")
+    try:
+        old = FairSubspace.load(path)
+    except CorruptFile:
+        raise click.UsageError(f"{path} is not a readable model; {remedy}") from None
+    certificate = old.certificate
+    settings: dict[str, tuple[object, object]] = {
+        "criterion": (
+            None if certificate is None else certificate.criterion.name,
+            get_criterion(fit_options.criterion, **fit_options.criterion_parameters).name,
+        ),
+        "center": (old.center, fit_options.center),
+        "standardize": (old.scale is not None, fit_options.standardize),
+        "dimensions": (
+            old.n_components,
+            fit_options.n_components
+            if isinstance(fit_options.n_components, int)
+            else old.n_components,
+        ),
+    }
+    for name, (before, now) in settings.items():
+        usage_error_if(
+            before != now,
+            f"{path} holds a model of other settings ({name}: {before}, now {now}); {remedy}",
+        )
+
+
+def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
+    """Replace texts that name groups by their labels.
+
+    Raises
+    ------
+    UnknownGroup
+    """
+    by_text: dict[str, list[Label]] = {}
+    for label in labels:
+        by_text.setdefault(format_label(label), []).append(label)
+
+    def match_label(key: str, text: str) -> Label:
+        matching = by_text.get(text, [])
+        if len(matching) == 1:
+            return matching[0]
+        raise UnknownGroup(
+            f"--param {key} names the group {text!r}"
+            + (f", which matches {format_list(matching)}" if matching else ""),
+            f"Allowed: the groups {format_list(list(by_text))}",
+            "Give groups names that differ when printed" if matching else "Use one of them",
+        )
+
+    matched: dict[str, Any] = {}
+    for key, value in parameters.items():
+        if isinstance(value, str):
+            matched[key] = match_label(key, value)
+        elif isinstance(value, dict):
+            matched[key] = {match_label(key, text): number for text, number in value.items()}
+        else:
+            matched[key] = value
+    return matched
+
+
+def with_y_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
+    """Replace texts that name classes of y by these classes.
+
+    Unknown texts are kept; the restriction reports them.
+    """
+    given = parameters.get("within_classes")
+    by_class = moments.by_class
+    if not isinstance(given, list) or by_class is None:
+        return dict(parameters)
+    by_text = {
+        format_label(pair[-1]): pair[-1] for pair in by_class.labels if isinstance(pair, tuple)
+    }
+    return {**parameters, "within_classes": [by_text.get(text, text) for text in given]}

@@ -1,0 +1,34 @@
+"""Warnings about the groups of saved moments."""
+
+from collections.abc import Iterable
+
+from fairspan.auditing.findings.labels import label_findings
+from fairspan.auditing.wording import quote_group
+from fairspan.cli.manifest import MAX_NAMES
+from fairspan.cli.terminal import print_message
+from fairspan.formatting.names import join_truncated
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.rows.labels import Label
+
+
+def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> None:
+    """Warn about groups of 1 or 2 rows, which can be recovered from their moments.
+
+    Parameters
+    ----------
+    counts : iterable of (label, number of rows)
+    remedy : str
+    """
+    tiny = dict.fromkeys(quote_group(label) for label, n in counts if 0 < n <= 2)
+    if tiny:
+        print_message(
+            "warning",
+            f"Groups of 1 or 2 rows ({join_truncated(list(tiny), MAX_NAMES)}): their rows can be "
+            f"recovered from these moments; {remedy}",
+        )
+
+
+def warn_of_labels(moments: GroupMoments) -> None:
+    """Warn on standard error of labels of groups that most likely are mistakes."""
+    for found in label_findings(moments):
+        print_message("warning", found.message)

@@ -1,0 +1,163 @@
+"""Manifest of a folder of moments: the source files and options of its parts.
+
+Parts from other sources or options are never mixed, and nothing is merged while a part is missing.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairspan.errors import InvalidInput
+from fairspan.formatting.names import join_truncated
+from fairspan.rows.labels import format_list
+from fairspan.storage.archive import read_json, write_json
+from fairspan.storage.schema import TEXT, Schema, list_of, mapping_of, record, scalar
+
+MANIFEST = "manifest.json"
+MANIFEST_SCHEMA = Schema(
+    "parts",
+    "the manifest of a folder of moments",
+    record(
+        {
+            "options": mapping_of(list_of(TEXT)),
+            # Size, modification time and hash.
+            "parts": mapping_of(list_of(scalar((int, str), "text or an integer"), "3")),
+        }
+    ),
+    "Delete the folder, and recompute the moments",
+    "Delete the folder, and recompute the moments; folders of older versions are not read",
+)
+# Number of bytes hashed at each end of a file: Parquet keeps its index at the end, and edits shift
+# the end of text files.
+_HASHED_BYTES = 1 << 16
+# The kind of a document appears within its first bytes.
+_HEADER_BYTES = 64
+MAX_NAMES = 5
+
+
+# Size, modification time in nanoseconds, and hash of the first and last 64 KiB of a file.
+# distinguishes a file from another of the same name.
+FileFingerprint = tuple[int, int, str]
+
+
+def file_fingerprint(path: Path) -> FileFingerprint:
+    """Compute the fingerprint of a file."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        ends = hashlib.sha256(file.read(_HASHED_BYTES))
+        if status.st_size > _HASHED_BYTES:
+            file.seek(max(status.st_size - _HASHED_BYTES, _HASHED_BYTES))
+            ends.update(file.read(_HASHED_BYTES))
+    return status.st_size, status.st_mtime_ns, ends.hexdigest()
+
+
+def check_unchanged(path: Path, state: FileFingerprint) -> None:
+    """Raise InvalidInput if a file changed since its fingerprint was taken."""
+    with suppress(OSError):  # there may be none
+        status = path.stat()
+        if (status.st_size, status.st_mtime_ns) == state[:2]:
+            return
+    raise InvalidInput(
+        f"{path} changed while it was being read",
+        "Allowed: files that stay as they are until all of them have been read",
+        "Wait until nothing writes to them, then start over",
+    )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Expected contents of a folder of moments.
+
+    Attributes
+    ----------
+    folder : Path
+    options : mapping of str to sequence of str
+        Columns by role, and reading options.
+    parts : mapping of str to FileFingerprint
+        Fingerprints of the source files, by path relative to the source folder.
+    """
+
+    folder: Path
+    options: Mapping[str, Sequence[str]]
+    sources: Mapping[str, FileFingerprint]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest | None":
+        """Read the manifest of a folder; None if there is none written by fairspan.
+
+        Raises
+        ------
+        CorruptFile
+        """
+        path = folder / MANIFEST
+        if (
+            not path.is_file()
+            or MANIFEST_SCHEMA.kind.encode() not in path.read_bytes()[:_HEADER_BYTES]
+        ):
+            return None
+        stored = read_json(path, MANIFEST_SCHEMA)
+        return cls(
+            folder,
+            stored["options"],
+            {name: tuple(state) for name, state in stored["parts"].items()},
+        )
+
+    def moments_path(self, source: str) -> Path:
+        """Path of the moments of a source file; path separators are percent-encoded."""
+        return self.folder / f"{source.replace('%', '%25').replace('/', '%2F')}.moments"
+
+    def check_folder(self) -> None:
+        """Check that the folder is new, empty, or was started with the same files and options.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        existing = Manifest.read(self.folder)
+        if existing is None:
+            others = [each.name for each in self.folder.glob("[!.]*")]
+            if others:
+                raise InvalidInput(
+                    f"The folder {self.folder} holds {join_truncated(sorted(others), MAX_NAMES)},"
+                    " and "
+                    f"no {MANIFEST} of moments",
+                    "Allowed: a new or an empty folder, or one that the same command began",
+                    "Name another output",
+                )
+        elif changes := "; ".join(existing._changes(self)):
+            raise InvalidInput(
+                f"{self.folder} was begun with other files or choices ({changes})",
+                "Allowed: to go on with the same files and choices",
+                f"Delete {self.folder} to start over, or name another output",
+            )
+
+    def write(self) -> None:
+        """Write the manifest if it does not exist; called before the first part is written."""
+        path = self.folder / MANIFEST
+        if not path.exists():
+            self.folder.mkdir(exist_ok=True)
+            write_json(path, MANIFEST_SCHEMA, {"options": self.options, "parts": self.sources})
+
+    def _changes(self, now: "Manifest") -> Iterator[str]:
+        """Describe how another manifest differs from this one."""
+        existing = self.sources
+        current = now.sources
+        changes = {
+            "changed": [
+                name for name in existing if current.get(name, existing[name]) != existing[name]
+            ],
+            "missing": [name for name in existing if name not in current],
+            "new": [name for name in current if name not in existing],
+        }
+        for kind, names in changes.items():
+            if names:
+                yield f"{kind}: {join_truncated(names, MAX_NAMES)}"
+        for name, current_values in now.options.items():
+            previous_values = list(self.options.get(name, []))
+            if previous_values != list(current_values):
+                before = format_list(previous_values) or "none"
+                after = format_list(current_values) or "none"
+                yield f"{name}: was {before}, is {after}"

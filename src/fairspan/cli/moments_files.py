@@ -1,0 +1,187 @@
+"""Output of the moments and merge commands."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairspan.cli.command import usage_error_if
+from fairspan.cli.group_warnings import warn_about_tiny_groups, warn_of_labels
+from fairspan.cli.manifest import MANIFEST, MAX_NAMES, Manifest
+from fairspan.cli.option_values import ReadOptions
+from fairspan.cli.row_input import check_numeric_features, is_archive_file, open_row_source
+from fairspan.cli.terminal import print_message
+from fairspan.errors import InvalidInput
+from fairspan.formatting.names import join_truncated
+from fairspan.moments.dropped_rows import no_rows_error
+from fairspan.moments.group_moments import (
+    GroupMoments,
+    compute_group_moments,
+    load_partial,
+    merge_moments,
+)
+from fairspan.progress import track
+from fairspan.registry import ExternalObject
+from fairspan.rows.error_context import add_error_context
+from fairspan.rows.labels import Label, format_list
+from fairspan.rows.protocol import RowSource
+from fairspan.storage.atomic import write_atomic
+
+
+def write_moments(
+    data: Path | ExternalObject, out: Path, reading: ReadOptions, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments of the rows atomically; return them and the number of dropped groups.
+
+    A file of moments appears only when it is complete.
+    """
+    all_groups = compute_group_moments(
+        open_numeric_rows(data, reading), reading.limit, has_y=reading.y_column is not None
+    )
+    moments = all_groups.drop_small_groups(min_group_size)
+    write_atomic(out, moments.to_bytes())
+    group_counts = moments.finest
+    warn_about_tiny_groups(
+        zip(group_counts.labels, group_counts.counts.tolist(), strict=True),
+        "use --min-group-size to drop such groups.",
+    )
+    warn_of_labels(moments)
+    return moments, all_groups.n_groups - moments.n_groups
+
+
+def open_numeric_rows(data: Path | ExternalObject, reading: ReadOptions) -> RowSource:
+    """Open rows, checking that all features are numeric."""
+    usage_error_if(
+        isinstance(data, Path) and is_archive_file(data),
+        f"{data} already contains moments; merge files of moments with fairspan merge.",
+    )
+    rows = open_row_source(reading, data)
+    check_numeric_features(rows)
+    return rows
+
+
+def merge_moments_files(
+    paths: Sequence[Path], out: Path, *, labels_as_text: bool = False
+) -> tuple[GroupMoments, int]:
+    """Merge moments and write the result; return it and the number of files.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of moments, and folders that `write_moments_folder` made.
+    out : Path
+    labels_as_text : bool
+        Whether labels 1 and "1" are the same group.
+
+    Raises
+    ------
+    InvalidInput
+        A part of a folder is missing, or moments are incompatible; the message names the first
+        incompatible file.
+        does not fit is named.
+    """
+    files = expand_folders(paths)
+    if len({file.resolve() for file in files}) < len(files):
+        print_message("warning", "A file is given more than once; its rows are counted each time.")
+    total: GroupMoments | None = None
+    # Treat the parts of a folder as one site.
+    is_folder_of_parts = {
+        folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
+    }
+    dropped: dict[Path, int] = {}
+    for file in track("merging", files, "files"):
+        moments = load_partial(file)
+        site = file.parent if is_folder_of_parts[file.parent] else file
+        dropped[site] = dropped.get(site, 0) + moments.n_dropped
+        if labels_as_text:  # groups of one text are joined
+            moments = merge_moments([moments], _label_as_text)
+        with add_error_context(str(file)):
+            total = moments if total is None else total + moments
+    assert total is not None
+    if not total.n_groups:
+        raise no_rows_error(total.n_dropped)
+    warn_of_labels(total)
+    complete_sites = [str(site) for site, n in dropped.items() if not n]
+    if complete_sites and total.n_dropped:
+        print_message(
+            "warning",
+            "Rows with missing values were left out at some sites, and none at "
+            f"{format_list(complete_sites)}. "
+            "If values were missing there too and were filled in, the sum mixes two rules: filled "
+            "values vary less. Handle missing values in one way at all sites.",
+        )
+    write_atomic(out, total.to_bytes())
+    return total, len(files)
+
+
+def _label_as_text(label: Label) -> Label:
+    """Convert a label to text; integral floats without a fraction.
+
+    Examples
+    --------
+    >>> _label_as_text(1), _label_as_text(1.0), _label_as_text("1"), _label_as_text((True, 2.5))
+    ('1', '1', '1', ('True', '2.5'))
+    """
+    if isinstance(label, tuple):
+        return tuple(str(_label_as_text(each)) for each in label)
+    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
+    """Contents of a file of moments as JSON-serializable values."""
+    names = moments.feature_names
+    exponent = moments.weight_exponent
+    return {
+        **({"weight_exponent": exponent} if exponent else {}),
+        "output": str(out),
+        "n_rows": int(moments.counts.sum()),
+        "n_dropped": moments.n_dropped,
+        "n_features": moments.n_features,
+        "feature_names": None if names is None else list(names),
+        "groups": [
+            {"group": label, "n_rows": n, "weight": weight}
+            for label, n, weight in zip(
+                moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def expand_folders(paths: Sequence[Path]) -> list[Path]:
+    """Replace folders by the files of moments in them.
+
+    A manifest is skipped, since `merge folder/*` includes it.
+
+    A manifest among them is no file of moments: `merge folder/*` names it too.
+
+    Raises
+    ------
+    InvalidInput
+        A folder has no manifest, or some but not all parts of a folder are given.
+        the same folder.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            manifest = Manifest.read(path)
+            if manifest is None:
+                raise InvalidInput(
+                    f"The folder {path} has no {MANIFEST} of moments",
+                    "Allowed: files of moments, and folders that fairspan moments made",
+                    "Name the files of moments one by one",
+                )
+            files += map(manifest.moments_path, manifest.sources)
+        elif path.name != MANIFEST or Manifest.read(path.parent) is None:
+            files.append(path)
+    for folder in dict.fromkeys(file.parent for file in files):
+        manifest = Manifest.read(folder)
+        expected = [] if manifest is None else list(map(manifest.moments_path, manifest.sources))
+        missing = [each.name for each in expected if each not in files or not each.is_file()]
+        if missing and set(expected).intersection(files):
+            raise InvalidInput(
+                f"{len(missing)} of {len(expected)} parts in {folder} are missing: "
+                f"{join_truncated(missing, MAX_NAMES)}",
+                f"Allowed: all parts that {folder / MANIFEST} lists",
+                "Start fairspan moments again, which makes the parts that are not there; and name "
+                "the folder, not the files in it",
+            )
+    return files

@@ -1,0 +1,155 @@
+"""Folder of moments, one file for each file of rows.
+
+An interrupted `fairspan moments` continues with the missing files.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import astuple, dataclass, field, fields, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from fairspan.cli.command import usage_error_if
+from fairspan.cli.group_warnings import warn_about_tiny_groups
+from fairspan.cli.manifest import Manifest, check_unchanged, file_fingerprint
+from fairspan.cli.moments_files import open_numeric_rows
+from fairspan.cli.option_values import ReadOptions
+from fairspan.cli.terminal import print_message
+from fairspan.errors import FairspanError
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments, load_partial
+from fairspan.registry import ExternalObject
+from fairspan.rows.aggregation import Aggregator, merge_in_order
+from fairspan.rows.blocks import KEEPING_MISSING
+from fairspan.rows.error_context import add_error_context
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.labels import Label
+from fairspan.rows.weights import WeightScale
+from fairspan.storage.atomic import write_atomic
+
+
+@dataclass(frozen=True)
+class MomentsFolderRows(FileRows):
+    """File rows that write the moments of each file to a folder as they are read.
+
+    Files whose moments exist are skipped.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    has_y : bool
+        Whether the last group column is y.
+    """
+
+    manifest: Manifest = field(kw_only=True)
+    has_y: bool = field(kw_only=True)
+
+    @classmethod
+    def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
+        """Create from file rows after checking the folder; raises InvalidInput."""
+        chosen = rows.selection
+        csv_format = rows.parts[0].csv_format if rows.parts else None
+        options: dict[str, list[str]] = {
+            "features": list(chosen.feature_names),
+            "groups": list(chosen.group_columns if label is None else chosen.group_columns[:-1]),
+            "label": [] if label is None else [label],
+            "weight": [] if chosen.weight_column is None else [chosen.weight_column],
+            "on_missing": [chosen.on_missing],
+            "na_values": rows.parts[0].na_values.to_words() if rows.parts else [],
+            "format": [] if csv_format is None else [*map(str, astuple(csv_format))],
+        }
+        paths = dict.fromkeys(part.path for part in rows.parts)
+        fingerprints = {
+            path.relative_to(rows.path).as_posix(): file_fingerprint(path) for path in paths
+        }
+        manifest = Manifest(folder, options, fingerprints)
+        manifest.check_folder()
+        inherited = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
+        return cls(**inherited, manifest=manifest, has_y=label is not None)
+
+    def with_raw_weights(self) -> FileRows:
+        """Return the same rows, which go into no folder, with their weights as they are stored."""
+        chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
+        return FileRows(self.path, self.schema, self.parts, chosen, n_jobs=self.n_jobs)
+
+    def aggregate(self, aggregator: Aggregator[Any]) -> Any:
+        """Return the moments of all files; None if there are no rows.
+
+        Raises
+        ------
+        InvalidInput
+            A file changed while it was read, or the rows are invalid.
+        CorruptFile
+            Existing moments are corrupt.
+        """
+        files = [
+            FileRows(path, self.schema, tuple(parts), self.selection)
+            for path, parts in groupby(self.parts, attrgetter("path"))
+        ]
+        pending = {
+            name: rows
+            for name, rows in zip(self.manifest.sources, files, strict=True)
+            if not self.manifest.moments_path(name).exists()
+        }
+        try:
+            with closing(self.part_results(aggregator, list(pending.values()))) as results:
+                return self._write_and_merge(aggregator, pending, results)
+        except FairspanError:
+            # A file that is being written to can fail in many ways; report the actual cause.
+            for name, rows in pending.items():
+                check_unchanged(rows.path, self.manifest.sources[name])
+            raise
+
+    def _write_and_merge(
+        self, tally: Aggregator[Any], pending: Mapping[str, FileRows], results: Iterator[Any]
+    ) -> GroupMoments | None:
+        """Write new moments and merge all in file order."""
+        total: GroupMoments | None = None
+        counts: list[tuple[Label, int]] = []
+        for name, state in self.manifest.sources.items():
+            file = self.manifest.moments_path(name)
+            rows = pending.get(name)
+            if rows is None:
+                moments = load_partial(file)
+            else:
+                moments = next(results)
+                moments = moments.sum_over_classes() if self.has_y else moments
+            with add_error_context(str(file) if rows is None else rows.location):
+                total = merge_in_order(tally, (total, moments))
+            counts += zip(moments.finest.labels, moments.finest.counts.tolist(), strict=True)
+            if rows is not None:
+                check_unchanged(rows.path, state)
+                self.manifest.write()
+                write_atomic(file, moments.to_bytes())
+        warn_about_tiny_groups(
+            counts, "use -o NAME.moments with --min-group-size to drop such groups."
+        )
+        return total
+
+
+def write_moments_folder(
+    data: Path | ExternalObject, folder: Path, reading: ReadOptions, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments of each file to a folder; return the merged moments and 0.
+
+    A minimum group size is not supported: groups small in one file may be large overall. Existing
+    moments are not recomputed, so the command can be resumed.
+    """
+    usage_error_if(
+        reading.on_missing in KEEPING_MISSING,
+        f"--on-missing {reading.on_missing} requires all rows together: use an output "
+        "NAME.moments.",
+    )
+    opened = open_numeric_rows(data, reading)
+    assert isinstance(opened, FileRows)
+    rows = MomentsFolderRows.create(opened, folder, reading.y_column)
+    try:
+        return compute_group_moments(rows, reading.limit, has_y=reading.y_column is not None), 0
+    except KeyboardInterrupt:
+        if folder.exists():
+            print_message(
+                "warning",
+                f"Partial results are kept in {folder}; run the same command to continue.",
+            )
+        raise

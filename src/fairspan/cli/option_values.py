@@ -1,0 +1,265 @@
+"""Values of the options of a command.
+
+Values are parsed without importing numpy. Groups are named by their printed labels and resolved
+once the rows have been read; usage errors are reported immediately.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from fairspan.cli.command import usage_error_if
+from fairspan.registry import ExternalObject
+
+if TYPE_CHECKING:
+    from fairspan.auditing.options import EstimationOptions
+    from fairspan.rows.blocks import OnMissing
+    from fairspan.rows.group_limit import GroupLimit
+
+_FEATURE_OPTIONS = {"features", "exclude", "numeric_only", "one_hot"}
+_COLUMN_OPTIONS = {"groups", "features", "exclude"}
+
+
+def _option_of(name: str) -> str:
+    return {"groups": "--group", "bins": "--bin"}.get(name, f"--{name.replace('_', '-')}")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options for reading rows.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        Group columns.
+    bins : tuple of (str, tuple of float)
+        Numeric group columns with their bin edges.
+    y_column : str or None
+        Column of class labels.
+    features, exclude : tuple of str
+        Column patterns.
+    max_groups : int or None
+        Maximum number of groups.
+    max_memory : int or None
+        Memory budget in bytes for group matrices.
+    weight : str or None
+        Column of sample weights.
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
+    missing_group : str or None
+        "drop", or the name of the group for rows without one.
+    numeric_only, one_hot : bool
+        Treatment of text columns.
+    na_values : tuple of str
+        Values that mark missing cells, as typed.
+    delimiter, decimal, thousands, encoding, comment : str or None
+        CSV format.
+    no_header : bool
+        Whether the first line of CSV files is a row.
+    jobs : int or None
+        Number of local processes.
+    unseen : {"error", "ignore"}
+        Treatment of categories unknown to a saved model.
+    keep : tuple of str
+        Columns to copy to the output.
+    keep_all : bool
+    """
+
+    groups: tuple[str, ...] = ()
+    bins: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    y_column: str | None = None
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_groups: int | None = None
+    max_memory: int | None = None
+    weight: str | None = None
+    on_missing: "OnMissing" = "error"
+    missing_group: str | None = None
+    na_values: tuple[str, ...] = ()
+    numeric_only: bool = False
+    one_hot: bool = False
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    no_header: bool = False
+    jobs: int | None = None
+    unseen: Literal["error", "ignore"] = "error"
+    keep: tuple[str, ...] = ()
+    keep_all: bool = False
+
+    def __post_init__(self) -> None:
+        usage_error_if(
+            self.numeric_only and self.one_hot, "--one-hot and --numeric-only cannot be combined."
+        )
+        for column, _ in self.bins:
+            usage_error_if(
+                column not in self.groups, f"--bin requires a group column: add --group {column}."
+            )
+
+    @property
+    def limit(self) -> "GroupLimit":
+        """Limits on the number of groups and on memory."""
+        from fairspan.rows.group_limit import GroupLimit
+
+        return GroupLimit(self.max_groups, max_memory=self.max_memory)
+
+    @property
+    def changed_options(self) -> set[str]:
+        """Names of options with nondefault values."""
+        return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+
+    def to_arguments(self, exclude: set[str]) -> Iterator[str]:
+        """Yield the nondefault options as command line arguments."""
+        included = self.changed_options - exclude
+        for name in (each.name for each in fields(self) if each.name in included):
+            option = _option_of(name)
+            value = getattr(self, name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, tuple):  # a column with its bin edges
+                    each = f"{each[0]}={','.join(map(repr, each[1]))}"
+                yield from [option] if each is True else [option, str(each)]
+
+    def reject_options(self, reason: str, options: set[str]) -> None:
+        """Raise a usage error if one of these options was given."""
+        for name in sorted(
+            self.changed_options & options, key=lambda name: (name != "groups", name)
+        ):
+            raise click.UsageError(f"{reason}; omit {_option_of(name)}.")
+
+    def reject_feature_options(self, model_features: tuple[str, ...] | None) -> None:
+        """Raise a usage error if feature options were given although a model fixes the features."""
+        if model_features is not None:
+            self.reject_options("A saved model fixes the features", _FEATURE_OPTIONS)
+
+    def reject_for_moments(self, path: Path) -> None:
+        """Raise a usage error if reading options were given for saved moments."""
+        asked = self.changed_options
+        columns = ["--group, --features and --exclude"] * bool(asked & _COLUMN_OPTIONS)
+        options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
+        usage_error_if(
+            options,
+            f"{path} holds moments, whose groups and features are fixed; "
+            f"omit {', '.join(options)}.",
+        )
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """Options of an audit.
+
+    Attributes
+    ----------
+    folds : int
+        Number of folds; 0 for observed figures only.
+    clusters : str or None
+        Cluster column.
+    level, materiality : float
+    repeats : int
+        Number of fold assignments.
+    """
+
+    folds: int = 10
+    clusters: str | None = None
+    level: float = 0.95
+    materiality: float = 0.01
+    repeats: int = 1
+
+    def require_folds(self, *, by_dimension: bool = False) -> None:
+        """Raise a usage error if an option that needs folds is combined with --folds none."""
+        option = "--by-dimension" if by_dimension else "--clusters"
+        usage_error_if(
+            not self.folds and (by_dimension or self.clusters is not None),
+            f"{option} requires estimates for new rows and cannot be combined with --folds none.",
+        )
+
+    @property
+    def estimation_options(self) -> "EstimationOptions":
+        """Options for the estimates on new rows."""
+        from fairspan.auditing.options import estimation_options  # slow to import
+
+        by_cluster = self.clusters is not None
+        return estimation_options(
+            self.folds or None,
+            self.level,
+            self.materiality,
+            0,
+            has_clusters=by_cluster,
+            repeats=self.repeats,
+        )
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Options of a fit as given: names of criterion, restriction and solver with their parameters.
+
+    Attributes
+    ----------
+    n_components : int, float or None
+        Number of dimensions, or share of every group's variance to keep.
+    center : {"global", "group", "none"}
+    standardize : bool
+    criterion : str or ExternalObject
+    criterion_parameters : mapping
+        Strings may name groups.
+    restriction : str, ExternalObject or None
+    restriction_parameters : mapping
+    solver : str or ExternalObject
+    solver_parameters : mapping
+    tol : float
+        Relative tolerance of the gap.
+    allow_extra : bool
+    nested : bool
+    """
+
+    n_components: int | float | None = None
+    center: Any = "global"
+    standardize: bool = False
+    criterion: str | ExternalObject = "minimax_loss"
+    criterion_parameters: Mapping[str, Any] = field(default_factory=dict)
+    restriction: str | ExternalObject | None = None
+    restriction_parameters: Mapping[str, Any] = field(default_factory=dict)
+    solver: str | ExternalObject = "auto"
+    solver_parameters: Mapping[str, Any] = field(default_factory=dict)
+    tol: float = 1e-9
+    allow_extra: bool = False
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Options of a report.
+
+    Attributes
+    ----------
+    displays : tuple of str or ExternalObject
+        Additional displays.
+    criteria : tuple of str or ExternalObject
+        Criteria to compare; empty for all.
+    models : tuple of Path
+        Saved models to audit.
+    custom_objects : tuple of ExternalObject
+        External criteria and restrictions of these models.
+    test_path : Path or None
+        Held-out rows for these models.
+    title : str or None
+    """
+
+    displays: tuple[str | ExternalObject, ...] = ()
+    criteria: tuple[str | ExternalObject, ...] = ()
+    models: tuple[Path, ...] = ()
+    custom_objects: tuple[ExternalObject, ...] = ()
+    test_path: Path | None = None
+    title: str | None = None
+
+
+def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
+    """Raise a usage error if an option for saved models is given without --model."""
+    for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
+        usage_error_if(
+            is_given and not models,
+            f"{option} requires saved models: give them with --model.",
+        )

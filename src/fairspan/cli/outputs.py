@@ -1,0 +1,36 @@
+"""Check of the path of an output."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairspan.cli.command import usage_error_if
+from fairspan.report.outputs import check_output_path
+
+
+def check_output_file(
+    path: Path, kind: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
+) -> None:
+    """Reject standard output, unwritable paths, and file names of another kind.
+
+    Parameters
+    ----------
+    path : Path
+    kind : str
+        Start of the message, such as "a model is".
+    *inputs : object
+        Inputs that must not be overwritten.
+    endings : sequence of str
+        Allowed file extensions.
+    as_folder : bool
+
+    Raises
+    ------
+    click.UsageError, InvalidParameter
+    """
+    check_output_path(path, *inputs, as_folder=as_folder)
+    usage_error_if(
+        str(path) == "-", f"{kind[0].upper()}{kind[1:]} no text to print; name a file with -o."
+    )
+    from fairspan.storage.atomic import check_suffix  # slow to import
+
+    check_suffix(path, kind, *endings)

@@ -1,0 +1,130 @@
+"""Output of the transform command."""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairspan.cli.command import usage_error_if
+from fairspan.cli.option_values import ReadOptions
+from fairspan.cli.row_input import (
+    OF_MODEL,
+    check_numeric_features,
+    csv_format,
+    external_rows,
+    na_values,
+    read_options_for,
+)
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.model.subspace import FairSubspace
+from fairspan.registry import ExternalObject
+from fairspan.rows.blocks import KEEPING_MISSING
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.validation import check_columns
+from fairspan.storage.atomic import open_atomic
+
+_FORMAT_BY_EXTENSION = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+def transform_file(
+    model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
+) -> dict[str, Any]:
+    """Transform rows and write them with the copied columns; return a summary.
+
+    Rows are processed in blocks, and the output is written atomically.
+
+    Reduced rows are written block by block, so that nothing need fit into memory. The output
+    appears only when it is complete.
+    """
+    is_stdout = str(out) == "-"
+    if not is_stdout and out.suffix.lower() not in _FORMAT_BY_EXTENSION:
+        raise InvalidParameter(
+            f"The output {out} has the ending {out.suffix!r}",
+            f"Allowed: {', '.join(_FORMAT_BY_EXTENSION)}, or - for standard output",
+            "Choose one of these endings",
+        )
+    subspace = FairSubspace.load(model)
+    rows = _open_rows_for_model(data, subspace, reading)
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    openers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
+    opener = openers["csv" if is_stdout else _FORMAT_BY_EXTENSION[out.suffix.lower()]]
+    n_rows = n_dropped = 0
+    blocks = rows.blocks()
+    # Read the first block before writing, since standard output cannot be undone.
+    first = next(blocks, None)
+    if first is None:
+        raise InvalidInput(
+            f"{data} contains no rows", "Allowed: at least one row", "Check the file"
+        )
+    copied_fields = [] if first.extra_columns is None else list(first.extra_columns.schema)
+    schema = pa.schema(
+        [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
+    )
+    # Open the file here: Arrow accepts only UTF-8 paths.
+    output = nullcontext(sys.stdout.buffer) if is_stdout else open_atomic(out)
+    with output as file, opener(file, schema) as writer:
+        for block in chain([first], blocks):
+            n_dropped += block.n_dropped
+            if len(block.values):
+                reduced = subspace.transform(block.values)
+                copied_columns = [] if block.extra_columns is None else block.extra_columns.columns
+                writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))
+                n_rows += len(reduced)
+    return {
+        "output": str(out),
+        "n_rows": n_rows,
+        "n_dropped": n_dropped,
+        "n_components": len(subspace.component_names),
+        "columns": schema.names,
+    }
+
+
+def _open_rows_for_model(
+    data: Path | ExternalObject, subspace: FairSubspace, reading: ReadOptions
+) -> RowSource:
+    """Open rows with the features of a model."""
+    names = subspace.feature_names
+    if isinstance(data, ExternalObject):
+        usage_error_if(reading.changed_options, f"{data} is not a file: omit all options but -o.")
+        made = external_rows(data)
+        return made if names is None else made.select_features(names)
+    usage_error_if(
+        reading.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
+        f"--on-missing {reading.on_missing} is for models that were fitted so: this one was fitted "
+        "on complete rows, and does not know what to expect of missing cells.",
+    )
+    reading = read_options_for([subspace], data, reading)
+    rows = FileRows.open(
+        data,
+        on_missing=reading.on_missing,
+        csv=csv_format(reading),
+        na_values=na_values(reading),
+    )
+    available = rows.selection.available
+    rows = replace(
+        rows, selection=replace(rows.selection, ignore_unseen=reading.unseen == "ignore")
+    )
+    if names is not None:
+        rows = rows.select_features(names)
+    check_numeric_features(rows, *OF_MODEL)
+    keep = available if reading.keep_all else reading.keep
+    check_columns(keep, available)
+    for conflict in sorted(set(keep).intersection(subspace.component_names)):
+        raise click.UsageError(f"The column {conflict!r} would appear twice in the output.")
+    return replace(
+        rows, stage_name="transforming", selection=replace(rows.selection, extra_columns=keep)
+    )

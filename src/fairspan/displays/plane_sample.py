@@ -1,0 +1,155 @@
+"""Sample of rows in the plane of two components, with moment sums of all rows."""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.model.subspace import FairSubspace
+from fairspan.rows.blocks import RowBlock
+from fairspan.rows.coded_labels import LabelEncoder
+from fairspan.rows.labels import Label
+from fairspan.rows.protocol import RowSource
+from fairspan.typing import FloatArray, IndexArray
+
+
+class PlaneMoments(NamedTuple):
+    """Moments of groups in the plane of two components.
+
+    Attributes
+    ----------
+    groups : (g,) array of int
+        Indices of the groups with rows.
+    means : (g, 2) array
+    covariances : (g, 2, 2) array
+    """
+
+    groups: IndexArray
+    means: FloatArray
+    covariances: FloatArray
+
+
+class PlaneSample(NamedTuple):
+    """Rows in the plane of two components: moment sums of all rows and a subsample of points.
+
+    Attributes
+    ----------
+    n_rows : int
+    moment_sums : (k, 3, 3) array
+        Weighted sums of the outer products of (1, x, y).
+    priorities : (n,) array
+        Random priorities of the points; the smallest are kept first.
+    group_codes : (n,) array of int
+    points : (n, 2) array
+    """
+
+    n_rows: int
+    moment_sums: FloatArray
+    priorities: FloatArray
+    group_codes: IndexArray
+    points: FloatArray
+
+    def group_moments(self) -> "PlaneMoments":
+        """Return the weighted means and covariances of the groups with rows."""
+        present = np.flatnonzero(self.moment_sums[:, 0, 0])
+        mean_products = self.moment_sums[present] / self.moment_sums[present, :1, :1]
+        means = mean_products[:, 0, 1:]
+        covariances = mean_products[:, 1:, 1:] - np.einsum("gi,gj->gij", means, means)
+        return PlaneMoments(present, means, covariances)
+
+    def subsample(self, max_points: int) -> Self:
+        """Keep at most `max_points` points, in row order.
+
+        Groups get equal numbers as far as they have rows; unused slots go to other groups.
+        Subsampling commutes with combining parts: a point kept overall is also kept in its part.
+        """
+        by_group = np.lexsort((self.priorities, self.group_codes))
+        sorted_codes = self.group_codes[by_group]
+        rank_in_group = np.empty(len(by_group), dtype=np.intp)
+        rank_in_group[by_group] = np.arange(len(by_group)) - np.searchsorted(
+            sorted_codes, sorted_codes
+        )
+        # Round robin over groups by rank.
+        round_robin = np.lexsort((self.group_codes, rank_in_group))
+        selected = np.sort(round_robin[:max_points])
+        return self._replace(
+            priorities=self.priorities[selected],
+            group_codes=self.group_codes[selected],
+            points=self.points[selected],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneSampleAggregator:
+    """Aggregator that computes a `PlaneSample`.
+
+    Attributes
+    ----------
+    subspace : FairSubspace
+        Subspace with at least two components.
+    labels : tuple of k labels
+    max_points : int
+        Maximum number of points to keep.
+    seed : int
+    """
+
+    subspace: FairSubspace
+    labels: tuple[Label, ...]
+    max_points: int
+    seed: int
+
+    def aggregate(self, rows: RowSource) -> PlaneSample | None:
+        """Aggregate some rows."""
+        rng = np.random.default_rng(self.seed)
+        encoder = LabelEncoder(self.labels)
+        parts = (self._aggregate_block(block, encoder, rng) for block in rows.blocks())
+        return reduce(self.merge, parts, None)
+
+    def merge(self, left: PlaneSample | None, right: PlaneSample) -> PlaneSample:
+        """Merge the results of two parts."""
+        if left is None:
+            return right
+        merged = PlaneSample(
+            n_rows=left.n_rows + right.n_rows,
+            moment_sums=left.moment_sums + right.moment_sums,
+            priorities=np.concatenate([left.priorities, right.priorities]),
+            group_codes=np.concatenate([left.group_codes, right.group_codes]),
+            points=np.concatenate([left.points, right.points]),
+        )
+        return merged.subsample(self.max_points)
+
+    def _aggregate_block(
+        self, block: RowBlock, encoder: LabelEncoder, rng: np.random.Generator
+    ) -> PlaneSample:
+        """Aggregate one block of rows; rows without weight are skipped."""
+        if block.group_labels is None:
+            raise InvalidInput(
+                "The rows have no groups",
+                "Allowed: rows with a group label each",
+                "Open them with the name of the group column",
+            )
+        subspace = self.subspace
+        priorities = rng.random(len(block.values))
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        present = np.flatnonzero(weights)
+        codes = encoder.encode(block.group_labels, block.first_row)[present]
+        rows = block.values[present]
+        if subspace.mean is not None:
+            rows = rows - subspace.mean
+        if subspace.scale is not None:
+            rows = rows / subspace.scale
+        points = rows @ subspace.components[:2].T
+        with_one = np.column_stack([np.ones(len(points)), points])
+        products = np.einsum("n,ni,nj->nij", weights[present], with_one, with_one)
+        moment_sums = np.zeros((len(self.labels), 3, 3))
+        np.add.at(moment_sums, codes, products)
+        sample = PlaneSample(
+            n_rows=len(present),
+            moment_sums=moment_sums,
+            priorities=priorities[present],
+            group_codes=codes,
+            points=points,
+        )
+        return sample.subsample(self.max_points)

@@ -1,0 +1,100 @@
+"""Construction of a report: fits, audits and curves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from fairspan.auditing.models import AuditedModel
+from fairspan.errors import InvalidInput
+from fairspan.estimator.fit import resolve_n_components
+from fairspan.linalg.memory import explain_memory_errors
+from fairspan.linalg.threads import limit_blas_threads
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.progress import overall_progress
+from fairspan.report.curves import build_curves
+from fairspan.report.fits import audit_fits, fit_criteria
+from fairspan.report.program import Provenance
+from fairspan.report.report import Report
+from fairspan.report.settings import DEFAULT_VARIANCE_KEPT, ReportSettings
+from fairspan.report.user_models import audit_user_models
+from fairspan.rows.aggregation import Rows
+
+# Progress shares of the stages; drawing is not tracked and takes the remainder.
+report_progress = partial(
+    overall_progress,
+    "making the report",
+    reading=10,
+    comparing_criteria=15,
+    auditing=10,
+    refitting_without_each_fold=25,
+    comparing_numbers_of_dimensions=15,
+    drawing=25,
+)
+
+
+@explain_memory_errors()
+def build_report(
+    moments: GroupMoments,
+    rows: Rows | None,
+    settings: ReportSettings,
+    provenance: Provenance,
+    *,
+    models: Sequence[AuditedModel] = (),
+    test: Rows | None = None,
+    max_memory: int | None = None,
+) -> Report:
+    """Build a report: fit the criteria, audit them, and compute the curves.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Moments of the rows.
+    rows : Rows or None
+        The same rows, read twice for estimates and intervals; None to use moments only.
+    settings : ReportSettings
+    provenance : Provenance
+    models : sequence of AuditedModel
+        Models of the user to audit.
+    test : Rows or None
+        Held-out rows for these models; None to use the report's rows.
+    max_memory : int, optional
+        Memory budget in bytes for moments by fold.
+
+    Raises
+    ------
+    Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+        There is only one group, there are too many features, or the main criterion is infeasible.
+    """
+    settings.check_size(moments.n_features)
+    if moments.n_groups < 2:
+        raise InvalidInput(
+            f"All rows belong to one group ({moments.labels[0]!r})",
+            "Allowed: two or more groups",
+            "Check the group column, or use ordinary PCA",
+        )
+    requested = DEFAULT_VARIANCE_KEPT if settings.n_components is None else settings.n_components
+    estimation = replace(settings.estimation, max_memory=max_memory)
+    # Limit threads: there are hundreds of small eigenproblems, and threads would contend for
+    # shared cores.
+    with limit_blas_threads(None):
+        d = resolve_n_components(
+            moments, requested, settings.criterion, center=settings.center, scale=settings.scale
+        )
+        fits, skipped = fit_criteria(moments, settings, d)
+    audit, folds = audit_fits(fits, rows, moments, settings, estimation)
+    with limit_blas_threads(None):
+        main_fit = fits[0 if settings.is_pca else 1]
+        curves = build_curves(moments, audit, fits[0], main_fit, folds, settings.center)
+    user_models = None
+    if models:
+        user_models = audit_user_models(models, rows, test, moments, estimation)
+    return Report(
+        audit=audit,
+        fits=fits,
+        curves=curves,
+        provenance=provenance,
+        moments=moments,
+        settings=settings,
+        skipped_criteria=skipped,
+        user_models=user_models,
+    )

@@ -1,0 +1,152 @@
+"""Results of a report by number of dimensions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairspan.auditing.audit import Audit
+from fairspan.auditing.estimates import GroupEstimates
+from fairspan.auditing.evaluation import estimate_from_folds
+from fairspan.auditing.models import (
+    CURVE_TOL,
+    pca_by_dimension,
+    select_dimensions,
+    select_estimated,
+)
+from fairspan.auditing.options import DEFAULT_OPTIONS
+from fairspan.auditing.results import ModelResult
+from fairspan.certificates.certificate import Certificate
+from fairspan.errors import IncompatibleParameters
+from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
+from fairspan.moments.operators import figure_roundings
+from fairspan.problem.problem import Problem, WarmStart
+from fairspan.progress import track
+from fairspan.report.fitted_criterion import FittedCriterion
+from fairspan.solvers.auto import AutoSolver
+from fairspan.typing import FloatArray
+
+# Number of dimensions that are fitted; as many points as a figure can show apart.
+MAX_DIMENSIONS = 40
+# With more features, or with more than two groups, each dimension is slow, so fewer are fitted.
+_MAX_FEATURES_FAST = 300
+_MAX_DIMENSIONS_SLOW = 16
+
+
+@dataclass(frozen=True, eq=False)
+class DimensionResult:
+    """Results with d components.
+
+    Attributes
+    ----------
+    n_components : int
+    best_errors : (k,) array
+        Best error of each group.
+    pca_errors : (k,) array
+        Errors of ordinary PCA.
+    fair_errors : (k,) array
+        Errors of the main criterion's solution; NaN if infeasible.
+    certificate : Certificate or None
+        Certificate of this solution.
+    roundings : (k,) array
+        Rounding error bounds: smaller losses are set to zero.
+    pca_estimates : sequence of k GroupEstimates
+        Estimates for new rows under PCA; empty if not estimated.
+    fair_estimates : sequence of k GroupEstimates
+        Estimates for new rows under the main criterion's solution.
+    """
+
+    n_components: int
+    best_errors: FloatArray
+    pca_errors: FloatArray
+    fair_errors: FloatArray
+    certificate: Certificate | None
+    roundings: FloatArray
+    pca_estimates: Sequence[GroupEstimates] = ()
+    fair_estimates: Sequence[GroupEstimates] = ()
+
+    @property
+    def pca_losses(self) -> FloatArray:
+        """Losses under PCA."""
+        return clip_negligible(self.pca_errors - self.best_errors, self.roundings)
+
+    @property
+    def fair_losses(self) -> FloatArray:
+        """Losses of the main criterion's solution; NaN if infeasible."""
+        return clip_negligible(self.fair_errors - self.best_errors, self.roundings)
+
+
+def pca_estimates_by_dimension(
+    pca: ModelResult, audit: Audit, folds: FoldMoments | None
+) -> dict[int, Sequence[GroupEstimates]]:
+    """Estimates for new rows under PCA by number of dimensions; empty if unavailable.
+
+    Estimates come from moments by fold, and intervals from the variation between folds. At the
+    requested dimension, the narrower intervals of the row audit are used.
+    """
+    if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
+        return {}
+    audited_dimensions = _select_dimensions(
+        folds.total.n_features, folds.total.n_groups, pca.n_components
+    )
+    dimensions = select_estimated(audited_dimensions, pca.n_components)
+    models = pca_by_dimension(folds.total, dimensions, pca.center, scale=pca.is_scaled)
+    options = replace(DEFAULT_OPTIONS, level=audit.level, materiality=audit.materiality)
+    estimates = [result.groups for result in estimate_from_folds(models, folds, options)]
+    return {**dict(zip(dimensions, estimates, strict=True)), pca.n_components: pca.groups}
+
+
+def _select_dimensions(n_features: int, n_groups: int, requested: int) -> list[int]:
+    """Select at most 40 dimensions, or 16 if they are slow, including the requested one."""
+    is_fast = n_groups <= 2 and n_features <= _MAX_FEATURES_FAST
+    max_dimensions = MAX_DIMENSIONS if is_fast else _MAX_DIMENSIONS_SLOW
+    return select_dimensions(n_features, requested, max_dimensions)
+
+
+def solve_by_dimension(
+    pca_problem: Problem,
+    main: FittedCriterion,
+    estimates: dict[int, Sequence[GroupEstimates]],
+) -> list[DimensionResult]:
+    """Solve for each number of dimensions."""
+    requested = main.certificate.n_components
+    dimensions = _select_dimensions(pca_problem.n_features, pca_problem.n_groups, requested)
+    results = []
+    previous = None
+    for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
+        problem = replace(main.problem, n_components=d)
+        if previous is not None:
+            problem = replace(problem, warm_start=WarmStart(previous.weights))
+        solution = main.certificate if d == requested else _solve_or_none(problem)
+        fair_errors = np.full(len(problem.group_labels), np.nan)
+        if solution is not None:
+            fair_errors = problem.errors(solution.components.T)
+            previous = solution
+        pca_basis = replace(pca_problem, n_components=d).pooled_optimum.vectors
+        pca_errors = problem.errors(pca_basis)
+        roundings = figure_roundings(problem.second_moments, pca_errors)
+        results.append(
+            DimensionResult(
+                n_components=d,
+                best_errors=clip_negligible(problem.best_errors, roundings),
+                pca_errors=clip_negligible(pca_errors, roundings),
+                fair_errors=clip_negligible(fair_errors, roundings),
+                certificate=solution,
+                roundings=roundings,
+                pca_estimates=estimates.get(d, ()),
+            )
+        )
+    return results
+
+
+def _solve_or_none(problem: Problem) -> Certificate | None:
+    """Solve the problem; None if it is infeasible, as when equal errors cannot be achieved."""
+    try:
+        return AutoSolver().solve(problem, CURVE_TOL)
+    except IncompatibleParameters:
+        return None
+
+
+def clip_negligible(values: FloatArray, roundings: FloatArray) -> FloatArray:
+    """Set values that are negative or within their rounding error bound to zero."""
+    return np.where(values <= roundings, 0.0, values)

@@ -1,0 +1,183 @@
+"""Fits of PCA and the criteria of a report, and their audit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows_with_folds
+from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
+from fairspan.auditing.options import EstimationOptions
+from fairspan.auditing.results import ModelResult
+from fairspan.auditing.verdict_rules import make_verdicts
+from fairspan.displays.records import zero_negligible
+from fairspan.errors import IncompatibleParameters, InvalidInput
+from fairspan.estimator.fit import fit_moments
+from fairspan.formatting.names import format_parameters, readable_name
+from fairspan.moments.base import Center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import FoldMoments
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.parameters import init_parameters
+from fairspan.problem.problem import Criterion
+from fairspan.progress import track
+from fairspan.report.fitted_criterion import PCA, FittedCriterion
+from fairspan.report.settings import PCA_CRITERION, ReportSettings
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.labels import printable
+
+# Numbers of groups above which a criterion may take minutes and is fitted only on request.
+_MAX_GROUPS_BY_CRITERION = {"error_gap": 16, "robust_error_gap": 2}
+_NOT_COMPARED_REASON = (
+    "With more than {} groups it may take minutes, so it was not compared. Request it as the "
+    "criterion, or among those that write_report compares."
+)
+# Number of groups above which the error gap criteria are not refitted for cross-fitting.
+_MAX_GROUPS_FOR_REFITS = 2
+_NO_REFIT_REASON = (
+    "not refitted for cross-fitting, which is slow with more than {} groups. Request it as the "
+    "criterion"
+)
+_MOMENTS_ONLY_REASON = "a single set of moments gives no estimates for new rows"
+
+
+def fit_criteria(
+    moments: GroupMoments, settings: ReportSettings, n_components: int
+) -> tuple[tuple[FittedCriterion, ...], tuple[tuple[str, str], ...]]:
+    """Fit ordinary PCA and the criteria; also return those that were not fitted, with reasons.
+
+    Raises
+    ------
+    Incompatible, InvalidInput, UnknownGroup
+        The main criterion is infeasible for these groups at this dimension.
+    """
+    pca_center: Center = "none" if settings.center == "none" else "global"
+    pca, pca_problem, _ = fit_moments(
+        moments, n_components, criterion=PCA_CRITERION, center=pca_center, scale=settings.scale
+    )
+    shared_second_moments = None
+    if pca_center == settings.center and isinstance(pca_problem.second_moments, DenseSecondMoments):
+        shared_second_moments = pca_problem.second_moments
+    fits = [FittedCriterion(PCA, pca, pca_problem)]
+    skipped = []
+    named_criteria = list(zip(settings.criteria, model_names(settings.criteria), strict=True))
+    for criterion, name in track("comparing criteria", named_criteria, "criteria"):
+        is_main = criterion is settings.criterion
+        max_groups = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
+        is_requested = is_main or settings.criteria_requested
+        if moments.n_groups > max_groups and not is_requested:
+            skipped.append((name, _NOT_COMPARED_REASON.format(max_groups)))
+            continue
+        try:
+            subspace, problem, _ = fit_moments(
+                moments,
+                n_components,
+                criterion=criterion,
+                center=settings.center,
+                scale=settings.scale,
+                second_moments=shared_second_moments,
+            )
+        except (IncompatibleParameters, InvalidInput) as error:
+            if is_main:
+                raise
+            skipped.append((name, printable("{}. {}.".format(*error.args))))
+            continue
+        fits.append(FittedCriterion(name, subspace, problem))
+    return tuple(fits), tuple(skipped)
+
+
+def model_names(criteria: Sequence[Criterion]) -> list[str]:
+    """Return the criteria's names, with their parameters if two models share a name.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap, MinimaxLoss
+    >>> model_names([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
+    ['minimax loss', 'error gap (penalty=0.5)', 'error gap (penalty=2.0)']
+    >>> model_names([MinimaxLoss(relative=True)])
+    ['relative minimax loss']
+    """
+    short_names = [
+        readable_name(f"relative_{criterion.name}" if criterion.relative else criterion.name)
+        for criterion in criteria
+    ]
+    names = []
+    for name, criterion in zip(short_names, criteria, strict=True):
+        if short_names.count(name) > 1:
+            name = f"{name} ({printable(format_parameters(init_parameters(criterion)))})"
+        names.append(name)
+    return names
+
+
+def audit_fits(
+    fits: Sequence[FittedCriterion],
+    rows: Rows | None,
+    moments: GroupMoments,
+    settings: ReportSettings,
+    estimation: EstimationOptions,
+) -> tuple[Audit, FoldMoments | None]:
+    """Audit all fits; also return the moments by fold.
+
+    With many groups, not all models get estimates.
+    """
+    models = _models_to_audit(fits, moments, settings)
+    folds = None
+    if rows is None:
+        audit = audit_moments(models, [moments])
+    else:
+        options = replace(estimation, has_y=moments.by_class is not None)
+        audit, folds = audit_rows_with_folds(models, rows, moments, options=options)
+    results = [zero_negligible_results(result) for result in audit.models]
+    if rows is None:
+        results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]
+    verdicts = audit.verdicts
+    if verdicts and settings.is_pca and len(results) > 1:
+        # The existing verdicts are on the models compared with it.
+        pca_verdicts = make_verdicts(results[:1], audit.findings, audit.level, audit.materiality)
+        verdicts = (*pca_verdicts, *verdicts)
+    not_refitted = {model.name for model in models if model.no_refit_reason}
+    findings = [
+        finding
+        for finding in audit.findings
+        if finding.code != "FS110" or finding.model not in not_refitted
+    ]
+    audit = replace(
+        audit,
+        models=tuple(results),
+        verdicts=tuple(verdict for verdict in verdicts if verdict.model not in not_refitted),
+        findings=tuple(findings),
+    )
+    return audit, folds
+
+
+def _models_to_audit(
+    fits: Sequence[FittedCriterion], moments: GroupMoments, settings: ReportSettings
+) -> list[AuditedModel]:
+    # Ordinary PCA ignores groups; only its errors are measured about the requested center.
+    pca = read_model(PCA, replace(fits[0].subspace, center=settings.center))
+    models = [replace(pca, is_pca=True)]
+    for fit in fits[1:]:
+        model = replace(read_model(fit.name, fit.subspace), baseline=PCA, refit_tol=CURVE_TOL)
+        criterion = fit.problem.criterion
+        is_slow_to_refit = (
+            criterion.name in _MAX_GROUPS_BY_CRITERION and moments.n_groups > _MAX_GROUPS_FOR_REFITS
+        )
+        if is_slow_to_refit and criterion != settings.criterion:
+            model = replace(model, no_refit_reason=_NO_REFIT_REASON.format(_MAX_GROUPS_FOR_REFITS))
+        models.append(model)
+    return models
+
+
+def zero_negligible_results(model: ModelResult) -> ModelResult:
+    """Return the results with negligible values set to zero."""
+    groups = tuple(
+        replace(
+            group,
+            observed_error=group.observed_error.without_rounding(group.observed_rounding),
+            observed_best_error=float(
+                zero_negligible(group.observed_best_error, group.observed_rounding)
+            ),
+            observed_loss=float(zero_negligible(group.observed_loss, group.observed_rounding)),
+        )
+        for group in model.groups
+    )
+    disparity = model.observed_disparity.without_rounding(model.rounding_bound)
+    return replace(model, groups=groups, observed_disparity=disparity)

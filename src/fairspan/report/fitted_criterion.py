@@ -1,0 +1,32 @@
+"""A criterion of a report with its minimizer."""
+
+from dataclasses import dataclass
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.model.subspace import FairSubspace
+from fairspan.problem.problem import Problem
+
+PCA = "PCA"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCriterion:
+    """The minimizer of a criterion.
+
+    Attributes
+    ----------
+    name : str
+        Name in the audit; unique within a report.
+    subspace : FairSubspace
+    problem : Problem
+        The unrestricted problem.
+    """
+
+    name: str
+    subspace: FairSubspace
+    problem: Problem
+
+    @property
+    def certificate(self) -> Certificate:
+        """Certificate of the subspace."""
+        return self.subspace.require_certificate()

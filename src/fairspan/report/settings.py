@@ -1,0 +1,144 @@
+"""Settings of a report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairspan import registry
+from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions
+from fairspan.errors import InvalidInput, InvalidType, describe_type
+from fairspan.extending import Display
+from fairspan.moments.base import Center, check_center
+from fairspan.parameters import check_bool, check_integer
+from fairspan.problem.problem import Criterion, check_n_components
+from fairspan.problem.reduction import get_criterion
+
+PCA_CRITERION = "total_error"
+# Share of every group's variance that the main criterion keeps if no dimension is requested.
+DEFAULT_VARIANCE_KEPT = 0.9
+# With more features, second moment matrices are too large for the many fits of a report.
+_MAX_FEATURES = 1000
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """Settings of a report.
+
+    Attributes
+    ----------
+    criterion : Criterion
+        Main criterion.
+    criteria : tuple of Criterion
+        Criteria to compare, the main one first; without ordinary PCA.
+    criteria_requested : bool
+        Whether the user chose the criteria to compare.
+    n_components : int, float or None
+        Number of dimensions, or share of every group's variance that the main criterion must keep
+        (None: 0.9).
+    center : {"global", "group", "none"}
+    scale : bool
+    displays : tuple of str or Display
+        Additional displays.
+    estimation : EstimationOptions
+        Options for the estimates on new rows.
+    """
+
+    criterion: Criterion
+    criteria: tuple[Criterion, ...]
+    criteria_requested: bool
+    n_components: int | float | None
+    center: Center
+    scale: bool
+    displays: tuple[Any, ...] = ()
+    estimation: EstimationOptions = DEFAULT_OPTIONS
+
+    @classmethod
+    def validated(
+        cls,
+        criterion: object,
+        criteria: Sequence[object] | None,
+        n_components: int | float | None,
+        center: Any,
+        scale: Any,
+        displays: Sequence[object] | None = None,
+        estimates: EstimationOptions = DEFAULT_OPTIONS,
+    ) -> "ReportSettings":
+        """Validate the settings.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            A setting out of range.
+
+        Examples
+        --------
+        >>> compare = ["minimax_loss"]
+        >>> settings = ReportSettings.validated("error_gap", compare, None, "global", False)
+        >>> [criterion.name for criterion in settings.criteria]
+        ['error_gap', 'minimax_loss']
+        """
+        main = get_criterion(criterion)
+        requested_displays = _check_sequence("displays", () if displays is None else displays)
+        for display in requested_displays:
+            if isinstance(display, str | registry.ExternalObject):
+                registry.get_factory("display", display)
+            else:
+                registry.resolve_object("display", display, Display)
+        check_center(center)
+        check_bool("scale", scale)
+        is_share = isinstance(n_components, float) and 0 < n_components < 1
+        if n_components is not None and not is_share:
+            check_integer("n_components", n_components)
+        if criteria is None:
+            builtin_names = registry.builtin_names("criterion")
+            other_criteria: Sequence[Any] = [name for name in builtin_names if name != main.name]
+        else:
+            other_criteria = _check_sequence("compare", criteria)
+        # Remove duplicates by equality: some criteria contain a mapping and are not hashable.
+        compared: list[Criterion] = []
+        for candidate in (main, *map(get_criterion, other_criteria)):
+            # With group centers, total error is not ordinary PCA but a further criterion.
+            is_ordinary_pca = candidate.name == PCA_CRITERION and center != "group"
+            if candidate not in compared and not is_ordinary_pca:
+                compared.append(candidate)
+        return cls(
+            criterion=main,
+            criteria=tuple(compared),
+            criteria_requested=criteria is not None,
+            n_components=n_components,
+            center=center,
+            scale=scale,
+            displays=tuple(requested_displays),
+            estimation=estimates,
+        )
+
+    @property
+    def is_pca(self) -> bool:
+        """Whether the main criterion is that of ordinary PCA."""
+        return self.criterion.name == PCA_CRITERION and self.center != "group"
+
+    def check_size(self, n_features: int) -> None:
+        """Check that the number of features is supported and not below d.
+
+        Raises
+        ------
+        InvalidInput, InvalidParameter
+        """
+        if n_features > _MAX_FEATURES:
+            raise InvalidInput(
+                f"A report received {n_features} features",
+                f"Allowed: at most {_MAX_FEATURES}, since dozens of models are fitted",
+                "Select features, or use FairPCA and audit, which support any number",
+            )
+        if self.n_components is not None:
+            check_n_components(self.n_components, n_features, allow_fraction=True)
+
+
+def _check_sequence(name: str, value: Any) -> Sequence[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return value
+    raise InvalidType(
+        f"{name} is {describe_type(value)}",
+        "Allowed: a sequence of names or objects",
+        "Pass a list, even for a single item",
+    )

@@ -1,0 +1,46 @@
+"""All tables of a report, by name."""
+
+from fairspan.auditing.missing_values import missing_values_table
+from fairspan.formatting.table import Table
+from fairspan.report.report import Report
+from fairspan.report.tables.expected import (
+    changes_table,
+    expected_criteria_table,
+    expected_losses_table,
+    expected_pca_table,
+)
+from fairspan.report.tables.observed import (
+    certificates_table,
+    criteria_table,
+    groups_table,
+    observed_table,
+    pca_table,
+)
+from fairspan.report.tables.slider import loadings_table, step_groups_table, steps_table
+from fairspan.report.tables.user_models import user_models_table
+
+
+def report_tables(report: Report) -> dict[str, Table]:
+    """Return all tables by the names used in the template."""
+    tables = {
+        "groups": groups_table(report),
+        "pca": pca_table(report),
+        "criteria": criteria_table(report),
+        "losses": observed_table(report, "observed_loss", "Excess loss of each group"),
+        "errors": observed_table(report, "observed_error", "Error of each group"),
+        "certificates": certificates_table(report),
+        "steps": steps_table(report),
+        "step_groups": step_groups_table(report),
+        "loadings": loadings_table(report),
+    }
+    if report.audit.rows.missing is not None:
+        tables["missing"] = missing_values_table(report.audit.rows.missing)
+    if report.user_models is not None:
+        tables["user_models"] = user_models_table(report.user_models)
+    if report.has_estimates:
+        tables["expected_pca"] = expected_pca_table(report)
+        tables["expected_criteria"] = expected_criteria_table(report)
+        tables["expected_losses"] = expected_losses_table(report)
+        if not report.main.is_pca:
+            tables["changes"] = changes_table(report)
+    return tables

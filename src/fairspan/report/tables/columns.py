@@ -1,0 +1,172 @@
+"""Columns that several tables of a report share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.auditing.estimates import State
+from fairspan.auditing.results import GroupResult, ModelResult, relative_loss
+from fairspan.formatting.names import describe_tied, format_parameters
+from fairspan.formatting.numbers import (
+    common_decimals,
+    format_change,
+    format_integer,
+    format_number,
+)
+from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
+from fairspan.problem.problem import reported_parameters
+from fairspan.report.report import Report
+
+# Relative tolerance for ties: values equalized by a fit agree to its tolerance, and no table shows
+# so many digits.
+TIE_TOL = 1e-6
+INCONCLUSIVE: State = "inconclusive"
+
+
+def most_affected_group(model: ModelResult) -> int | None:
+    """Index of the harmed group with the largest relative loss, as in the verdict.
+
+    If none is harmed, among all groups with estimates; None if there are none.
+    """
+    estimated = [i for i, group in enumerate(model.groups) if group.is_estimated]
+    harmed = [i for i in estimated if model.groups[i].state == "harmed"]
+    candidates = harmed or estimated
+    return max(candidates, key=lambda i: relative_loss(model.groups[i]), default=None)
+
+
+def tied_maxima(values: Sequence[float]) -> list[int]:
+    """Return the indices of the largest values, including ties up to the tolerance of a fit.
+
+    Examples
+    --------
+    >>> tied_maxima([0.2, 0.5, 0.1, 0.5000000001])
+    [1, 3]
+    """
+    largest = max(values)
+    return [i for i, value in enumerate(values) if value >= largest - TIE_TOL * abs(largest)]
+
+
+def record_values(records: Sequence[dict[str, Any]], name: str) -> list[Any]:
+    """Return one value of every record."""
+    return [record[name] for record in records]
+
+
+def secondary(column: Column) -> Column:
+    """Return the column marked as secondary."""
+    return replace(column, is_secondary=True)
+
+
+def groups_column(report: Report, total: str = "") -> Column:
+    """Return the column of group names."""
+    return name_column("group", report.group_names, total)
+
+
+def counts_column(heading: str, values: Sequence[int]) -> Column:
+    """Return a column of counts."""
+    return Column(heading, [Cell(format_integer(n), n) for n in values])
+
+
+def models_table(report: Report, *columns: Column) -> Table:
+    """Table of all models: criterion, the given columns, cost in total error, and status."""
+    models = report.audit.models
+    decimals = common_decimals(model.observed_total_error for model in models)
+    costs = []
+    for model in models:
+        change = report.relative_error_change(model)
+        total_error = format_number(model.observed_total_error, decimals)
+        costs.append(Cell(format_change(change), change, total_error))
+    return Table(
+        "Ordinary PCA and fair criteria",
+        (
+            criteria_column(report, with_description=True),
+            *columns,
+            Column("change in total error", costs),
+            statuses_column(report),
+        ),
+        highlighted_row=report.main_index,
+    )
+
+
+def criteria_column(report: Report, *, with_description: bool = False) -> Column:
+    """Column of model names with parameters that the names do not already contain."""
+    cells = []
+    for fit in report.fits:
+        certificate = fit.certificate
+        parameters = format_parameters(
+            reported_parameters(certificate.criterion, certificate.groups)
+        )
+        name = fit.name
+        if parameters and "(" not in name:
+            name = f"{name} ({parameters})"
+        description = fit.problem.criterion.formula.summary if with_description else ""
+        cells.append(Cell(name, fit.name, description))
+    return Column("criterion", cells, is_text=True)
+
+
+def statuses_column(report: Report) -> Column:
+    """Column of statuses."""
+    certificates = [fit.certificate for fit in report.fits]
+    cells = [
+        Cell(certificate.status_text.replace("optimal", "proven"), str(certificate.status))
+        for certificate in certificates
+    ]
+    return Column("status", cells, is_text=True)
+
+
+def kept_columns(report: Report) -> list[Column]:
+    """Columns of the variance kept: both groups if there are two, else the smallest value."""
+    kept = np.array(
+        [[group.observed_variance_kept for group in model.groups] for model in report.audit.models]
+    )
+    if len(report.group_names) == 2:
+        return [
+            replace(share_column("variance kept,", replace_nan_by_none(values)), group=name)
+            for name, values in zip(report.group_names, kept.T, strict=True)
+        ]
+    is_finite = ~np.isnan(kept)
+    smallest = np.where(is_finite, kept, np.inf).argmin(axis=1).tolist()
+    names = [
+        report.group_names[g] if is_finite[i, g] else format_number(None)
+        for i, g in enumerate(smallest)
+    ]
+    values = replace_nan_by_none(kept[range(len(kept)), smallest])
+    return [share_column("smallest variance kept", values), name_column("of", names)]
+
+
+def replace_nan_by_none(values: Iterable[float]) -> list[float | None]:
+    """Return the values with None in place of NaN."""
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any]) -> list[Column]:
+    """Columns of a quantity: both groups if there are two, else the largest value and its groups.
+
+    The two groups are compared with each other, so their columns have the same decimals.
+    """
+    values = np.array(rows, dtype=np.float64)
+    if len(report.group_names) == 2:
+        decimals = common_decimals(values.ravel().tolist())
+        columns = []
+        for name, group_values in zip(report.group_names, values.T.tolist(), strict=True):
+            cells = [Cell(format_number(x, decimals), x) for x in group_values]
+            columns.append(Column(f"{quantity},", cells, name))
+        return columns
+    groups_with_largest = [
+        describe_tied(report.group_names, tied_maxima(row)) if max(row) > 0 else format_number(None)
+        for row in values.tolist()
+    ]
+    largest = number_column(f"largest {quantity}", values.max(axis=1).tolist())
+    return [largest, name_column("of", groups_with_largest)]
+
+
+def states_column(groups: Sequence[GroupResult | None]) -> Column:
+    """Column of states with the reason if inconclusive."""
+    cells = [
+        Cell("not estimated")
+        if group is None
+        else Cell(group.state, group.state, group.state_reason)
+        for group in groups
+    ]
+    return Column("state", cells, is_text=True)

@@ -1,0 +1,78 @@
+"""Audit of the user's models for a report."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairspan.auditing.audit import audit_moments, audit_rows
+from fairspan.auditing.models import AuditedModel, audited_models, audited_pca
+from fairspan.auditing.options import EstimationOptions
+from fairspan.formatting.names import readable_name
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.problem import check_n_components
+from fairspan.report.fits import zero_negligible_results
+from fairspan.report.report import UserModels
+from fairspan.rows.aggregation import Rows
+
+
+def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
+    """Read the user's models, adding a baseline for each fair model that has none.
+
+    The baseline is ordinary PCA of the report's rows, with the model's dimension, center and scale.
+    """
+    read_models = audited_models(models, moments.n_features)
+    names = {model.name for model in read_models}
+    baselines: dict[tuple[int, str, bool], AuditedModel] = {}
+    user_models = []
+    for model in read_models:
+        subspace = model.subspace
+        if model.baseline is None and not model.is_pca and subspace.certificate is not None:
+            d = subspace.dimension
+            center = subspace.center
+            is_scaled = subspace.scale is not None
+            key = (d, center, is_scaled)
+            if key not in baselines:
+                check_n_components(d, moments.n_features)
+                name = f"PCA of {model.name}" if "PCA" in names else "PCA"
+                names.add(name)
+                baselines[key] = audited_pca(moments, d, center, scale=is_scaled, name=name)
+            model = replace(model, baseline=baselines[key].name)
+        user_models.append(model)
+    return [*user_models, *baselines.values()]
+
+
+def audit_user_models(
+    models: Sequence[AuditedModel],
+    rows: Rows | None,
+    test: Rows | None,
+    moments: GroupMoments,
+    estimation: EstimationOptions,
+) -> UserModels:
+    """Audit the user's models on the report's rows or on held-out rows."""
+    if test is not None:
+        audit = audit_rows(models, test, None, options=replace(estimation, has_y=False))
+    elif rows is not None:
+        options = replace(estimation, has_y=moments.by_class is not None)
+        audit = audit_rows(models, rows, moments, options=options)
+    else:
+        audit = audit_moments(models, [moments])
+    by_name = {model.name: model for model in models}
+    descriptions = tuple(_describe_model(by_name[result.name]) for result in audit.models)
+    results = tuple(map(zero_negligible_results, audit.models))
+    return UserModels(replace(audit, models=results), descriptions, test is not None)
+
+
+def _describe_model(model: AuditedModel) -> str:
+    """Describe a model."""
+    if model.row_model is not None:
+        return "not a projection: evaluated row by row"
+    subspace: FairSubspace = model.subspace
+    kinds = {"oblique": subspace.is_oblique, "soft": subspace.is_soft, "nested": subspace.is_nested}
+    parts = [kind for kind, applies in kinds.items() if applies]
+    certificate = subspace.certificate
+    if certificate is not None and not model.is_pca:
+        parts.append(readable_name(certificate.criterion.name))
+    if certificate is not None and certificate.restriction is not None:
+        parts.append(f"with {certificate.restriction!r}")
+    return ", ".join(parts) or "projection"
