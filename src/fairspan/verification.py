@@ -37,11 +37,8 @@ from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments, compute_moments
-from fairspan.moments.operators import (
-    Projector,
-    error_reduction_by_component,
-    reconstruction_errors,
-)
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import error_reduction_by_component, reconstruction_errors
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT, WideMoments
 from fairspan.problem.oblique import ObliqueShift

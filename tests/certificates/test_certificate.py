@@ -39,7 +39,7 @@ from fairspan.certificates.proofs import (
 )
 from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit
 from problems import (
     MINIMAX,

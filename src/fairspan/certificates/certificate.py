@@ -33,7 +33,7 @@ from fairspan.formatting.table import Table
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound, graded_eigh, normalize_signs
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import encoder_columns
+from fairspan.moments.projector import encoder_columns
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, is_feasible, reported_parameters
 from fairspan.problem.reduction import describe_dominant_feature

@@ -27,7 +27,8 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
+from fairspan.moments.projector import Projector, is_soft
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, WarmStart, check_n_components

@@ -18,7 +18,7 @@ import scipy
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.rows.labels import Label, format_label, printable
 from fairspan.typing import FloatArray, IndexArray

@@ -17,15 +17,11 @@ from scipy.linalg import blas
 
 from fairspan.errors import IncompatibleParameters, warn
 from fairspan.formatting.messages import counted, describe_position
+from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import (
-    DenseSecondMoments,
-    OrthogonalComplement,
-    Projector,
-    SecondMoments,
-    deflate,
-)
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments, deflate
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion
