@@ -557,7 +557,7 @@ def audit_rows_with_folds(
 
 def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:
     """Index of the first audit whose first verdict is the most frequent one."""
-    first_kinds = [kinds[0] if kinds else "" for kinds in verdict_kinds]
+    first_kinds = [next(iter(kinds), "") for kinds in verdict_kinds]
     return first_kinds.index(max(first_kinds, key=first_kinds.count))
 
 
@@ -606,9 +606,12 @@ def _assemble_audit(
         options.has_clusters,
     )
     has_estimates = options.folds is not None and has_intervals
+    # With clusters, dependence between rows is accounted for.
+    if options.has_clusters:
+        first_rows = None
     findings = [
         *data_findings(models, moments, monotone_columns),
-        *row_findings(missing, None if options.has_clusters else first_rows, moments),
+        *row_findings(missing, first_rows, moments),
         *model_findings(results, rows),
     ]
     verdicts: tuple[Verdict, ...] = ()

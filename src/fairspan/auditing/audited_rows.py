@@ -68,7 +68,9 @@ class MissingValues:
             for feature in by_cost
             if feature.n_sole_cause
         ]
-        return f"Dropped because of a single feature: {join_truncated(costs)}." if costs else ""
+        if not costs:
+            return ""
+        return f"Dropped because of a single feature: {join_truncated(costs)}."
 
 
 @dataclass(frozen=True)

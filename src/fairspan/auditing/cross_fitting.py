@@ -71,7 +71,9 @@ class GroupOptima:
     def center_and_scale(self, values: FloatArray, group: int) -> FloatArray:
         """Return the rows of a group centered and scaled."""
         rows = values - self.center_of(group)
-        return np.asarray(rows if self.scale is None else rows / self.scale)
+        if self.scale is not None:
+            rows = rows / self.scale
+        return np.asarray(rows)
 
     def center_of(self, group: int) -> FloatArray:
         """Center of a group, (p,)."""
@@ -345,7 +347,9 @@ class _FoldFitter:
 def _complete_refits(refits: Sequence[Projector | None]) -> tuple[Projector, ...]:
     """Return the refits of a model without each fold; empty if one of them failed."""
     complete = tuple(refit for refit in refits if refit is not None)
-    return complete if len(complete) == len(refits) else ()
+    if len(complete) < len(refits):
+        return ()
+    return complete
 
 
 def _group_optima(
@@ -564,4 +568,6 @@ def _refit_errors_and_cosine(
 def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:
     """Centers for measuring errors: (1, p), or (k, p) if each group has its own mean."""
     center_point = subspace.center_point(total)
-    return total.means if center_point is None else np.asarray(center_point)[None]
+    if center_point is None:
+        return total.means
+    return np.asarray(center_point)[None]

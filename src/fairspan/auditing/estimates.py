@@ -73,7 +73,9 @@ class GroupEstimates:
             return "too few rows"
         if self.is_unstable:
             return "unstable model"
-        return "heavy-tailed losses" if self.is_heavy_tailed else ""
+        if self.is_heavy_tailed:
+            return "heavy-tailed losses"
+        return ""
 
     @property
     def is_estimated(self) -> bool:

@@ -55,7 +55,9 @@ class FeatureErrors:
     @property
     def best_estimate(self) -> FloatArray:
         """Expected errors if every group has them, otherwise observed errors."""
-        return self.observed_error if np.isnan(self.expected_error).any() else self.expected_error
+        if np.isnan(self.expected_error).any():
+            return self.observed_error
+        return self.expected_error
 
     def top(self, n_features: int = MAX_FEATURES_SHOWN) -> "FeatureErrors":
         """Return the features with the largest error in any group, in decreasing order.

@@ -42,11 +42,15 @@ class Estimate:
 
     def without_rounding(self, rounding: float) -> "Estimate":
         """Return the estimate with zero in place of a value or limit of at most `rounding`."""
-        value = 0.0 if abs(self.value) <= rounding else self.value
-        low, high = (
-            0.0 if limit is not None and abs(limit) <= rounding else limit
-            for limit in (self.low, self.high)
-        )
+        value = self.value
+        low = self.low
+        high = self.high
+        if abs(value) <= rounding:
+            value = 0.0
+        if low is not None and abs(low) <= rounding:
+            low = 0.0
+        if high is not None and abs(high) <= rounding:
+            high = 0.0
         return Estimate(value, low, high)
 
     def clipped_at_zero(self) -> "Estimate":

@@ -87,7 +87,9 @@ def classify_loss(loss: LossInterval) -> State:
     if loss.is_heavy_tailed:
         return "inconclusive"
     if loss.low > loss.rounding_bound:
-        return "minor" if loss.value < loss.min_material_loss else "inconclusive"
+        if loss.value < loss.min_material_loss:
+            return "minor"
+        return "inconclusive"
     # The true loss is nonnegative; a negative interval suggests that the rows were used in fitting.
     max_immaterial = max(loss.min_material_loss, loss.rounding_bound)
     if -loss.rounding_bound <= loss.high < max_immaterial:

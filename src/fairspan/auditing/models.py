@@ -279,7 +279,9 @@ def _carried_moments(adapted: AdaptedModel) -> Moments | None:
     deviations = unscaled.standard_deviations
     pooled_deviations = np.where(deviations > 0, deviations, 1.0)
     # The baseline PCA must use the same units.
-    return unscaled if scale is None or np.allclose(scale, pooled_deviations) else None
+    if scale is None or np.allclose(scale, pooled_deviations):
+        return unscaled
+    return None
 
 
 def with_pca_baselines(
@@ -323,10 +325,12 @@ def with_pca_baselines(
         baselines.append(replace(pca, training_moments=example.training_moments))
         used_names.add(name)
         name_by_key[key] = name
-    named = [
-        replace(model, baseline=None if model.is_pca else name_by_key.get(_baseline_key(model)))
-        for model in models
-    ]
+    named = []
+    for model in models:
+        baseline = None
+        if not model.is_pca:
+            baseline = name_by_key.get(_baseline_key(model))
+        named.append(replace(model, baseline=baseline))
     return named + baselines
 
 

@@ -271,4 +271,6 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     ]
     min_objective = 0.0 if criterion.is_nonnegative else -math.inf
     best = max([min_objective, *(bound for bound in bounds if not math.isnan(bound))])
-    return best if math.isfinite(best) else "the proof gives no finite bound for these rows"
+    if not math.isfinite(best):
+        return "the proof gives no finite bound for these rows"
+    return best

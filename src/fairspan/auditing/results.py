@@ -70,7 +70,9 @@ class GroupResult(GroupEstimates):
         None unless the state is inconclusive and the number is known.
         """
         rows = self.n_rows * self.sample_size_factor
-        return round_up_two_digits(rows) if rows > 0 else None
+        if not rows > 0:
+            return None
+        return round_up_two_digits(rows)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -215,7 +217,9 @@ class ModelResult:
     @property
     def states(self) -> tuple[State | None, ...]:
         """State of each group; None for a model without estimates."""
-        return tuple(None if self.no_estimates_reason else group.state for group in self.groups)
+        if self.no_estimates_reason:
+            return (None,) * len(self.groups)
+        return tuple(group.state for group in self.groups)
 
     @property
     def has_estimates(self) -> bool:

@@ -22,7 +22,7 @@ from fairspan.auditing.verdict_text import (
     variance_share_range,
 )
 from fairspan.auditing.wording import names_with_counts, quote_group, quote_groups
-from fairspan.formatting.numbers import format_count, format_level, to_ascii
+from fairspan.formatting.numbers import format_count, format_level, to_ascii, verb_form
 from fairspan.rows.labels import Label
 
 
@@ -103,7 +103,7 @@ class _Comparison:
     @property
     def newly_harmed_text(self) -> str:
         """Clause "'a' (120 rows) is harmed" about the newly harmed groups."""
-        verb = "is" if len(self.newly_harmed) == 1 else "are"
+        verb = verb_form(len(self.newly_harmed), "is", "are")
         return f"{names_with_counts(self.newly_harmed)} {verb} harmed"
 
 

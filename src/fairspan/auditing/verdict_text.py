@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.wording import ascii_share, names_with_counts, quote_group
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_change, format_count, to_ascii
+from fairspan.formatting.numbers import format_change, format_count, to_ascii, verb_form
 from fairspan.rows.labels import Label
 
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
@@ -83,7 +83,7 @@ def describe_payers(fair: ModelResult) -> str:
         return ""
     largest_share = ascii_share(max(map(relative_change, paying)))
     # Point estimates: that the error rises is shown, but not by how much.
-    estimate = "an estimated" if len(paying) == 1 else "the largest estimate is"
+    estimate = verb_form(len(paying), "an estimated", "the largest estimate is")
     names = names_with_counts(paying)
     return f" The cost falls on {names}: {estimate} {largest_share} of the variance."
 

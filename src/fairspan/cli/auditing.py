@@ -51,13 +51,16 @@ def report_dimension(
     """Report on standard error the number of dimensions chosen for a share."""
     if isinstance(n_components, int):
         return
-    share = DEFAULT_VARIANCE_KEPT if n_components is None else n_components
-    why = "" if n_components is not None else "; change it with -d"
+    share = n_components
+    hint = ""
+    if share is None:
+        share = DEFAULT_VARIANCE_KEPT
+        hint = "; change it with -d"
     dimensions = to_ascii(format_count(chosen, "dimension"))
     clear_progress_bar()
     click.echo(
         f"fairspan: -d {share:g}: {dimensions} of {n_features}, the fewest with which {name} keeps "
-        f"{to_ascii(format_level(share))} of every group's variance{why}.",
+        f"{to_ascii(format_level(share))} of every group's variance{hint}.",
         err=True,
     )
 
@@ -91,17 +94,18 @@ def load_audited_models(
                     "A saved model brings its own dimensions, center and scaling",
                     f"Leave out {option}, or fit another model",
                 )
-    return audited_models(models) if models else []
+    if not models:
+        return []
+    return audited_models(models)
 
 
 def load_models(
     paths: Sequence[Path], parts: Sequence[ExternalObject] = ()
 ) -> dict[str, FairSubspace]:
     """Load saved models by file name, or by path if file names are not unique."""
-    by_file_name = {path.name: path for path in paths}
-    paths_by_name = (
-        by_file_name if len(by_file_name) == len(paths) else {str(path): path for path in paths}
-    )
+    paths_by_name = {path.name: path for path in paths}
+    if len(paths_by_name) < len(paths):
+        paths_by_name = {str(path): path for path in paths}
     custom_objects = [each.factory() for each in parts]
     return {
         name: FairSubspace.load(path, custom_objects=custom_objects)

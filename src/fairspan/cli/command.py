@@ -80,9 +80,9 @@ class Command(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
     def _heading_of(self, option: click.Option, ctx: click.Context) -> str:
-        return (
-            OUTPUT if option is self.get_help_option(ctx) else getattr(option, "heading", READING)
-        )
+        if option is self.get_help_option(ctx):
+            return OUTPUT
+        return str(getattr(option, "heading", READING))
 
 
 command = partial(click.command, cls=Command)

@@ -63,7 +63,7 @@ def demo(page: Path, as_json: bool) -> None:
         **result.to_dict(),
         "page": str(page) if install_hint is None else None,
     }
-    click.echo(formatting.to_json(results) if as_json else (install_hint or f"Full audit: {page}"))
+    formatting.print_results(results, install_hint or f"Full audit: {page}", as_json=as_json)
 
 
 @command(
@@ -156,7 +156,7 @@ def audit(
             result = auditing.audit_data(table, audited, audit_options, held_out)
             results = result.to_dict()
             text = formatting.audit_text(result)
-    click.echo(formatting.to_json(results) if as_json else text)
+    formatting.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -209,9 +209,8 @@ def fit(
         **result.to_dict(),
     }
     proof = f"{formatting.certificate_text(certificate)}\nSaved to {model}"
-    click.echo(
-        formatting.to_json(results) if as_json else f"{formatting.audit_text(result)}\n\n{proof}"
-    )
+    text = f"{formatting.audit_text(result)}\n\n{proof}"
+    formatting.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -335,7 +334,8 @@ def verify(
     except Exception:
         traceback.print_exc()
         raise click.exceptions.Exit(_EXIT_INTERNAL_ERROR) from None
-    click.echo(formatting.to_json({"model": str(model), **vars(found)}) if as_json else str(found))
+    results = {"model": str(model), **vars(found)}
+    formatting.print_results(results, str(found), as_json=as_json)
     if not found.holds:
         raise click.exceptions.Exit(_EXIT_NOT_VERIFIED)
 
@@ -408,7 +408,8 @@ def transform(
     )
     results = transform_file(model, data, out, read_options)
     if str(out) != "-":
-        click.echo(formatting.to_json(results) if as_json else formatting.transform_text(results))
+        text = formatting.transform_text(results)
+        formatting.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -470,7 +471,7 @@ def moments(
     if n_groups_dropped:
         left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}"
     text = f"{formatting.table_text(saved_moments.table())}{left_out}\nSaved to {out}"
-    click.echo(formatting.to_json(results) if as_json else text)
+    formatting.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -508,4 +509,4 @@ def merge(files: tuple[Path, ...], out: Path, label_type: str, as_json: bool) ->
     results = {**moments_files.moments_record(merged, out), "files": list(map(str, files))}
     summary = f"Merged {to_ascii(format_count(n_files, 'file'))} into {out}"
     text = f"{formatting.table_text(merged.table())}\n{summary}"
-    click.echo(formatting.to_json(results) if as_json else text)
+    formatting.print_results(results, text, as_json=as_json)

@@ -29,7 +29,9 @@ _SEED = 0
 def columns_of_restriction(fit_options: FitOptions) -> tuple[str | int, ...]:
     """Non-feature columns required by the restriction."""
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
-    return () if restriction is None else restriction.columns
+    if restriction is None:
+        return ()
+    return restriction.columns
 
 
 def fit_fair_model(
@@ -84,20 +86,20 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
         old = FairSubspace.load(path)
     except CorruptFile:
         raise click.UsageError(f"{path} is not a readable model; {remedy}") from None
-    certificate = old.certificate
+    criterion = None
+    if old.certificate is not None:
+        criterion = old.certificate.criterion.name
+    n_components = old.n_components
+    if isinstance(fit_options.n_components, int):
+        n_components = fit_options.n_components
     settings: dict[str, tuple[object, object]] = {
         "criterion": (
-            None if certificate is None else certificate.criterion.name,
+            criterion,
             get_criterion(fit_options.criterion, **fit_options.criterion_parameters).name,
         ),
         "center": (old.center, fit_options.center),
         "standardize": (old.scale is not None, fit_options.standardize),
-        "dimensions": (
-            old.n_components,
-            fit_options.n_components
-            if isinstance(fit_options.n_components, int)
-            else old.n_components,
-        ),
+        "dimensions": (old.n_components, n_components),
     }
     for name, (before, now) in settings.items():
         usage_error_if(
@@ -121,12 +123,12 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
         matching = by_text.get(text, [])
         if len(matching) == 1:
             return matching[0]
-        raise UnknownGroup(
-            f"--param {key} names the group {text!r}"
-            + (f", which matches {format_list(matching)}" if matching else ""),
-            f"Allowed: the groups {format_list(list(by_text))}",
-            "Give groups names that differ when printed" if matching else "Use one of them",
-        )
+        received = f"--param {key} names the group {text!r}"
+        remedy = "Use one of them"
+        if matching:
+            received += f", which matches {format_list(matching)}"
+            remedy = "Give groups names that differ when printed"
+        raise UnknownGroup(received, f"Allowed: the groups {format_list(list(by_text))}", remedy)
 
     matched: dict[str, Any] = {}
     for key, value in parameters.items():

@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from fairspan.auditing.wording import format_group, quote_group
 from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value
@@ -127,6 +129,13 @@ def by_dimension_text(result: "Audit") -> str:
         return table_text(table)
     lines = [line for note in notes for line in wrap_text(note, output_width(sys.stdout))]
     return "\n".join([table_text(table), "", *lines])
+
+
+def print_results(results: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """Print results as JSON, or the text."""
+    if as_json:
+        text = to_json(results)
+    click.echo(text)
 
 
 def transform_text(facts: dict[str, Any]) -> str:

@@ -102,11 +102,13 @@ class InputData:
             return ""
         cells = count_missing(self.row_source, self.has_y + self.has_clusters)
         names = self.row_source.feature_names or ()
-        told = [
+        costs = [
             f"{name!r} ({counted(n, 'row')} by itself)"
             for name, n in costliest_features(cells, names)
         ]
-        return f": {', '.join(told)}" if told else ""
+        if not costs:
+            return ""
+        return f": {', '.join(costs)}"
 
     def resolve_dimension(self, n_components: int | float | None) -> int | float:
         """Return the requested dimension or share, or the default; checked before rows are read."""
@@ -126,11 +128,9 @@ class InputData:
         rows: Rows = self.row_source
         if isinstance(rows, FileRows):
             rows = replace(rows, stage_name=activity)
-        return (
-            RowsWithAttributes.wrap(rows, self.restriction_columns)
-            if self.restriction_columns
-            else rows
-        )
+        if not self.restriction_columns:
+            return rows
+        return RowsWithAttributes.wrap(rows, self.restriction_columns)
 
     def selected(
         self, names: tuple[str, ...] | None, attributes: Sequence[str | int] = ()
@@ -199,10 +199,9 @@ def open_held_out_rows(
     clusters: str | None = None,
 ) -> Rows:
     """Open held-out rows with the same options, without y."""
-    label = () if reading.y_column is None else (reading.y_column,)
-    data = open_input(
-        path, replace(reading, y_column=None, exclude=(*reading.exclude, *label)), clusters
-    )
+    if reading.y_column is not None:
+        reading = replace(reading, y_column=None, exclude=(*reading.exclude, reading.y_column))
+    data = open_input(path, reading, clusters)
     if data.row_source is None:
         raise InvalidInput(
             f"{path} holds moments, which hold no rows",

@@ -122,8 +122,10 @@ def _label_as_text(label: Label) -> Label:
     ('1', '1', '1', ('True', '2.5'))
     """
     if isinstance(label, tuple):
-        return tuple(str(_label_as_text(each)) for each in label)
-    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+        return tuple(str(_label_as_text(part)) for part in label)
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return str(label)
 
 
 def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:

@@ -49,16 +49,25 @@ class MomentsFolderRows(FileRows):
     def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
         """Create from file rows after checking the folder; raises InvalidInput."""
         chosen = rows.selection
-        csv_format = rows.parts[0].csv_format if rows.parts else None
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
-            "groups": list(chosen.group_columns if label is None else chosen.group_columns[:-1]),
-            "label": [] if label is None else [label],
-            "weight": [] if chosen.weight_column is None else [chosen.weight_column],
+            "groups": list(chosen.group_columns),
+            "label": [],
+            "weight": [],
             "on_missing": [chosen.on_missing],
-            "na_values": rows.parts[0].na_values.to_words() if rows.parts else [],
-            "format": [] if csv_format is None else [*map(str, astuple(csv_format))],
+            "na_values": [],
+            "format": [],
         }
+        if label is not None:
+            options["groups"] = list(chosen.group_columns[:-1])
+            options["label"] = [label]
+        if chosen.weight_column is not None:
+            options["weight"] = [chosen.weight_column]
+        if rows.parts:
+            options["na_values"] = rows.parts[0].na_values.to_words()
+            csv_format = rows.parts[0].csv_format
+            if csv_format is not None:
+                options["format"] = [*map(str, astuple(csv_format))]
         paths = dict.fromkeys(part.path for part in rows.parts)
         fingerprints = {
             path.relative_to(rows.path).as_posix(): file_fingerprint(path) for path in paths

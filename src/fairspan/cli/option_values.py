@@ -170,7 +170,9 @@ class AuditOptions:
 
     def require_folds(self, *, by_dimension: bool = False) -> None:
         """Raise a usage error if an option that needs folds is combined with --folds none."""
-        option = "--by-dimension" if by_dimension else "--clusters"
+        option = "--clusters"
+        if by_dimension:
+            option = "--by-dimension"
         usage_error_if(
             not self.folds and (by_dimension or self.clusters is not None),
             f"{option} requires estimates for new rows and cannot be combined with --folds none.",

@@ -73,7 +73,8 @@ def _groups(
 ) -> tuple[str, ...]:
     """Require a group column for tables, before importing the library."""
     data = context.params.get("data")
-    data = data[0] if isinstance(data, tuple) and data else data
+    if isinstance(data, tuple) and data:
+        data = data[0]
     usage_error_if(
         isinstance(data, Path) and not values and not _may_be_archive(data), MISSING_GROUP_OPTION
     )

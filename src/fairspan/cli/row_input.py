@@ -220,7 +220,9 @@ def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
     """Return the column of weights if it holds text, and none otherwise."""
     weight = rows.selection.weight_column
     is_text_column = weight is not None and is_text_type(rows.schema.field(weight).type)
-    return (str(weight),) if is_text_column else ()
+    if not is_text_column:
+        return ()
+    return (str(weight),)
 
 
 def _non_numeric_error(

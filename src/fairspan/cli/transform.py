@@ -61,7 +61,10 @@ def transform_file(
     from pyarrow import csv, parquet
 
     openers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
-    opener = openers["csv" if is_stdout else _FORMAT_BY_EXTENSION[out.suffix.lower()]]
+    file_format = "csv"
+    if not is_stdout:
+        file_format = _FORMAT_BY_EXTENSION[out.suffix.lower()]
+    opener = openers[file_format]
     n_rows = n_dropped = 0
     blocks = rows.blocks()
     # Read the first block before writing, since standard output cannot be undone.
@@ -100,8 +103,10 @@ def _open_rows_for_model(
     names = subspace.feature_names
     if isinstance(data, ExternalObject):
         usage_error_if(reading.changed_options, f"{data} is not a file: omit all options but -o.")
-        made = external_rows(data)
-        return made if names is None else made.select_features(names)
+        rows_of_object = external_rows(data)
+        if names is None:
+            return rows_of_object
+        return rows_of_object.select_features(names)
     usage_error_if(
         reading.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
         f"--on-missing {reading.on_missing} is for models that were fitted so: this one was fitted "

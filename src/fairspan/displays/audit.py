@@ -259,7 +259,9 @@ class AuditDisplay(BaseDisplay):
         others = [model for model in self.models if model not in (*self.pca_models, BEST_NAME)]
         if name in others:
             return series_style(others.index(name))
-        return PCA_STYLE if name in self.pca_models else BEST_STYLE
+        if name in self.pca_models:
+            return PCA_STYLE
+        return BEST_STYLE
 
     def _states(self) -> Any:
         """States by model and group, (m, k); None if another quantity is shown."""

@@ -23,6 +23,7 @@ from fairspan.displays.style import (
 from fairspan.errors import import_optional
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
+from fairspan.formatting.numbers import noun_form, verb_form
 from fairspan.progress import show_progress
 
 # Common fonts for East Asian scripts and symbols, by preference.
@@ -71,11 +72,11 @@ def describe_unproven(statuses: Sequence[str | None]) -> str:
     prefix = f"Of {len(solved)} solutions,"
     sentences = []
     if n_open:
-        verb = "is" if n_open == 1 else "are"
+        verb = verb_form(n_open, "is", "are")
         sentences.append(f"{prefix} {n_open} {verb} not proven optimal.")
     if n_unresolved:
-        verb = "is" if n_unresolved == 1 else "are"
-        pronoun = "it" if n_unresolved == 1 else "they"
+        verb = verb_form(n_unresolved, "is", "are")
+        pronoun = noun_form(n_unresolved, "it", "they")
         sentences.append(
             f"{prefix} {n_unresolved} {verb} unresolved: double precision cannot resolve how close "
             f"{pronoun} {verb} to the optimum."

@@ -251,7 +251,9 @@ def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | Non
             "Choose one of these, or fit with a criterion that has the parameter, such as ErrorGap",
         )
     value = parameters[parameter]
-    return float(value) if _is_number(value) else None
+    if not _is_number(value):
+        return None
+    return float(value)
 
 
 def _is_number(value: object) -> bool:

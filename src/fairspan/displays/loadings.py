@@ -25,7 +25,7 @@ from fairspan.displays.style import (
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import readable_name
-from fairspan.formatting.numbers import format_loading
+from fairspan.formatting.numbers import format_loading, verb_form
 from fairspan.parameters import check_integer
 from fairspan.rows.labels import printable
 from fairspan.typing import FloatArray, IndexArray
@@ -211,7 +211,7 @@ class LoadingsDisplay(BaseDisplay):
         n_omitted = len(self.features) - len(values)
         omitted_note = ""
         if n_omitted:
-            verb = "is" if n_omitted == 1 else "are"
+            verb = verb_form(n_omitted, "is", "are")
             omitted_note = f"{counted(n_omitted, 'feature')} with smaller loadings {verb} omitted."
         add_header(axes, "Loadings of the components", note=omitted_note)
         return (axes,)
@@ -235,7 +235,7 @@ class LoadingsDisplay(BaseDisplay):
         note = "Each image has its own color scale; white is zero."
         n_omitted = max(map(len, component_sets)) - _MAX_IMAGES
         if n_omitted > 0:
-            verb = "is" if n_omitted == 1 else "are"
+            verb = verb_form(n_omitted, "is", "are")
             note += f" {n_omitted} more {verb} omitted."
         add_header(axes, "Components as images", note=note)
         if len(component_sets) == 1:
@@ -269,7 +269,9 @@ class LoadingsDisplay(BaseDisplay):
 def _color_range(values: FloatArray) -> float:
     """Largest absolute value, or 1 if all values are zero."""
     max_abs = float(np.abs(values).max())
-    return max_abs if max_abs > 0 else 1.0
+    if max_abs == 0:
+        return 1.0
+    return max_abs
 
 
 def annotate_cells(

@@ -175,13 +175,17 @@ def refit(estimator: Any, **settings: Any) -> Any:
 
 def fit_status(fit: Any) -> str:
     """Status of a fit; "infeasible" if there is none."""
-    return INFEASIBLE if fit is None else str(fit.solution_.status)
+    if fit is None:
+        return INFEASIBLE
+    return str(fit.solution_.status)
 
 
 def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
     """Ordinary PCA of the estimator's training rows, evaluated about the same center."""
     subspace = estimator.subspace_
-    d = subspace.dimension if n_components is None else n_components
+    d = n_components
+    if d is None:
+        d = subspace.dimension
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
         return ordinary_pca(

@@ -22,7 +22,7 @@ from fairspan.displays.style import (
     panel_figure_size,
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput
-from fairspan.formatting.numbers import format_count
+from fairspan.formatting.numbers import format_count, verb_form
 from fairspan.moments.of_rows import compute_moments
 from fairspan.parameters import check_integer
 from fairspan.rows.aggregation import aggregate
@@ -222,7 +222,7 @@ class ReducedRowsDisplay(BaseDisplay):
             notes.append(f"{len(self.points):,} of {self.n_rows:,} rows are shown.")
         notes.append("Ellipses: two standard deviations along the group's principal axes.")
         if n_outside:
-            verb = "lies" if n_outside == 1 else "lie"
+            verb = verb_form(n_outside, "lies", "lie")
             notes.append(f"{format_count(n_outside, 'row')} {verb} outside the plot.")
         return " ".join(notes)
 

@@ -250,6 +250,11 @@ def noun_form(value: int, singular: str, plural: str) -> str:
     return plural or f"{singular}s"
 
 
+def verb_form(count: int, singular: str, plural: str) -> str:
+    """Return the form of a verb or pronoun that agrees with a count."""
+    return singular if count == 1 else plural
+
+
 def format_loading(value: float) -> str:
     r"""Format a loading, as page.js does.
 

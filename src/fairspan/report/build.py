@@ -83,7 +83,9 @@ def build_report(
         fits, skipped = fit_criteria(moments, settings, d)
     audit, folds = audit_fits(fits, rows, moments, settings, estimation)
     with limit_blas_threads(None):
-        main_fit = fits[0 if settings.is_pca else 1]
+        main_fit = fits[0]
+        if not settings.is_pca:
+            main_fit = fits[1]
         curves = build_curves(moments, audit, fits[0], main_fit, folds, settings.center)
     user_models = None
     if models:

@@ -158,12 +158,9 @@ def build_curves(
     main_result = next(model for model in audit.models if model.name == main.name)
     dimensions = solve_by_dimension(pca_fit.problem, main, estimates)
     if estimates and main_result.no_estimates_reason is None:
-        dimensions = [
-            replace(result, fair_estimates=main_result.groups)
-            if result.n_components == pca.n_components
-            else result
-            for result in dimensions
-        ]
+        for i, result in enumerate(dimensions):
+            if result.n_components == pca.n_components:
+                dimensions[i] = replace(result, fair_estimates=main_result.groups)
     frontier = None
     region = None
     if moments.n_groups == 2:

@@ -95,10 +95,12 @@ def model_names(criteria: Sequence[Criterion]) -> list[str]:
     >>> model_names([MinimaxLoss(relative=True)])
     ['relative minimax loss']
     """
-    short_names = [
-        readable_name(f"relative_{criterion.name}" if criterion.relative else criterion.name)
-        for criterion in criteria
-    ]
+    short_names = []
+    for criterion in criteria:
+        name = criterion.name
+        if criterion.relative:
+            name = f"relative_{name}"
+        short_names.append(readable_name(name))
     names = []
     for name, criterion in zip(short_names, criteria, strict=True):
         if short_names.count(name) > 1:

@@ -88,7 +88,9 @@ class Report:
     @property
     def main_index(self) -> int:
         """Index of the main model: 0 if it is ordinary PCA, else 1."""
-        return 0 if self.settings.is_pca else 1
+        if self.settings.is_pca:
+            return 0
+        return 1
 
     @property
     def pca(self) -> ModelResult:

@@ -127,7 +127,9 @@ def dimension_path(dimensions: Sequence[DimensionResult], requested: int) -> Sli
         if result.certificate is not None
     ]
     sizes = [len(point.components) for point in points]
-    main_step = sizes.index(requested) if requested in sizes else 0
+    main_step = 0
+    if requested in sizes:
+        main_step = sizes.index(requested)
     return SliderPath(points, main_step, None)
 
 

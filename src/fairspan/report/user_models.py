@@ -34,7 +34,9 @@ def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
             key = (d, center, is_scaled)
             if key not in baselines:
                 check_n_components(d, moments.n_features)
-                name = f"PCA of {model.name}" if "PCA" in names else "PCA"
+                name = "PCA"
+                if name in names:
+                    name = f"PCA of {model.name}"
                 names.add(name)
                 baselines[key] = audited_pca(moments, d, center, scale=is_scaled, name=name)
             model = replace(model, baseline=baselines[key].name)

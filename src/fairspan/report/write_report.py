@@ -231,11 +231,13 @@ def write_report(
     user_models = () if models is None else read_user_models(models, moments)
     if user_models:
         first = user_models[0].subspace
-        dimension_settings = (
-            first.dimension if n_components is None else n_components,
-            first.center if center is None else center,
-            first.scale is not None if scale is None else scale,
-        )
+        if n_components is None:
+            n_components = first.dimension
+        if center is None:
+            center = first.center
+        if scale is None:
+            scale = first.scale is not None
+        dimension_settings = (n_components, center, scale)
         settings = ReportSettings.validated(
             criterion, compare, *dimension_settings, displays, estimation
         )
@@ -351,8 +353,11 @@ def _check_arguments(
             "Pass models=..., or omit test",
         )
     if test is not None and not (isinstance(test, tuple) and len(test) == 2 + by_cluster):
-        clusters_text = ", and clusters" if by_cluster else ""
-        clusters_example = ", clusters_test" if by_cluster else ""
+        clusters_text = ""
+        clusters_example = ""
+        if by_cluster:
+            clusters_text = ", and clusters"
+            clusters_example = ", clusters_test"
         raise InvalidType(
             f"test is {describe_type(test)}",
             f"Allowed: a tuple of X and sensitive_features{clusters_text}",

@@ -8,7 +8,7 @@ from fairspan.auditing.findings.catalog import Finding, make_finding
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.wording import quote_group
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.formatting.numbers import format_count, noun_form, to_ascii, verb_form
 
 # Share of duplicate rows beyond which rows are dependent.
 _MAX_DUPLICATE_SHARE = 0.1
@@ -17,7 +17,7 @@ _MAX_DUPLICATE_SHARE = 0.1
 def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
     """FS402, FS409, FS410: identifiers, candidate clusters, duplicates and autocorrelation."""
     if first_rows.identifier_features:
-        noun = "feature" if len(first_rows.identifier_features) == 1 else "features"
+        noun = noun_form(len(first_rows.identifier_features), "feature", "features")
         names = join_truncated([quote_group(name) for name in first_rows.identifier_features])
         yield make_finding(
             "FS402",
@@ -35,7 +35,7 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             columns=(name,),
         )
     largest_z = float(np.max(first_rows.autocorrelation_z))
-    verb = "duplicates" if first_rows.n_duplicates == 1 else "duplicate"
+    verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
     n_duplicates = to_ascii(format_count(first_rows.n_duplicates, "row"))
     duplicates = f"{n_duplicates} of {first_rows.n_rows:,} {verb} an earlier row"
     if not first_rows.candidate_clusters and largest_z > MIN_Z:

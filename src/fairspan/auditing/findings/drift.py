@@ -58,13 +58,19 @@ def _has_drifted(group: GroupResult) -> bool:
 
 def _describe_refit_bound(bound: RefitBound) -> str:
     """Describe the refit bound in a sentence."""
-    value = format_ascii_number(bound.objective) if math.isfinite(bound.objective) else "infinite"
+    value = "infinite"
+    if math.isfinite(bound.objective):
+        value = format_ascii_number(bound.objective)
     text = f"on the audited rows, {bound.criterion} is {value}"
     if bound.refit_may_help is None:
-        prefix = "" if math.isnan(bound.objective) else f"{text}; "
-        return f"{prefix}there is no bound for a refit to these rows: {bound.no_bound_reason}."
-    text += ", and by its certificate no refit to them falls below"
-    text += f" {format_ascii_number(bound.lower_bound)}" if bound.gap else " that"
+        no_bound = f"there is no bound for a refit to these rows: {bound.no_bound_reason}."
+        if math.isnan(bound.objective):
+            return no_bound
+        return f"{text}; {no_bound}"
+    limit = "that"
+    if bound.gap:
+        limit = format_ascii_number(bound.lower_bound)
+    text += f", and by its certificate no refit to them falls below {limit}"
     if 0 < bound.gap < math.inf:
         gap = f"{format_ascii_number(bound.gap)} ({ascii_share(bound.relative_gap)})"
         text += f": the optimum is at most {gap} lower"

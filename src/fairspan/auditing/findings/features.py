@@ -13,7 +13,7 @@ from fairspan.auditing.findings.catalog import Finding, make_finding
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_count
+from fairspan.formatting.numbers import format_count, noun_form, verb_form
 from fairspan.moments.of_rows import Moments
 from fairspan.typing import FloatArray, IndexArray
 
@@ -52,8 +52,10 @@ class FeatureNames:
     def describe(self, columns: Sequence[int]) -> str:
         """Return "feature 'a'" or "features 'a', 'b'"."""
         names = self.names_of(columns)
-        shown_names = names if self.names is None else [quote_group(name) for name in names]
-        noun = "feature" if len(columns) == 1 else "features"
+        shown_names: Sequence[str] = names
+        if self.names is not None:
+            shown_names = [quote_group(name) for name in names]
+        noun = noun_form(len(columns), "feature", "features")
         return f"{noun} {join_truncated(shown_names)}"
 
 
@@ -70,7 +72,7 @@ def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator
     is_nearly_constant = within_variances < _MAX_WITHIN_GROUP_SHARE * total_variances
     encoding = np.flatnonzero((total_variances > 0) & is_nearly_constant).tolist()
     if encoding:
-        verb = "encodes" if len(encoding) == 1 else "encode"
+        verb = verb_form(len(encoding), "encodes", "encode")
         yield make_finding(
             "FS401",
             f"{columns.describe(encoding)} {verb} the group: (nearly) constant within groups and "
@@ -117,7 +119,7 @@ def dominant_feature(
             "variance"
             for column, share in sorted(share_by_column.items())
         )
-        verb = "does" if len(affected_models) == 1 else "do"
+        verb = verb_form(len(affected_models), "does", "do")
         yield make_finding(
             "FS403",
             f"{description}, and {join_truncated(affected_models)} {verb} not scale, so the other "
@@ -128,7 +130,9 @@ def dominant_feature(
 
 
 def _format_dominant_share(share: float) -> str:
-    return "more than 99.9 %" if share > _NEARLY_ALL else ascii_share(share)
+    if share > _NEARLY_ALL:
+        return "more than 99.9 %"
+    return ascii_share(share)
 
 
 def rare_indicator_components(

@@ -13,7 +13,7 @@ from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.missing_values import MIN_SHARE_DIFFERENCE
 from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.formatting.numbers import format_count, noun_form, to_ascii
 from fairspan.moments.em import EMSummary
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.labels import Label
@@ -80,7 +80,7 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
         if missing.n_dropped[i] == missing.n_rows[i]
     ]
     if lost:
-        pronoun = "it" if len(lost) == 1 else "them"
+        pronoun = noun_form(len(lost), "it", "them")
         sentences.append(
             f"No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
         )

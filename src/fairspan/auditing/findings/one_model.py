@@ -126,7 +126,11 @@ def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
             pair,
         )
         return
-    worse, better = (second, first) if difference.value > 0 else (first, second)
+    worse = first
+    better = second
+    if difference.value > 0:
+        worse = second
+        better = first
     relative_text = ""
     if errors[worse] < _MAX_ERROR_RATIO * errors[better]:
         excess = errors[worse] / errors[better] - 1
@@ -224,7 +228,10 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
             ". The intervals are for this fixed projection; errors on new rows may be larger. "
             "Audit held-out rows to find out."
         )
-    yield make_finding("FS203", message, in_sample[0].name if len(in_sample) == 1 else None)
+    name = None
+    if len(in_sample) == 1:
+        name = in_sample[0].name
+    yield make_finding("FS203", message, name)
 
 
 def _dimension_count(model: ModelResult) -> str:

@@ -87,7 +87,9 @@ def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
         for group in groups
         if group.n_rows_needed
     ]
-    return f" (about {join_truncated(needed)} would suffice)" if needed else ""
+    if not needed:
+        return ""
+    return f" (about {join_truncated(needed)} would suffice)"
 
 
 def no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:

@@ -97,7 +97,9 @@ def _largest_loss_and_total_error(model: ModelResult, scope: str) -> tuple[float
 def _comparison_scope(model: ModelResult, pca: ModelResult) -> str:
     """Return "new rows" if both models have estimates for every group, else "these rows"."""
     groups = (*model.groups, *pca.groups)
-    return "new rows" if all(group.is_estimated for group in groups) else "these rows"
+    if all(group.is_estimated for group in groups):
+        return "new rows"
+    return "these rows"
 
 
 class _VarianceCost(NamedTuple):
@@ -119,9 +121,13 @@ def _variance_cost(before: GroupResult, after: GroupResult, scope: str) -> _Vari
     kept_before = max(1 - before.expected_error.value / variance, 0.0)
     kept_after = max(1 - after.expected_error.value / variance, 0.0)
     rises = (after.expected_change.low or 0.0) > 0
-    return _VarianceCost(after, kept_before, kept_after if rises else kept_before)
+    if not rises:
+        return _VarianceCost(after, kept_before, kept_before)
+    return _VarianceCost(after, kept_before, kept_after)
 
 
 def _row_count_prefix(n_rows: int) -> str:
     """Row count followed by a comma, or an empty string if it is unknown."""
-    return f"{counted(n_rows, 'row')}, " if n_rows else ""
+    if not n_rows:
+        return ""
+    return f"{counted(n_rows, 'row')}, "

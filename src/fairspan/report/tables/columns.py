@@ -127,10 +127,12 @@ def kept_columns(report: Report) -> list[Column]:
         ]
     is_finite = ~np.isnan(kept)
     smallest = np.where(is_finite, kept, np.inf).argmin(axis=1).tolist()
-    names = [
-        report.group_names[g] if is_finite[i, g] else format_number(None)
-        for i, g in enumerate(smallest)
-    ]
+    names = []
+    for i, g in enumerate(smallest):
+        name = format_number(None)
+        if is_finite[i, g]:
+            name = report.group_names[g]
+        names.append(name)
     values = replace_nan_by_none(kept[range(len(kept)), smallest])
     return [share_column("smallest variance kept", values), name_column("of", names)]
 
@@ -153,20 +155,22 @@ def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any])
             cells = [Cell(format_number(x, decimals), x) for x in group_values]
             columns.append(Column(f"{quantity},", cells, name))
         return columns
-    groups_with_largest = [
-        describe_tied(report.group_names, tied_maxima(row)) if max(row) > 0 else format_number(None)
-        for row in values.tolist()
-    ]
+    groups_with_largest = []
+    for row in values.tolist():
+        names = format_number(None)
+        if max(row) > 0:
+            names = describe_tied(report.group_names, tied_maxima(row))
+        groups_with_largest.append(names)
     largest = number_column(f"largest {quantity}", values.max(axis=1).tolist())
     return [largest, name_column("of", groups_with_largest)]
 
 
 def states_column(groups: Sequence[GroupResult | None]) -> Column:
     """Column of states with the reason if inconclusive."""
-    cells = [
-        Cell("not estimated")
-        if group is None
-        else Cell(group.state, group.state, group.state_reason)
-        for group in groups
-    ]
+    cells = []
+    for group in groups:
+        if group is None:
+            cells.append(Cell("not estimated"))
+        else:
+            cells.append(Cell(group.state, group.state, group.state_reason))
     return Column("state", cells, is_text=True)

@@ -147,4 +147,6 @@ def expected_losses_table(report: Report) -> Table:
 
 
 def _no_estimate_reason(model: ModelResult) -> str:
-    return "too few rows" if model.no_estimates_reason is None else "not estimated"
+    if model.no_estimates_reason is None:
+        return "too few rows"
+    return "not estimated"

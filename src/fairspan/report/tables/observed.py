@@ -47,10 +47,12 @@ def pca_table(report: Report) -> Table:
     """Observed results of PCA by group."""
     model = report.pca
     records = model.records
-    relative_losses = [
-        group.observed_loss / group.observed_best_error if group.observed_best_error > 0 else None
-        for group in model.groups
-    ]
+    relative_losses: list[float | None] = []
+    for group in model.groups:
+        if group.observed_best_error > 0:
+            relative_losses.append(group.observed_loss / group.observed_best_error)
+        else:
+            relative_losses.append(None)
     return Table(
         f"PCA with {format_count(model.n_components, 'dimension')}",
         (
