@@ -217,6 +217,8 @@ def test_a_pass_can_be_sent_to_another_process():
         np.testing.assert_array_equal(here[label].second, there[label].second)
 
 
+# Whether passes converge here depends on the last bits, and on the order of the rows.
+@pytest.mark.filterwarnings("ignore:EM ended")
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_columns_that_determine_each_other_keep_the_models_where_they_are(share):
     """Indicators of categories add up to one: their covariance has no inverse."""
@@ -327,3 +329,54 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     across = model.covariance[np.ix_(missing, ~missing)]
     expected = across @ np.linalg.solve(inside, row[~missing])
     np.testing.assert_allclose(whole[5, missing], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_small_tables_are_read_and_searched_for_patterns_once(monkeypatch):
+    rows, groups = incomplete_rows(23, 90, 5, 0.3), ["a", "b", "a"] * 30
+    reads, searches = [], []
+    blocks, patterns = em._chunks_by_group, normal_model._missing_patterns
+    monkeypatch.setattr(em, "_chunks_by_group", lambda *a: reads.append(1) or blocks(*a))
+    monkeypatch.setattr(
+        normal_model, "_missing_patterns", lambda *a: searches.append(1) or patterns(*a)
+    )
+    small = GroupMoments.from_rows(rows, groups, on_missing="em")
+    n_passes = small.em_summary.n_passes
+    assert n_passes > 10
+    assert len(reads) == len(searches) == 2  # the observed cells and the patterns; one per group
+    # Larger tables are read in each pass, so that memory stays bounded.
+    monkeypatch.setattr(em, "_CHUNK_ENTRIES", rows.size - 1)
+    reads.clear()
+    large = GroupMoments.from_rows(rows, groups, on_missing="em")
+    assert len(reads) == 1 + large.em_summary.n_passes
+    np.testing.assert_allclose(small.scatters, large.scatters, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(small.means, large.means, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("m", [3, 20])
+@pytest.mark.parametrize("c", [1, 2, 9, 16, 17, 40])
+def test_triangles_are_inverted_row_by_row_and_by_blocks(m, c):
+    triangles = np.tril(np.random.default_rng(c).standard_normal((m, c, c)) / c) + np.eye(c)
+    inverses = normal_model._invert_triangles(triangles)
+    np.testing.assert_allclose(
+        inverses @ triangles, np.broadcast_to(np.eye(c), (m, c, c)), atol=1e-9
+    )
+    assert (np.triu(inverses, 1) == 0).all()
+
+
+def test_steps_are_extrapolated_to_the_least_squares_limit():
+    """The increment of Anderson's method, and the slowness, by a pseudoinverse."""
+    rng = np.random.default_rng(0)
+    memory = fixed_point._StepMemory(4)
+    points = rng.standard_normal((8, 30))
+    residuals = rng.standard_normal((8, 30)) * 0.5 ** np.arange(8)[:, None]
+    for point, residual in zip(points, residuals, strict=True):
+        increment = memory.extrapolate(point, residual)
+    point_differences, step_differences = (
+        np.diff(points[-5:], axis=0),
+        np.diff(residuals[-5:], axis=0),
+    )
+    inverse = np.linalg.pinv(step_differences.T)
+    correction = (point_differences + step_differences).T @ (inverse @ residuals[-1])
+    np.testing.assert_allclose(increment, residuals[-1] - correction, rtol=1e-9)
+    slowness = np.linalg.norm(point_differences.T @ inverse, 2)
+    np.testing.assert_allclose(memory.slowness, slowness, rtol=1e-9)

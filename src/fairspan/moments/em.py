@@ -9,7 +9,7 @@ are shrunk towards those of all groups, as if the missing number of rows came fr
 If all groups together lack rows, the pooled correlations are shrunk towards zero in the same way.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
 from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error
 from fairspan.moments.fixed_point import FixedPoint, fixed_point
-from fairspan.moments.normal_model import RIDGE, NormalModel, blocks_to_complete
-from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.moments.normal_model import RIDGE, IncompleteRows, NormalModel, blocks_to_complete
+from fairspan.rows.aggregation import Rows, aggregate, as_partitioned
 from fairspan.rows.coded_labels import LabelEncoder, sort_by_code
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
@@ -32,7 +32,7 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 # Warn if models end further than this from their limit, in standard deviations, because of rounding
 # or of the number of passes. Smaller distances only enter the resolution of certificates.
 _MAX_SILENT_DISTANCE = 3e-2
-# Entries of rows completed at a time.
+# Entries of rows completed at a time. Rows with no more entries are read once for all steps.
 _CHUNK_ENTRIES = 2**21
 
 
@@ -200,12 +200,15 @@ class _EMStep:
         Weight of the pooled correlations in each group.
     independence_weight : float
         Weight of zero correlations in the pooled ones.
+    parts : list of _Part, optional
+        All rows, if they are few enough to stay in memory; by default, each step reads them again.
     """
 
     rows: Rows
     labels: tuple[Label, ...]
     pool_weights: FloatArray
     independence_weight: float
+    parts: "list[_Part] | None" = None
 
     @classmethod
     def from_groups(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
@@ -217,7 +220,11 @@ class _EMStep:
             for count, group_pairs in zip(counts, pairs, strict=True)
         ]
         independence_weight = _shrinkage_weight(sum(counts), pairs.sum(axis=0))
-        return cls(rows, tuple(groups), np.array(pool_weights), independence_weight)
+        labels = tuple(groups)
+        is_small = sum(counts) * pairs.shape[1] <= _CHUNK_ENTRIES
+        stays_in_memory = is_small and as_partitioned(rows) is None
+        parts = aggregate(rows, _PartsAggregator(labels)) if stays_in_memory else None
+        return cls(rows, labels, np.array(pool_weights), independence_weight, parts)
 
     def __call__(self, models: FloatArray) -> FloatArray:
         """Return the next models."""
@@ -225,8 +232,12 @@ class _EMStep:
             label: NormalModel(model[0], model[1:])
             for label, model in zip(self.labels, models, strict=True)
         }
-        sums = aggregate(self.rows, _EStepAggregator(normal_models))
-        assert sums is not None
+        aggregator = _EStepAggregator(normal_models)
+        if self.parts is None:
+            sums = aggregate(self.rows, aggregator)
+            assert sums is not None
+        else:
+            sums = aggregator.sum_parts(self.parts)
         group_sums = [sums[label] for label in self.labels]
         weights = np.array([expected.weight for expected in group_sums])
         first = np.array([expected.first for expected in group_sums]) / weights[:, None]
@@ -364,6 +375,44 @@ class _ObservedAggregator:
         self.limit.check_memory(len(groups), n_features)
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows of one group that are completed together.
+
+    Attributes
+    ----------
+    label : label of the group
+    rows : IncompleteRows
+    weights : (n,) array
+    """
+
+    label: Label
+    rows: IncompleteRows
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class _PartsAggregator:
+    """Pass that reads rows into memory."""
+
+    labels: tuple[Label, ...]
+
+    def aggregate(self, rows: RowSource) -> list[_Part]:
+        """Read some rows."""
+        return list(_iterate_parts(rows, self.labels))
+
+    def merge(self, left: list[_Part], right: list[_Part]) -> list[_Part]:
+        """Concatenate two lists."""
+        return left + right
+
+
+def _iterate_parts(rows: RowSource, labels: tuple[Label, ...]) -> Iterator[_Part]:
+    """Iterate over rows of one group at a time, with their missingness patterns."""
+    for label, values, weights in _chunks_by_group(rows, LabelEncoder(list(labels))):
+        for block in blocks_to_complete(values):
+            yield _Part(label, IncompleteRows.from_values(values[block]), weights[block])
+
+
 @dataclass(eq=False)
 class _ExpectedSums:
     """Expected sums of 1, x and xx' of the standardized rows."""
@@ -387,15 +436,17 @@ class _EStepAggregator:
 
     def aggregate(self, rows: RowSource) -> dict[Label, _ExpectedSums]:
         """Sum over some rows."""
+        return self.sum_parts(_iterate_parts(rows, tuple(self.models)))
+
+    def sum_parts(self, parts: "Iterable[_Part]") -> dict[Label, _ExpectedSums]:
+        """Sum over rows whose missingness patterns are known."""
         sums: dict[Label, _ExpectedSums] = {}
-        for label, values, weights in _chunks_by_group(rows, LabelEncoder(list(self.models))):
-            for block in blocks_to_complete(values):
-                completed = self.models[label].complete(values[block])
-                block_weights = weights[block]
-                weighted = completed.values * block_weights[:, None]
-                second = weighted.T @ completed.values + completed.covariance(block_weights)
-                weight = float(block_weights.sum())
-                _merge_into(sums, label, _ExpectedSums(weight, weighted.sum(axis=0), second))
+        for part in parts:
+            completed = self.models[part.label].complete(part.rows)
+            weighted = completed.values * part.weights[:, None]
+            second = weighted.T @ completed.values + completed.covariance(part.weights)
+            weight = float(part.weights.sum())
+            _merge_into(sums, part.label, _ExpectedSums(weight, weighted.sum(axis=0), second))
         return sums
 
     def merge(

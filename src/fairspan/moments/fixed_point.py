@@ -5,6 +5,7 @@ values are missing. Anderson (1965) combines the last few steps so that the pred
 smallest (Walker and Ni 2011). The combination also yields an estimate of the distance to the limit.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -132,29 +133,47 @@ class _StepMemory:
     def clear(self) -> None:
         """Discard all differences."""
         self.slowness = 1.0
-        self._points: list[FloatArray] = []
-        self._steps: list[FloatArray] = []
+        self._n_recorded = 0
+        self._points: FloatArray | None = None
+        self._steps: FloatArray | None = None
         self._last: tuple[FloatArray, FloatArray] | None = None
 
     def extrapolate(self, point: FloatArray, residual: FloatArray) -> FloatArray:
         """Record a step, and return the increment to the extrapolated limit."""
-        if self._last is not None:
-            last_point, last_residual = self._last
-            self._points.append((point - last_point).ravel())
-            self._steps.append((residual - last_residual).ravel())
-            del self._points[: -self._max_size]
-            del self._steps[: -self._max_size]
-        self._last = (point, residual)
-        if not self._steps:
+        differences = self._record(point.ravel(), residual.ravel())
+        if differences is None:
             return residual
-        steps = np.column_stack(self._steps)
-        sizes = np.linalg.norm(steps, axis=0)
+        points, steps = differences
+        n_steps = len(steps)
+        sizes = np.linalg.norm(steps, axis=1)
         sizes = np.where(sizes > 0, sizes, 1.0)
-        left, values, right = np.linalg.svd(steps / sizes, full_matrices=False)
+        # The last column of R in QR = [steps, residual] is Q' residual, so that Q is not needed.
+        columns = np.vstack([steps / sizes[:, None], residual.reshape(1, -1)])
+        triangle = np.asarray(np.linalg.qr(columns.T, mode="r"))[:n_steps]
+        left, values, right = np.linalg.svd(triangle[:, :n_steps], full_matrices=False)
         is_independent = values > _DEPENDENCE_TOL * values[0]
         pseudo_inverse = (right[is_independent].T / values[is_independent]) / sizes[:, None]
-        points = np.column_stack(self._points)
-        self.slowness = max(float(np.linalg.norm(points @ pseudo_inverse, 2)), 1.0)
-        coefficients = pseudo_inverse @ (left[:, is_independent].T @ residual.ravel())
-        correction = (points + steps) @ coefficients
+        responses = pseudo_inverse.T @ points
+        self.slowness = max(math.sqrt(np.linalg.eigvalsh(responses @ responses.T)[-1]), 1.0)
+        coefficients = pseudo_inverse @ (left[:, is_independent].T @ triangle[:, n_steps])
+        correction = coefficients @ points + coefficients @ steps
         return np.asarray(residual - correction.reshape(residual.shape))
+
+    def _record(
+        self, point: FloatArray, residual: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Record a step; return the differences of points and of steps, one in each row."""
+        last = self._last
+        self._last = (point, residual)
+        if last is None:
+            return None
+        if self._points is None or self._steps is None:
+            self._points = np.empty((self._max_size, point.size))
+            self._steps = np.empty((self._max_size, point.size))
+        # The newest difference replaces the oldest one.
+        index = self._n_recorded % self._max_size
+        np.subtract(point, last[0], out=self._points[index])
+        np.subtract(residual, last[1], out=self._steps[index])
+        self._n_recorded += 1
+        n_rows = min(self._n_recorded, self._max_size)
+        return self._points[:n_rows], self._steps[:n_rows]

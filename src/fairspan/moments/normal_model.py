@@ -14,7 +14,6 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import is_valid_scatter
-from fairspan.rows.coded_labels import sort_by_code
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Relative ridge added to the variances, so that collinear columns have an inverse; it is removed
@@ -23,9 +22,8 @@ RIDGE = 1e-10
 # Largest number of entries (64 MB) of the conditional covariances of rows that are completed
 # together, if no two rows share a pattern. About three times as many are in use at a time.
 _MAX_COVARIANCE_ENTRIES = 2**23
-# Triangles up to this size are inverted by LAPACK; larger ones are split, which needs fewer
-# products.
-_MAX_DIRECT_TRIANGLE = 32
+# Triangles up to this size are inverted row by row; larger ones are split into blocks.
+_MAX_DIRECT_TRIANGLE = 16
 # With this many rows per pattern, one product per pattern is faster than one batched product.
 _MIN_ROWS_PER_PATTERN = 4
 
@@ -98,42 +96,29 @@ class NormalModel:
                 traces[block] = completed.covariance_traces(matrix)
         return imputed, traces
 
-    def complete(self, rows: FloatArray) -> "CompletedRows":
+    def complete(self, rows: "FloatArray | IncompleteRows") -> "CompletedRows":
         """Impute missing cells by their conditional means; values are standardized.
 
         Parameters
         ----------
-        rows : (n, p) array
+        rows : (n, p) array or IncompleteRows
             Rows with NaN in missing cells.
         """
-        missing = np.isnan(rows)
-        values = np.where(missing, 0.0, (rows - self.mean) / self.scales)
-        patterns = tuple(self._missing_patterns(missing))
-        products = values @ self.precision if patterns else values
-        for same_size in patterns:
-            same_size.fill(values, products)
-        return CompletedRows(self, values, patterns)
-
-    def _missing_patterns(self, missing: BoolArray) -> Iterator["_MissingPatterns"]:
-        """Iterate over missingness patterns, grouped by their number of missing cells."""
-        incomplete = np.flatnonzero(missing.any(axis=1))
-        if not len(incomplete):
-            return
-        first, codes = _unique_rows(missing[incomplete])
-        patterns = missing[incomplete[first]]
-        sizes = patterns.sum(axis=1)
-        for size in np.unique(sizes).tolist():
-            of_this_size = np.flatnonzero(sizes == size)
-            index_in_size = np.full(len(sizes), -1)
-            index_in_size[of_this_size] = np.arange(len(of_this_size))
-            pattern_of_row = index_in_size[codes]
-            is_included = pattern_of_row >= 0
-            cells = np.nonzero(patterns[of_this_size])[1].reshape(len(of_this_size), size)
+        if not isinstance(rows, IncompleteRows):
+            rows = IncompleteRows.from_values(rows)
+        values = np.where(rows.missing, 0.0, (rows.values - self.mean) / self.scales)
+        if not rows.patterns:
+            return CompletedRows(self, values, ())
+        products = values @ self.precision
+        conditionals = []
+        for patterns in rows.patterns:
+            cells = patterns.cells
             precision_blocks = self.precision[cells[:, :, None], cells[:, None, :]]
             factors = _invert_triangles(np.asarray(np.linalg.cholesky(precision_blocks)))
-            yield _MissingPatterns(
-                cells, factors, incomplete[is_included], pattern_of_row[is_included]
-            )
+            conditional = _ConditionalNormals(patterns, factors)
+            conditional.fill(values, products)
+            conditionals.append(conditional)
+        return CompletedRows(self, values, tuple(conditionals))
 
 
 def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
@@ -151,7 +136,7 @@ def _invert_triangles(triangles: FloatArray) -> FloatArray:
     """Invert (m, c, c) lower triangles, with a sixth of the products of a general inverse."""
     c = triangles.shape[1]
     if c <= _MAX_DIRECT_TRIANGLE:
-        return np.asarray(np.linalg.inv(triangles))
+        return _invert_small_triangles(triangles)
     half = c // 2
     inverse = np.zeros_like(triangles)
     upper_block = _invert_triangles(triangles[:, :half, :half])
@@ -159,6 +144,18 @@ def _invert_triangles(triangles: FloatArray) -> FloatArray:
     inverse[:, :half, :half] = upper_block
     inverse[:, half:, half:] = lower_block
     inverse[:, half:, :half] = -lower_block @ (triangles[:, half:, :half] @ upper_block)
+    return inverse
+
+
+def _invert_small_triangles(triangles: FloatArray) -> FloatArray:
+    """Invert (m, c, c) lower triangles by forward substitution, one row of all at a time."""
+    inverse = np.zeros_like(triangles)
+    reciprocals = 1 / np.einsum("mii->mi", triangles)
+    inverse[:, 0, 0] = reciprocals[:, 0]
+    for i in range(1, triangles.shape[1]):
+        products = (triangles[:, i, None, :i] @ inverse[:, :i, :i])[:, 0]
+        inverse[:, i, :i] = -reciprocals[:, i, None] * products
+        inverse[:, i, i] = reciprocals[:, i]
     return inverse
 
 
@@ -185,61 +182,119 @@ def validated_normal_model(mean: FloatArray | None, covariance: FloatArray | Non
 
 
 @dataclass(frozen=True, eq=False)
-class _MissingPatterns:
-    """Incomplete rows with the same number of missing cells, by pattern.
+class MissingPatterns:
+    """Missingness patterns with the same number of missing cells, and the rows that have them.
 
     Attributes
     ----------
     cells : (m, c) array of int
         Indices of the missing cells of each pattern.
+    rows, pattern_of_row : (r,) arrays of int
+        Indices of the rows, and the pattern of each, in ascending order of patterns.
+    """
+
+    cells: IndexArray
+    rows: IndexArray
+    pattern_of_row: IndexArray
+
+    @cached_property
+    def indices(self) -> tuple[IndexArray, IndexArray]:
+        """Row and column indices of the missing cells, (r, 1) and (r, c)."""
+        return self.rows[:, None], self.cells[self.pattern_of_row]
+
+    def multiply(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+        """Multiply each row's vector by the matrix of its pattern, (r, c)."""
+        m = len(matrices)
+        if len(vectors) < _MIN_ROWS_PER_PATTERN * m:
+            return np.asarray(np.einsum("rij,rj->ri", matrices[self.pattern_of_row], vectors))
+        products = np.empty_like(vectors)
+        ends = np.cumsum(np.bincount(self.pattern_of_row)).tolist()
+        for matrix, start, end in zip(matrices, [0, *ends], ends, strict=False):
+            products[start:end] = vectors[start:end] @ matrix.T
+        return products
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteRows:
+    """Rows with their missingness patterns, which are the same for all normal models.
+
+    Attributes
+    ----------
+    values : (n, p) array
+        Rows with NaN in missing cells.
+    missing : (n, p) array of bool
+    patterns : tuple of MissingPatterns
+        Patterns by number of missing cells.
+    """
+
+    values: FloatArray
+    missing: BoolArray
+    patterns: tuple[MissingPatterns, ...]
+
+    @classmethod
+    def from_values(cls, values: FloatArray) -> "IncompleteRows":
+        """Find the patterns of (n, p) rows with NaN in missing cells."""
+        missing = np.isnan(values)
+        return cls(values, missing, tuple(_missing_patterns(missing)))
+
+
+def _missing_patterns(missing: BoolArray) -> Iterator[MissingPatterns]:
+    """Iterate over missingness patterns, grouped by their number of missing cells."""
+    incomplete = np.flatnonzero(missing.any(axis=1))
+    if not len(incomplete):
+        return
+    first, codes = _unique_rows(missing[incomplete])
+    patterns = missing[incomplete[first]]
+    order = np.argsort(codes, kind="stable")
+    sizes = patterns.sum(axis=1)
+    for size in np.unique(sizes).tolist():
+        of_this_size = np.flatnonzero(sizes == size)
+        index_in_size = np.full(len(sizes), -1)
+        index_in_size[of_this_size] = np.arange(len(of_this_size))
+        pattern_of_row = index_in_size[codes[order]]
+        is_included = pattern_of_row >= 0
+        cells = np.nonzero(patterns[of_this_size])[1].reshape(len(of_this_size), size)
+        yield MissingPatterns(cells, incomplete[order[is_included]], pattern_of_row[is_included])
+
+
+@dataclass(frozen=True, eq=False)
+class _ConditionalNormals:
+    """Conditional distributions of the missing cells under a normal model, standardized.
+
+    Attributes
+    ----------
+    patterns : MissingPatterns
     factors : (m, c, c) array
         Inverse Cholesky factors R of K_uu: R'R is the ridged conditional covariance (standardized).
         The conditional mean is -R'(R (K_uo x_o)); two triangular products stay accurate for
         collinear columns, a single one with R'R does not.
-    rows, patterns : (r,) arrays of int
-        Indices of the rows, and the pattern of each.
     """
 
-    cells: IndexArray
+    patterns: MissingPatterns
     factors: FloatArray
-    rows: IndexArray
-    patterns: IndexArray
 
     @cached_property
     def covariances(self) -> FloatArray:
         """Conditional covariance of each pattern, without the ridge, (m, c, c)."""
-        ridged = self.factors.transpose(0, 2, 1) @ self.factors
-        return np.asarray(ridged - RIDGE * np.eye(self.cells.shape[1]))
+        covariances = self.factors.transpose(0, 2, 1) @ self.factors
+        np.einsum("mii->mi", covariances)[:] -= RIDGE
+        return np.asarray(covariances)
 
     def fill(self, values: FloatArray, products: FloatArray) -> None:
         """Add conditional means to the missing cells.
 
         `products` is values @ K, with zeros in missing cells.
         """
-        whitened = self.multiply_by_pattern(self.factors, products[self.indices])
-        increments = -self.multiply_by_pattern(self.factors.transpose(0, 2, 1), whitened)
-        self.add_to_missing(values, increments)
+        patterns = self.patterns
+        whitened = patterns.multiply(self.factors, products[patterns.indices])
+        values[patterns.indices] -= patterns.multiply(self.factors.transpose(0, 2, 1), whitened)
 
-    @property
-    def indices(self) -> tuple[IndexArray, IndexArray]:
-        """Row and column indices of the missing cells, (r, 1) and (r, c)."""
-        return self.rows[:, None], self.cells[self.patterns]
-
-    def add_to_missing(self, values: FloatArray, increments: FloatArray) -> None:
-        """Add (r, c) increments to the missing cells."""
-        values[self.indices] += increments
-
-    def multiply_by_pattern(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Multiply each row's vector by the matrix of its pattern, (r, c)."""
-        m = len(matrices)
-        if len(vectors) < _MIN_ROWS_PER_PATTERN * m:
-            return np.asarray(np.einsum("rij,rj->ri", matrices[self.patterns], vectors))
-        products = np.empty_like(vectors)
-        order, slices = sort_by_code(self.patterns)
-        for pattern, place in slices:
-            indices = order[place]
-            products[indices] = vectors[indices] @ matrices[pattern].T
-        return products
+    def add_noise(self, values: FloatArray, generator: np.random.Generator) -> None:
+        """Add draws of the conditional distribution, less its mean, to the missing cells."""
+        patterns = self.patterns
+        noise = generator.standard_normal((len(patterns.rows), patterns.cells.shape[1]))
+        roots = self.factors.transpose(0, 2, 1)
+        values[patterns.indices] += patterns.multiply(roots, noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,22 +305,19 @@ class CompletedRows:
     ----------
     model : NormalModel
     values : (n, p) array
-    patterns : tuple of _MissingPatterns
-        Missingness patterns, grouped by their number of missing cells.
+    conditionals : tuple of _ConditionalNormals
+        Conditional distributions of the missing cells, by number of missing cells.
     """
 
     model: NormalModel
     values: FloatArray
-    patterns: tuple[_MissingPatterns, ...]
+    conditionals: tuple[_ConditionalNormals, ...]
 
     def sample(self, generator: np.random.Generator) -> "CompletedRows":
         """Draw missing cells from their conditional distribution."""
         values = self.values.copy()
-        for same_size in self.patterns:
-            shape = (len(same_size.rows), same_size.cells.shape[1])
-            noise = generator.standard_normal(shape)
-            roots = same_size.factors.transpose(0, 2, 1)
-            same_size.add_to_missing(values, same_size.multiply_by_pattern(roots, noise))
+        for conditional in self.conditionals:
+            conditional.add_noise(values, generator)
         return replace(self, values=values)
 
     def fill(self, rows: FloatArray) -> FloatArray:
@@ -277,10 +329,12 @@ class CompletedRows:
         """Weighted sum of the rows' conditional covariances, (p, p), standardized."""
         p = self.values.shape[1]
         total = np.zeros(p * p)
-        for same_size in self.patterns:
-            cells = same_size.cells
-            pattern_weights = np.bincount(same_size.patterns, weights[same_size.rows], len(cells))
-            sums = pattern_weights[:, None, None] * same_size.covariances
+        for conditional in self.conditionals:
+            patterns = conditional.patterns
+            cells = patterns.cells
+            row_weights = weights[patterns.rows]
+            pattern_weights = np.bincount(patterns.pattern_of_row, row_weights, len(cells))
+            sums = pattern_weights[:, None, None] * conditional.covariances
             flat_indices = cells[:, :, None] * p + cells[:, None, :]
             total += np.bincount(flat_indices.ravel(), sums.ravel(), p * p)
         return total.reshape(p, p)
@@ -288,11 +342,12 @@ class CompletedRows:
     def covariance_traces(self, matrix: FloatArray) -> FloatArray:
         """Return tr(matrix C) of each row, (n,), with standardized covariances C."""
         traces = np.zeros(len(self.values))
-        for same_size in self.patterns:
-            cells = same_size.cells
+        for conditional in self.conditionals:
+            patterns = conditional.patterns
+            cells = patterns.cells
             blocks = matrix[cells[:, :, None], cells[:, None, :]]
-            by_pattern = np.einsum("mij,mij->m", blocks, same_size.covariances)
-            traces[same_size.rows] = by_pattern[same_size.patterns]
+            by_pattern = np.einsum("mij,mij->m", blocks, conditional.covariances)
+            traces[patterns.rows] = by_pattern[patterns.pattern_of_row]
         return traces
 
 
