@@ -37,8 +37,12 @@ from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments, compute_moments
-from fairspan.moments.projector import Projector
-from fairspan.moments.second_moments import error_reduction_by_component, reconstruction_errors
+from fairspan.moments.operators import (
+    Projector,
+    error_reduction_by_component,
+    reconstruction_errors,
+)
+from fairspan.moments.rank import with_row_rank
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT, WideMoments
 from fairspan.problem.oblique import ObliqueShift
@@ -261,6 +265,8 @@ def _moments_from(
     else:
         moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
+    if certificate.may_be_zero and subspace.dimension < subspace.n_features:
+        moments = with_row_rank(moments, rows)
     return moments
 
 
@@ -640,7 +646,7 @@ def _error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> f
         return max_error
     if problem.n_components == problem.n_features or not problem.has_matrices:
         return float(problem.second_moments.traces.max())
-    return problem.smallest_feature_variance
+    return problem.smallest_row_variance
 
 
 def _explained_failures(evaluation: _Evaluation) -> list[str]:
@@ -655,6 +661,8 @@ def _explained_failures(evaluation: _Evaluation) -> list[str]:
             f"{CANNOT_BE_VERIFIED}: rounding is more than {_max_relative_tol(certificate):.0e} of "
             "what the model says."
         )
+        if evaluation.recomputed.may_be_zero and evaluation.moments.row_rank is None:
+            reason += _PASS_ROWS_HINT
         failures = [reason, *failures]
     elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
         # For another order of the rows, the EM algorithm ends elsewhere.
@@ -735,6 +743,7 @@ def _failures(
         tolerances,
         may_be_sparse=evaluation.may_be_sparse,
         may_use_row_space=evaluation.may_use_row_space,
+        has_row_rank=evaluation.moments.row_rank is not None,
     )
     try:
         # In units of each component, which may vary much less than the features.
@@ -1412,6 +1421,7 @@ def _status_failures(
     *,
     may_be_sparse: bool,
     may_use_row_space: bool,
+    has_row_rank: bool,
 ) -> Iterator[str]:
     """Check that limits are respected and that the claimed status is justified."""
     problem = reduction.problem
@@ -1455,7 +1465,8 @@ def _status_failures(
             f"The model is called {certificate.status_text}, but the recomputed status is "
             f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
         )
-        if lenient_status is Status.UNRESOLVED and may_use_row_space:
+        rank_would_help = recomputed.may_be_zero and not has_row_rank
+        if lenient_status is Status.UNRESOLVED and (may_use_row_space or rank_would_help):
             message += _PASS_ROWS_HINT
         yield message
     # Rows may resolve less than their matrices, or more.
@@ -1496,7 +1507,8 @@ def _is_justified(
         # Only iterations without matrices produce this status.
         return may_be_sparse and (is_optimal or is_within_method_tol)
     claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
-    if lenient_status is Status.UNRESOLVED and claimed_gap <= certificate.absolute_tol:
+    is_within_tol = claimed_gap <= certificate.absolute_tol and not recomputed.may_be_zero
+    if lenient_status is Status.UNRESOLVED and is_within_tol:
         # Moments of the same rows may differ in their last digits.
         return abs(recomputed.gap) <= tolerances.gap
     return is_optimal
@@ -1592,6 +1604,7 @@ def _step_failures(
                 tolerances,
                 may_be_sparse=evaluation.may_be_sparse,
                 may_use_row_space=evaluation.may_use_row_space,
+                has_row_rank=evaluation.moments.row_rank is not None,
             ),
         ]
         for message in messages:

@@ -39,7 +39,7 @@ from fairspan.certificates.proofs import (
 )
 from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
-from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit
 from problems import (
     MINIMAX,
@@ -657,7 +657,6 @@ def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
 def test_optimal_needs_an_objective_that_is_known():
     second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
     problem, basis = problem_of(second, 1, TotalError()), np.eye(3)[:, :1]
-    problem = replace(problem, smallest_feature_variance=0.15)
     # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
     unsure = DenseSecondMoments(second, offset_rounding_error=np.array([0.0, 0.9, 0.3]))
     found = {

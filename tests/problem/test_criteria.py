@@ -1,5 +1,7 @@
 """Criteria by their formulas, and directions in which the means agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -204,11 +206,18 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
         assert found == pytest.approx(expected)
 
 
-def test_a_problem_knows_the_least_variance_of_a_column_that_varies():
+def test_a_problem_knows_the_smallest_variance_of_rows_that_lie_in_its_dimensions():
     X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
     moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
-    problem = build_problem_family(moments, 1, MinimaxError()).template
-    assert problem.smallest_feature_variance == pytest.approx(0.01)
+    deviations = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) / 2
+    problem = build_problem_family(moments, 2, MinimaxError()).template
+    assert problem.row_rank.maximum == 2
+    assert problem.smallest_row_variance == pytest.approx(deviations[1] ** 2)
+    # One dimension does not hold them, and rows that do not vary are held by any.
+    assert replace(problem, n_components=1).smallest_row_variance == 0
+    constant = GroupMoments.from_rows(np.ones((4, 3)), ["a", "b", "a", "b"])
+    constant_problem = build_problem_family(constant, 1, MinimaxError()).template
+    assert constant_problem.smallest_row_variance == np.inf
 
 
 @pytest.mark.parametrize(

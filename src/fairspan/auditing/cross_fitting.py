@@ -14,8 +14,13 @@ from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.moments.projector import Projector, Reconstructor
-from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments, reconstruction_errors
+from fairspan.moments.operators import (
+    DenseSecondMoments,
+    Projector,
+    Reconstructor,
+    SecondMoments,
+    reconstruction_errors,
+)
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 

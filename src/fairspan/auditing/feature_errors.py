@@ -15,7 +15,7 @@ import numpy as np
 from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.messages import counted
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
-from fairspan.moments.projector import Projector
+from fairspan.moments.operators import Projector
 from fairspan.rows.labels import Label
 from fairspan.typing import BoolArray, FloatArray
 

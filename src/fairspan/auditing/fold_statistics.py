@@ -37,8 +37,12 @@ from fairspan.moments.of_rows import (
     compute_moments,
     compute_sparse_fold_moments,
 )
-from fairspan.moments.projector import Projector, Reconstructor
-from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
+from fairspan.moments.operators import (
+    Projector,
+    Reconstructor,
+    SecondMoments,
+    reconstruction_errors,
+)
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows

@@ -33,7 +33,7 @@ from fairspan.formatting.table import Table
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound, graded_eigh, normalize_signs
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.projector import encoder_columns
+from fairspan.moments.operators import encoder_columns
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, is_feasible, reported_parameters
 from fairspan.problem.reduction import describe_dominant_feature
@@ -229,6 +229,11 @@ class Certificate:
         if self.gap <= 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
+
+    @property
+    def may_be_zero(self) -> bool:
+        """Whether the objective cannot be distinguished from zero."""
+        return self.scale <= _ZERO_RESOLUTIONS * self.resolution
 
     @property
     def supporting_weights(self) -> FloatArray | None:
@@ -696,25 +701,26 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
 
 
 def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) -> float:
-    """Largest error, or if all errors are negligible, the smallest positive variance of a feature.
+    """Variance to which the resolution is compared: the largest error, unless all are negligible.
 
-    Zeros that follow from the structure, as when d dimensions contain all rows, thus count as
-    optimal, unless a column of large numbers makes the variance of all others negligible.
+    Errors that cannot be distinguished from zero are exact zeros if d dimensions contain all rows.
+    They are then compared with the smallest variance of the rows along a direction in which they
+    vary, which shows that no such direction was missed. Otherwise small errors may be hidden by
+    rounding, as beside a single row of 1e8 times the size of the others, and the scale is zero.
     """
     max_error = problem.criterion.largest_scaled_error(errors, problem)
     if max_error > resolution:
         return max_error
-    max_variance = float((problem.second_moments.traces / problem.divisors).max())
+    traces = problem.second_moments.traces
+    max_variance = float((traces / problem.divisors).max())
     if problem.n_components == problem.n_features:
         return max_variance
-    min_variance = problem.smallest_feature_variance / float(problem.divisors.max())
-    if problem.has_matrices:
-        return min_variance
-    # The resolution of sparse rows is relative to the variance, but small errors are sums of
-    # squared residuals, whose rounding error is much smaller.
-    displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
-    inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
-    rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
-    if rounding.max() <= LOOSE_TOL * min_variance:
-        return max_variance
-    return min_variance
+    if not problem.has_matrices:
+        # The resolution of sparse rows is relative to the variance, but small errors are sums of
+        # squared residuals, whose rounding error is much smaller.
+        displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
+        inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+        rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
+        min_variance = problem.smallest_row_variance / float(problem.divisors.max())
+        return max_variance if rounding.max() <= LOOSE_TOL * min_variance else 0.0
+    return problem.smallest_row_variance / float(problem.divisors.max())

@@ -13,7 +13,7 @@ from fairspan.cli.command import usage_error_if
 from fairspan.cli.inputs import InputData
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_rows
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
@@ -49,7 +49,8 @@ def fit_fair_model(
     )
     dimension = data.resolve_dimension(fit_options.n_components)
     moments = data.moments
-    fair = fit_subspace(
+    _, fair, _, _ = fit_rows(
+        data.row_source,
         moments,
         dimension,
         criterion=get_criterion(

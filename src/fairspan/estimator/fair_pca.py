@@ -19,16 +19,17 @@ from fairspan.errors import (
     caller_remedies,
     warn,
 )
-from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.fit import fit_rows
 from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import check_center
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.of_rows import Moments, compute_moments, not_moments_error
-from fairspan.moments.second_moments import error_reduction_by_component
+from fairspan.moments.operators import error_reduction_by_component
 from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
 from fairspan.rows.frames import FrameRows, drop_columns
@@ -715,6 +716,7 @@ class FairPCA(
             reserved_columns,
             has_groups=has_groups,
             known_groups=known_groups,
+            rows=None if incremental else rows,
         )
 
     def _check_grouped_as_before(self, *, has_groups: bool) -> None:
@@ -737,14 +739,17 @@ class FairPCA(
         *,
         has_groups: bool,
         known_groups: Collection[Label] = (),
+        rows: Rows | None = None,
     ) -> "FairPCA":
         """Fit a copy of this estimator and take over its state only if that succeeds.
 
-        Groups of earlier rows are `known_groups`.
+        Groups of earlier rows are `known_groups`; `rows` are those of the moments, if at hand.
         """
         if has_groups:
             self._warn_about_groups(moments, known_groups)
-        subspace, problem, coordinates = fit_moments(moments, self.n_components, **settings)
+        moments, subspace, problem, coordinates = fit_rows(
+            rows, moments, self.n_components, **settings
+        )
         projector = subspace.projector
         if coordinates is not None:
             columns_by_row = coordinates.project(projector.stacked_columns)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, unresolved_reason
+from fairspan.certificates.certificate import Certificate, Status, unresolved_reason
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.memory import explain_memory_errors
@@ -27,8 +27,8 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.projector import Projector, is_soft
-from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
+from fairspan.moments.rank import with_row_rank
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, WarmStart, check_n_components
@@ -43,6 +43,7 @@ from fairspan.problem.reduction import (
 )
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import format_list
 from fairspan.solvers.nested import solve_nested
 from fairspan.solvers.solve import solve_for_dimension
@@ -160,6 +161,38 @@ def fit_moments(
         )
     subspace = build_subspace(certificate, projector, moments, feature_scale)
     return subspace, reduction.problem.unrestricted, family.coordinates
+
+
+def fit_rows(
+    rows: Rows | None, moments: Moments, n_components: int | float, **settings: Any
+) -> tuple[Moments, FairSubspace, Problem, RowSpace | None]:
+    """Fit moments, and read their rows again if these decide whether the errors are zero.
+
+    Parameters
+    ----------
+    rows : RowSource or PartitionedRows, or None
+        The rows of the moments, if they are at hand.
+    moments : GroupMoments, SparseMoments or WideMoments
+    n_components : int or float
+    **settings
+        Those of :func:`fit_moments`.
+
+    Returns
+    -------
+    moments : GroupMoments, SparseMoments or WideMoments
+        With the rank of the rows, if it was needed.
+    subspace, problem, coordinates
+        Those of :func:`fit_moments`.
+    """
+    subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
+    certificate = subspace.require_certificate()
+    may_be_zero = certificate.status is Status.UNRESOLVED and certificate.may_be_zero
+    if rows is None or not may_be_zero:
+        return moments, subspace, problem, coordinates
+    moments = with_row_rank(moments, rows)
+    if moments.row_rank is not None:
+        subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
+    return moments, subspace, problem, coordinates
 
 
 def _search_for(n_components: int | float, *, nested: bool) -> tuple[Any, int | float]:

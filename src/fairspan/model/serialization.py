@@ -11,7 +11,7 @@ from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
-from fairspan.moments.projector import Projector
+from fairspan.moments.operators import Projector
 from fairspan.parameters import init_parameters
 from fairspan.problem.reduction import get_criterion, get_restriction
 from fairspan.registry import builtin_names

@@ -23,8 +23,13 @@ from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
-from fairspan.moments.second_moments import SecondMoments
+from fairspan.moments.operators import (
+    Projector,
+    SecondMoments,
+    check_components,
+    is_soft,
+    soft_dimension,
+)
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows

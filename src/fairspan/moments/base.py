@@ -13,7 +13,7 @@ from fairspan.formatting.messages import counted, describe_position
 from fairspan.formatting.table import Table
 from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.second_moments import SecondMoments
+from fairspan.moments.operators import SecondMoments
 from fairspan.rows.labels import Label, format_label, table_name, to_python_labels
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
@@ -139,6 +139,9 @@ class BaseMoments(ABC):
     matrix_free : bool
         Whether only products with second moments are available, no p x p matrices.
     feature_names : tuple of str or None
+    row_rank : int or None
+        Upper bound on the rank of the rows about their mean, found from the rows themselves
+        (:mod:`fairspan.moments.rank`); None if unknown.
     """
 
     matrix_free: ClassVar[bool] = False
@@ -151,6 +154,7 @@ class BaseMoments(ABC):
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_dropped: int = field(default=0, kw_only=True)
     weight_exponent: int = field(default=0, kw_only=True)
+    row_rank: int | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -200,6 +204,17 @@ class BaseMoments(ABC):
     def imputation_model(self) -> "NormalModel | None":
         """Normal model of all rows; None unless the rows had missing cells."""
         return None
+
+    @property
+    def max_rank(self) -> int:
+        """Upper bound on the rank of the rows about their mean."""
+        bounds = [int((self.standard_deviations > 0).sum())]
+        # Moments completed by a model vary along more directions than their rows.
+        if self.counts.all() and self.imputation_model is None:
+            bounds.append(int(self.counts.sum()) - 1)
+        if self.row_rank is not None:
+            bounds.append(self.row_rank)
+        return min(bounds)
 
     @property
     def proportions(self) -> FloatArray:

@@ -150,6 +150,7 @@ class RowMoments(BaseMoments):
             moments,
             feature_names=self.feature_names,
             weight_exponent=self.weight_exponent,
+            row_rank=self.row_rank,
             skip_validation=True,
         )
 
@@ -265,6 +266,7 @@ class WideMoments(RowMoments):
             np.concatenate(chunk_weights),
             feature_names=names,
             weight_exponent=self.weight_exponent,
+            row_rank=self.row_rank,
         )
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":

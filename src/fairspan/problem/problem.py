@@ -18,7 +18,7 @@ import scipy
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
-from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
+from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.rows.labels import Label, format_label, printable
 from fairspan.typing import FloatArray, IndexArray
@@ -436,6 +436,39 @@ class WarmStart:
 
 
 @dataclass(frozen=True, eq=False)
+class RowRank:
+    """Upper bound on the number of directions along which rows vary.
+
+    Attributes
+    ----------
+    maximum : int
+        The bound.
+    second_moments : SecondMoments
+        Second moments of these rows.
+    proportions : (k,) array
+        q_g.
+    n_deflated : int
+        Number of previous components that were removed from the rows since.
+    """
+
+    maximum: int
+    second_moments: SecondMoments
+    proportions: FloatArray
+    n_deflated: int = 0
+
+    @cached_property
+    def smallest_variance(self) -> float:
+        """Smallest variance along a direction in which rows vary; infinity if there is none.
+
+        Zero, up to rounding, if the rows vary along fewer directions than the bound.
+        """
+        if self.maximum == 0:
+            return np.inf
+        leading = self.second_moments.leading(self.proportions, self.maximum)
+        return max(float(leading.eigenvalues[-1]), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Minimize a criterion of the group errors over orthonormal (p, d) bases V.
 
@@ -475,9 +508,9 @@ class Problem:
         Bound on ||Q'Q - I|| of the row coordinates Q, the relative error of squared lengths.
     span_residuals : (k,) array, or 0
         Root mean square distance of each group's rows from the span of the row coordinates.
-    smallest_feature_variance : float
-        Smallest positive variance of a feature about its mean; smaller variances count as zero.
-        Infinite if no feature varies, or if none is to be considered.
+    row_rank : RowRank or None
+        Bound on the number of directions along which rows vary, which tells zero errors from errors
+        lost in rounding; None if unknown.
     warm_start : WarmStart or None
         Basis and weights of a nearby solution, where the search starts.
     weight_exponent : int
@@ -500,7 +533,7 @@ class Problem:
     oblique_rounding: float = 0.0
     orthogonality_defect: float = 0.0
     span_residuals: FloatArray | float = 0.0
-    smallest_feature_variance: float = np.inf
+    row_rank: "RowRank | None" = None
     warm_start: WarmStart | None = None
     weight_exponent: int = 0
 
@@ -566,6 +599,20 @@ class Problem:
     def total_variance(self) -> float:
         """Pooled trace sum_g q_g tr S_g, the reference of relative tolerances."""
         return float(self.proportions @ self.second_moments.traces)
+
+    @cached_property
+    def smallest_row_variance(self) -> float:
+        """Smallest variance of all rows along a direction in which they vary.
+
+        Zero if d dimensions may not contain all rows, or if too few digits are left to tell; and
+        infinity if the rows do not vary at all.
+        """
+        if not self.second_moments.traces.any():
+            return np.inf
+        rank = self.row_rank
+        if rank is None or rank.maximum > self.n_components + rank.n_deflated:
+            return 0.0
+        return rank.smallest_variance
 
     @property
     def objective_offset(self) -> float:

@@ -17,11 +17,15 @@ from scipy.linalg import blas
 
 from fairspan.errors import IncompatibleParameters, warn
 from fairspan.formatting.messages import counted, describe_position
-from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.projector import Projector
-from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments, deflate
+from fairspan.moments.operators import (
+    DenseSecondMoments,
+    OrthogonalComplement,
+    Projector,
+    SecondMoments,
+    deflate,
+)
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion
@@ -32,7 +36,7 @@ from fairspan.problem.directions import (
     variances_along,
 )
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Problem, RowRank
 from fairspan.problem.restrictions import (
     CovarianceParity,
     MeanParity,
@@ -186,11 +190,13 @@ class ProblemFamily:
             blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
         dense_moments = unrestricted.dense_moments
         offset_rounding = np.abs(axes.T) @ dense_moments.offset_rounding_error
+        second_moments = DenseSecondMoments(
+            matrices, fixed_errors, offset_rounding, dense_moments.uncertainty
+        )
         problem = unrestricted.along(
             axes,
-            second_moments=DenseSecondMoments(
-                matrices, fixed_errors, offset_rounding, dense_moments.uncertainty
-            ),
+            second_moments=second_moments,
+            row_rank=_restricted_rank(unrestricted, second_moments, forbidden.shape[1]),
             parent=unrestricted,
             axes=axes,
             limit=limit,
@@ -514,6 +520,9 @@ class ProblemFamily:
         problem = replace(
             unrestricted,
             second_moments=shifted_moments,
+            row_rank=_restricted_rank(
+                unrestricted, shifted_moments, self._difference_directions.shape[1]
+            ),
             parent=unrestricted,
             common_error=shift.variance_lost,
             fixed_rounding=_SUM_ROUNDING * shift.variance_lost,
@@ -568,6 +577,20 @@ class ProblemFamily:
             + _SUM_ROUNDING * total_fixed
         )
         return fixed_errors, common_error, rounding
+
+
+def _restricted_rank(
+    unrestricted: Problem, second_moments: SecondMoments, n_forbidden: int
+) -> RowRank | None:
+    """Return the bound on the rank of rows without the forbidden directions.
+
+    These are differences of means or covariances, along which the rows themselves vary.
+    """
+    if unrestricted.row_rank is None:
+        return None
+    maximum = max(unrestricted.row_rank.maximum - n_forbidden, 0)
+    maximum = min(maximum, second_moments.n_features)
+    return RowRank(maximum, second_moments, unrestricted.proportions)
 
 
 def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
@@ -667,7 +690,6 @@ def build_problem_family(
         The criterion or the restriction is undefined for these groups.
     """
     scaled_moments = moments if feature_scale is None else moments.divided_by(feature_scale)
-    deviations = scaled_moments.standard_deviations
     # Row coordinates rotate the features, which a restriction may not allow.
     allows_rotation = restriction is None or restriction.is_rotation_equivariant
     coordinates: RowSpace | None = None
@@ -696,9 +718,11 @@ def build_problem_family(
         allow_extra=allow_extra,
         orthogonality_defect=orthogonality_defect,
         span_residuals=span_residuals,
-        smallest_feature_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
         weight_exponent=moments.weight_exponent,
     )
+    max_rank = scaled_moments.max_rank + int(center == "none")
+    row_rank = RowRank(min(max_rank, problem.n_features), second_moments, problem.proportions)
+    problem = replace(problem, row_rank=row_rank)
     if restriction is not None:
         restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
         if center != "global" and restriction.oblique:
@@ -868,9 +892,13 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
 def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalComplement, Problem]:
     """Orthogonal complement of a basis, and the problem restricted to it."""
     deflated, rounding, complement = deflate(problem.dense_moments, basis)
+    row_rank = problem.row_rank
+    if row_rank is not None:
+        row_rank = replace(row_rank, n_deflated=row_rank.n_deflated + basis.shape[1])
     # The warm start belongs to the previous component.
     problem = replace(
         problem,
+        row_rank=row_rank,
         second_moments=deflated,
         fixed_rounding=rounding + problem.fixed_rounding,
         warm_start=None,

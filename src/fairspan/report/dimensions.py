@@ -19,7 +19,7 @@ from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
-from fairspan.moments.second_moments import figure_roundings
+from fairspan.moments.operators import figure_roundings
 from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import FittedCriterion

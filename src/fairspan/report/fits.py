@@ -15,7 +15,7 @@ from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
-from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.problem.problem import Criterion
 from fairspan.progress import track

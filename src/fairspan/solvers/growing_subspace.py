@@ -21,7 +21,7 @@ from fairspan.certificates.certificate import Certificate, Solver, Status, certi
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
-from fairspan.moments.projector import Projector
+from fairspan.moments.operators import Projector
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.eigenvalue_bounds import TRACE_ROUNDING

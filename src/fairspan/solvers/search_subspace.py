@@ -11,8 +11,7 @@ from fairspan.linalg import (
     orthonormalize_against,
     symmetrize,
 )
-from fairspan.moments.projector import CANCELLATION_RATIO
-from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.moments.operators import CANCELLATION_RATIO, DenseSecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.solvers.eigenvalue_bounds import (
     RESIDUAL_TOL,

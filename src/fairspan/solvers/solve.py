@@ -9,8 +9,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Solver, Status, certify
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
-from fairspan.moments.projector import Projector
-from fairspan.moments.second_moments import DenseSecondMoments, reconstruction_errors
+from fairspan.moments.operators import DenseSecondMoments, Projector, reconstruction_errors
 from fairspan.problem.oblique import encoder_not_resolved
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction

@@ -23,7 +23,7 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint, c
 from fairspan.certificates.proofs import MeanDistanceProof
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
-from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import AffinePieces, MeanDistanceLimit, Problem
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound, SearchResult
