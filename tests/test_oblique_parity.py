@@ -338,7 +338,7 @@ def test_real_data(name, d, share):
 
 @pytest.mark.parametrize("condition", [1e5, 1e6])
 def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch, condition):
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     axes, _, others = np.linalg.svd(rng.standard_normal((42, 113)), full_matrices=False)
     X, groups = (axes * np.geomspace(1.0, 1 / condition, 42)) @ others, np.arange(42) % 3

@@ -61,7 +61,7 @@ def topics(seed=0, n=1200, p=90, groups=("a", "b"), share=0.15):
 @pytest.fixture
 def through_rows(monkeypatch):
     """Few features are treated as many."""
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
 
 
 def both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
@@ -478,7 +478,7 @@ def test_features_that_are_zero_everywhere_change_nothing():
 
 
 def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 3)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 3)
     rng = np.random.default_rng(0)
     rows, groups = rng.standard_normal((60, 6)), np.arange(60) % 2
     rows[rng.random(rows.shape) < 0.5] = 0.0

@@ -47,7 +47,7 @@ CENTERS = ["global", "group", "none"]
 
 @pytest.fixture(autouse=True)
 def few_features_are_many(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 
 
 def rows(seed=0, n=14, p=22, groups=("a", "b"), rank=None, offset=0.0):

@@ -24,8 +24,8 @@ from fairspan.linalg import normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
+from fairspan.moments.compute import compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import compute_moments, not_moments_error
 from fairspan.moments.operators import figure_roundings
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.parameters import check_bool, check_number

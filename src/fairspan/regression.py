@@ -17,8 +17,8 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import DenseFoldMoments
 from fairspan.parameters import check_choice
 from fairspan.rows.frames import feature_values
 from fairspan.rows.labels import Label, format_list, printable

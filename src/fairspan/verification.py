@@ -32,11 +32,11 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments import of_rows
+from fairspan.moments import compute
 from fairspan.moments.base import Center
+from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.of_rows import Moments, compute_moments
 from fairspan.moments.operators import (
     Projector,
     error_reduction_by_component,
@@ -473,7 +473,7 @@ class _Evaluation:
     @property
     def may_be_sparse(self) -> bool:
         """Whether a fit of these rows may avoid matrices."""
-        return self.matrix_free or self.moments.n_features > of_rows.MAX_DENSE_FEATURES
+        return self.matrix_free or self.moments.n_features > compute.MAX_DENSE_FEATURES
 
     @property
     def unrestricted(self) -> Problem:
@@ -604,7 +604,7 @@ def _em_distance_message(em_distance: float) -> str:
 def _has_few_rows(moments: Moments) -> bool:
     """Whether there are many features and no more rows, so that a fit may use row coordinates."""
     n_features = moments.n_features
-    return n_features > of_rows.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
+    return n_features > compute.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
 
 
 def _max_relative_tol(certificate: Certificate) -> float:

@@ -11,8 +11,8 @@ import fairspan as fs
 from fairspan.auditing.imputation import pool_statistics
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
+from fairspan.moments.compute import compute_dense_moments
 from fairspan.moments.multiple_imputation import _draw_inverse_wishart_root, draw_imputations
-from fairspan.moments.of_rows import compute_dense_moments
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT
 from fairspan.rows.opening import open_rows
 from sweeps import mostly_long

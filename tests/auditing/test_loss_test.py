@@ -9,7 +9,7 @@ from sklearn.isotonic import isotonic_regression
 import fairspan as fs
 from fairspan.auditing import loss_test
 from fairspan.auditing.loss_test import LossTest
-from fairspan.moments.of_rows import DenseFoldMoments
+from fairspan.moments.fold_moments import DenseFoldMoments
 from sweeps import part_of
 
 

@@ -200,7 +200,7 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
 
 def sparse(monkeypatch, **settings):
     """A fit of sparse rows, of which verification forms no matrices either."""
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 20)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
     monkeypatch.setattr("fairspan.verification._MAX_MATRIX_ENTRIES", 0)
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 40, 0.3, format="csr", random_state=rng)
@@ -274,8 +274,8 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
 
 @pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
 def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 20)
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 20)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 20)
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(36, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 18)

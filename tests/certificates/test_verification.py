@@ -442,7 +442,7 @@ def test_parts_far_from_zero_leave_other_directions_by_a_rounding(criterion):
 
 
 def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 10)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
     rng = np.random.default_rng(0)
     rows, labels = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2), np.arange(60) % 2
     sparse = scipy.sparse.csr_array(rows)
@@ -453,7 +453,7 @@ def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
 def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     share, center, monkeypatch
 ):
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     rows, labels = rng.random((24, 60)), np.arange(24) % 2
     rows *= rng.random((24, 60)) < share

@@ -11,8 +11,8 @@ from by_hand import traced
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import memory
+from fairspan.moments.fold_moments import compute_fold_moments
 from fairspan.moments.group_moments import MomentsAggregator
-from fairspan.moments.of_rows import compute_fold_moments
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows
 from sweeps import each_once
@@ -148,7 +148,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: FairPCA(1).fit(FEW, sensitive_features=np.arange(30) % 2),
         ),
         (
-            "fairspan.moments.of_rows.merge_moments",
+            "fairspan.moments.fold_moments.merge_moments",
             lambda: audit(MODEL, rows(40, 3), np.arange(40) % 2),
         ),
         (
@@ -164,7 +164,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: verify(MODEL, MOMENTS),
         ),
         (
-            "fairspan.report.report.fit_criteria",
+            "fairspan.report.build.fit_criteria",
             lambda: write_report("never.html", rows(40, 3), ["a", "b"] * 20),
         ),
     ],

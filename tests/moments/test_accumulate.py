@@ -13,7 +13,7 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error, traced
 from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.of_rows import compute_fold_moments, compute_sparse_fold_moments
+from fairspan.moments.fold_moments import compute_fold_moments, compute_sparse_fold_moments
 from fairspan.moments.wide import SparseMoments
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit

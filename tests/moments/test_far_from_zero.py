@@ -52,7 +52,7 @@ def _fitted(kind, rows, groups, **settings):
 @pytest.mark.filterwarnings("ignore:EM ended")
 @pytest.mark.parametrize("kind", KINDS)
 def test_constant_columns_change_nothing(kind, rng, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 10)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
     rows, groups = _rows(kind, rng)
     wider = np.column_stack([np.full((len(rows), 2), CONSTANTS), rows])
     for settings in (

@@ -10,8 +10,8 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.compute import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.moments.of_rows import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.wide import SparseMoments, WideMoments
 from fairspan.rows.opening import open_group_rows
 
@@ -20,7 +20,7 @@ WIDE = random_rows(0, n=9, p=30)
 
 @pytest.fixture
 def few_features_are_many(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 
 
 def thin(X, labels, weights=None):
@@ -103,7 +103,7 @@ def test_which_rows_stay(monkeypatch):
     X, labels = WIDE.X, WIDE.labels
     assert MIN_WIDE_FEATURES == 500
     assert isinstance(compute_moments(open_group_rows(X, labels)), GroupMoments)
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     assert isinstance(compute_moments(open_group_rows(X, labels)), WideMoments)
     assert isinstance(compute_moments(open_group_rows(X[:, :11], labels)), GroupMoments)
     assert isinstance(compute_moments(open_group_rows(X, labels, None, "drop")), GroupMoments)

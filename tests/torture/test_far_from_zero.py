@@ -379,8 +379,8 @@ def check_without_constants(case: Far, model: fs.FairPCA) -> None:
 @pytest.mark.filterwarnings("ignore:.*weight", "ignore:.*so small", "ignore:.*so large")
 @pytest.mark.parametrize("part", range(4))
 def test_columns_far_from_zero(part, how_many, record_property, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 8)
-    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 3)
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 8)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 3)
     name, tally = f"columns far from zero, part {part + 1}", Tally()
     for number in range(how_many(10, 500)):
         drawn: list[Any] = []

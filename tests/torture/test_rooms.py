@@ -384,7 +384,7 @@ def many_features(*, is_sparse: bool) -> Maker:
 
 def as_thin(rows: Rows) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+        patch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
         model = rows.fitted()
         judge(rows, model)
         verify(model, rows.values, rows.groups)
@@ -460,7 +460,7 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
     with pytest.MonkeyPatch.context() as patch:
         given: Any = rows.values
         if is_sparse:
-            patch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 10)
+            patch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
             given = scipy.sparse.csr_array(rows.values)
         model = rows.fitted(given)
     assert model.moments_.matrix_free == is_sparse

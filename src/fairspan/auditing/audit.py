@@ -28,8 +28,9 @@ from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
 from fairspan.linalg.memory import explain_memory_errors
+from fairspan.moments.compute import Moments
+from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
 from fairspan.registry import get_factory
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import OnMissing

@@ -13,7 +13,8 @@ from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
-from fairspan.moments.of_rows import FoldMoments, Moments
+from fairspan.moments.compute import Moments
+from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.operators import (
     DenseSecondMoments,
     Projector,

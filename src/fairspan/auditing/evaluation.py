@@ -39,8 +39,9 @@ from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.metrics import GroupErrors, group_errors, worst_case_error
+from fairspan.moments.compute import Moments
+from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import MIN_FOLDS, DenseFoldMoments, FoldMoments, Moments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.aggregation import Rows

@@ -14,7 +14,8 @@ import numpy as np
 
 from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.messages import counted
-from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
+from fairspan.moments.compute import Moments
+from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.operators import Projector
 from fairspan.rows.labels import Label
 from fairspan.typing import BoolArray, FloatArray

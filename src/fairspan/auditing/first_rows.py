@@ -14,8 +14,8 @@ import numpy as np
 from fairspan.auditing.codes import ColumnCodes, codes_in
 from fairspan.auditing.cross_fitting import GroupOptima, reference_points
 from fairspan.auditing.models import AuditedModel
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.coded_labels import CodedLabels

@@ -24,19 +24,17 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import format_bytes, moments_nbytes
 from fairspan.metrics import GroupErrors
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import (
-    MAX_DENSE_FEATURES,
+from fairspan.moments.compute import MAX_DENSE_FEATURES, Moments, compute_moments
+from fairspan.moments.fold_moments import (
     MIN_FOLDS,
     DenseFoldMoments,
     FoldMoments,
-    Moments,
     SparseFoldMoments,
     affordable_folds,
     compute_fold_moments,
-    compute_moments,
     compute_sparse_fold_moments,
 )
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import (
     Projector,
     Reconstructor,

@@ -15,9 +15,9 @@ import numpy as np
 from fairspan.auditing.cross_fitting import CrossFit
 from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
+from fairspan.moments.compute import Moments, compute_dense_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.multiple_imputation import draw_imputations
-from fairspan.moments.of_rows import Moments, compute_dense_moments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from fairspan.auditing.distributions import f_cdf
 from fairspan.auditing.models import AuditedModel
+from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
 from fairspan.typing import FloatArray
 
 UNKNOWN_IN_SAMPLE_FIT = (

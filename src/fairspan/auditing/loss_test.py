@@ -18,8 +18,8 @@ import numpy as np
 from fairspan.auditing.cross_fitting import reference_points
 from fairspan.linalg import normalize_signs
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.typing import FloatArray
 
 # Above this number of features, the simulation takes seconds.

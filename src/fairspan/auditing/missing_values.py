@@ -9,7 +9,7 @@ from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.wording import format_group
 from fairspan.formatting.numbers import format_count, format_integer, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, name_column, share_column
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.rows.labels import Label
 from fairspan.rows.missing import MissingCounts
 

@@ -13,8 +13,8 @@ from fairspan.linalg.double_double import exact_sum
 from fairspan.model.adapters import ReconstructionModel
 from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
 from fairspan.moments.base import Center
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, format_list, printable
 from fairspan.typing import FloatArray

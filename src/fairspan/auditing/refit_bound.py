@@ -17,7 +17,7 @@ from fairspan.errors import FairspanError
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.moments.operators import reconstruction_errors
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, build_problem_family

@@ -31,8 +31,8 @@ from fairspan.certificates.proofs import Proof
 from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound, graded_eigh, normalize_signs
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import encoder_columns
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, is_feasible, reported_parameters

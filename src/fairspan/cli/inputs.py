@@ -16,8 +16,8 @@ from fairspan.cli.row_input import (
 )
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
+from fairspan.moments.compute import compute_dense_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import compute_dense_moments
 from fairspan.problem.problem import check_n_components
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows

@@ -32,7 +32,7 @@ from fairspan.errors import (
 )
 from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.of_rows import Moments, compute_moments
+from fairspan.moments.compute import Moments, compute_moments
 from fairspan.problem.reduction import get_criterion
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit

@@ -23,7 +23,7 @@ from fairspan.displays.style import (
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.numbers import format_count, verb_form
-from fairspan.moments.of_rows import compute_moments
+from fairspan.moments.compute import compute_moments
 from fairspan.parameters import check_integer
 from fairspan.rows.aggregation import aggregate
 from fairspan.typing import FloatArray, IndexArray

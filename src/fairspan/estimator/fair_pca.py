@@ -23,8 +23,8 @@ from fairspan.estimator.fit import fit_rows
 from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import check_center
+from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.moments.of_rows import Moments, compute_moments, not_moments_error
 from fairspan.moments.operators import error_reduction_by_component
 from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
 from fairspan.problem.problem import check_n_components, signed_disparity

@@ -26,7 +26,7 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
 from fairspan.moments.rank import with_row_rank
 from fairspan.moments.wide import RowSpace

@@ -14,8 +14,8 @@ import numpy as np
 from fairspan.errors import InvalidInput, caller_remedies
 from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, compute_moments
 from fairspan.moments.operators import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.problem import Problem, signed_disparity

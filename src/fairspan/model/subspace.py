@@ -19,10 +19,10 @@ from fairspan.model.adapters import (
 )
 from fairspan.model.export import onnx_bytes, sql_select
 from fairspan.model.serialization import read_subspace, write_subspace
+from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
     SecondMoments,

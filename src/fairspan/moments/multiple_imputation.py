@@ -13,9 +13,9 @@ from hashlib import blake2b
 import numpy as np
 
 from fairspan.linalg import symmetric_root
+from fairspan.moments.compute import compute_dense_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel, blocks_to_complete
-from fairspan.moments.of_rows import compute_dense_moments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes, column_positions
 from fairspan.rows.blocks import RowBlock

@@ -6,8 +6,8 @@ from scipy.linalg import lapack
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import graded_eigh
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import OrthogonalComplement
 from fairspan.typing import FloatArray, IndexArray
 

@@ -18,7 +18,7 @@ from scipy.linalg import blas
 from fairspan.errors import IncompatibleParameters, warn
 from fairspan.formatting.messages import counted, describe_position
 from fairspan.moments.base import Center
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.moments.operators import (
     DenseSecondMoments,
     OrthogonalComplement,

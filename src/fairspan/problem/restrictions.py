@@ -24,8 +24,8 @@ from fairspan.errors import (
 )
 from fairspan.formatting.messages import counted
 from fairspan.linalg import TIE_TOL
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments, merge_moments
-from fairspan.moments.of_rows import Moments
 from fairspan.parameters import (
     check_bool,
     check_choice,

@@ -9,8 +9,8 @@ from fairspan.auditing.estimates import GroupEstimates
 from fairspan.auditing.intervals import none_if_nan
 from fairspan.displays.base import INFEASIBLE
 from fairspan.moments.base import Center
+from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments
 from fairspan.pareto import Frontier, frontier_for_display
 from fairspan.report.dimensions import (
     DimensionResult,

@@ -18,7 +18,7 @@ from fairspan.auditing.options import DEFAULT_OPTIONS
 from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
-from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
+from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.operators import figure_roundings
 from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track

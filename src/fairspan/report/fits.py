@@ -13,8 +13,8 @@ from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.moments.base import Center
+from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.problem.problem import Criterion

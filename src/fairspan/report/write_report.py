@@ -21,8 +21,8 @@ from fairspan.errors import (
     describe_type,
 )
 from fairspan.extending import Display
+from fairspan.moments.compute import compute_dense_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import compute_dense_moments, not_moments_error
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.outputs import check_output_path

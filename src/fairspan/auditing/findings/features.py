@@ -14,7 +14,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, verb_form
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.typing import FloatArray, IndexArray
 
 # Share of a feature's variance within groups below which it encodes the group.

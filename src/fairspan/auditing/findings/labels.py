@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairspan.auditing.findings.catalog import Finding, make_finding
 from fairspan.auditing.wording import quote_group
 from fairspan.formatting.names import join_truncated
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.compute import Moments
 from fairspan.rows.label_checks import (
     are_numbers,
     format_spellings,

@@ -42,8 +42,8 @@ from fairspan.auditing.findings.repair import cost_of_repair, effect_of_repair, 
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.results import ModelResult
+from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
 
 
 def model_findings(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
