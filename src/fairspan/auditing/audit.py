@@ -219,10 +219,12 @@ class Audit:
         table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
         verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
         # Emphasize the codes of warnings.
-        findings = [
-            (finding.code, f" {finding.message}") if finding.severity == "warning" else str(finding)
-            for finding in self.findings
-        ]
+        findings: list[Any] = []
+        for finding in self.findings:
+            if finding.severity == "warning":
+                findings.append((finding.code, f" {finding.message}"))
+            else:
+                findings.append(str(finding))
         return replace(table, notes=(*verdicts, *findings))
 
     def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:

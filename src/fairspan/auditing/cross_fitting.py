@@ -441,7 +441,9 @@ def _second_moments_about(
     if scale is not None:
         moments = moments.divided_by(scale)
         centers = centers / scale
-    return moments.second_moments_about(centers[0] if len(centers) == 1 else centers)
+    if len(centers) == 1:
+        return moments.second_moments_about(centers[0])
+    return moments.second_moments_about(centers)
 
 
 def _leading_eigenvectors(

@@ -192,7 +192,9 @@ def _evaluate_with_folds(
     results = _with_feature_errors(results, models, moments, cross, folded_rows.fold_moments)
     # Rows in coordinates of their span have other columns than the table.
     has_table_columns = folded_rows.rows.n_features == moments.n_features
-    return results, statistics.monotone_columns if has_table_columns else ()
+    if not has_table_columns:
+        return results, ()
+    return results, statistics.monotone_columns
 
 
 def _evaluate_without_folds(

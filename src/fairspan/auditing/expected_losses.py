@@ -110,7 +110,9 @@ class _Estimator:
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability."""
         model = self.models[i]
-        baseline = model if model.baseline_index is None else self.models[model.baseline_index]
+        baseline = model
+        if model.baseline_index is not None:
+            baseline = self.models[model.baseline_index]
         refit_spreads = jackknife_standard_error(model.refit_errors)
         change_spreads = jackknife_standard_error(model.refit_errors - baseline.refit_errors)
         groups = [GroupEstimates()] * self._n_groups

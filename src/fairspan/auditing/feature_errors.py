@@ -74,14 +74,14 @@ class FeatureErrors:
             remainder_positions = order[n_features - 1 :]
 
         def _select(errors: FloatArray) -> FloatArray:
-            remainder = (
-                [errors[:, remainder_positions].sum(axis=1)] if len(remainder_positions) else []
-            )
+            remainder = []
+            if len(remainder_positions):
+                remainder = [errors[:, remainder_positions].sum(axis=1)]
             return np.column_stack([errors[:, positions], *remainder])
 
-        remainder_name = (
-            (counted(len(remainder_positions), "other"),) if len(remainder_positions) else ()
-        )
+        remainder_name: tuple[str, ...] = ()
+        if len(remainder_positions):
+            remainder_name = (counted(len(remainder_positions), "other"),)
         return FeatureErrors(
             self.model,
             self.groups,

@@ -141,7 +141,9 @@ def _effective_sample_size(
     kept_variance = np.diag(second_moment)[:d].sum()
     residual_variance = np.diag(second_moment)[d:].sum()
     variance_per_row = float(kept_variance * residual_variance + (second_moment[:d, d:] ** 2).sum())
-    return variance_per_row / variance if variance > 0 else np.inf
+    if not variance > 0:
+        return np.inf
+    return variance_per_row / variance
 
 
 def _null_eigenvalues(second_moment: FloatArray, d: int, n: float) -> FloatArray:

@@ -81,7 +81,9 @@ class RefitBound:
         """Gap relative to `scale`; zero if the gap is zero."""
         if self.gap == 0:
             return 0.0
-        return self.gap / self.scale if self.scale > 0 else math.inf
+        if not self.scale > 0:
+            return math.inf
+        return self.gap / self.scale
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-serializable values; non-finite floats become None."""

@@ -205,9 +205,10 @@ class ModelResult:
         """Return JSON-serializable values."""
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         del values["observed_disparity"], values["expected_disparity"], values["feature_errors"]
+        if self.refit_bound is not None:
+            values["refit_bound"] = self.refit_bound.to_dict()
         return {
             **values,
-            "refit_bound": None if self.refit_bound is None else self.refit_bound.to_dict(),
             **self.observed_disparity.to_record("observed_disparity"),
             **self.expected_disparity.to_record("expected_disparity"),
             "observed_total_error": self.observed_total_error,

@@ -126,7 +126,9 @@ def run(
             print_json_error(arguments, message, _EXIT_BAD_INPUT)
             return _EXIT_BAD_INPUT
         # In non-standalone mode, click returns the exit status.
-        return status if isinstance(status, int) else 0
+        if not isinstance(status, int):
+            return 0
+        return status
 
 
 def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> None:

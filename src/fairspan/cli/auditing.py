@@ -79,20 +79,26 @@ def load_audited_models(
     Incompatible
         A requested setting disagrees with a model.
     """
+    requested_center = None
+    if has_center:
+        requested_center = fit_options.center
     models = load_models(paths, parts)
     for name, model in models.items():
-        for option, wanted, own in (
+        for option, requested, actual in (
             ("-d", fit_options.n_components, model.n_components),
-            ("--center", fit_options.center if has_center else None, model.center),
+            ("--center", requested_center, model.center),
             ("--standardize", fit_options.standardize or None, model.scale is not None),
         ):
-            if wanted not in (None, own):
+            if requested not in (None, actual):
+                scaling = "unscaled"
+                if model.scale is not None:
+                    scaling = "standardized"
                 raise IncompatibleParameters(
                     f"The model {name} does not agree with {option}: it has "
                     f"{counted(model.n_components, 'dimension')}, center {model.center!r} and "
-                    f"{'standardized' if model.scale is not None else 'unscaled'} features",
+                    f"{scaling} features",
                     "A saved model brings its own dimensions, center and scaling",
-                    f"Leave out {option}, or fit another model",
+                    f"Omit {option}, or fit another model",
                 )
     if not models:
         return []

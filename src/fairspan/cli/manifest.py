@@ -38,8 +38,8 @@ _HEADER_BYTES = 64
 MAX_NAMES = 5
 
 
-# Size, modification time in nanoseconds, and hash of the first and last 64 KiB of a file.
-# distinguishes a file from another of the same name.
+# Size, modification time in nanoseconds, and hash of the first and last 64 KiB of a file; together
+# they distinguish a file from another of the same name.
 FileFingerprint = tuple[int, int, str]
 
 

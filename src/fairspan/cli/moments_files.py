@@ -77,7 +77,6 @@ def merge_moments_files(
     InvalidInput
         A part of a folder is missing, or moments are incompatible; the message names the first
         incompatible file.
-        does not fit is named.
     """
     files = expand_folders(paths)
     if len({file.resolve() for file in files}) < len(files):
@@ -131,9 +130,11 @@ def _label_as_text(label: Label) -> Label:
 def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
     """Contents of a file of moments as JSON-serializable values."""
     names = moments.feature_names
-    exponent = moments.weight_exponent
+    record: dict[str, Any] = {}
+    if moments.weight_exponent:
+        record["weight_exponent"] = moments.weight_exponent
     return {
-        **({"weight_exponent": exponent} if exponent else {}),
+        **record,
         "output": str(out),
         "n_rows": int(moments.counts.sum()),
         "n_dropped": moments.n_dropped,
@@ -153,13 +154,10 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
 
     A manifest is skipped, since `merge folder/*` includes it.
 
-    A manifest among them is no file of moments: `merge folder/*` names it too.
-
     Raises
     ------
     InvalidInput
         A folder has no manifest, or some but not all parts of a folder are given.
-        the same folder.
     """
     files: list[Path] = []
     for path in paths:
@@ -176,8 +174,10 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
             files.append(path)
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)
-        expected = [] if manifest is None else list(map(manifest.moments_path, manifest.sources))
-        missing = [each.name for each in expected if each not in files or not each.is_file()]
+        if manifest is None:
+            continue
+        expected = list(map(manifest.moments_path, manifest.sources))
+        missing = [path.name for path in expected if path not in files or not path.is_file()]
         if missing and set(expected).intersection(files):
             raise InvalidInput(
                 f"{len(missing)} of {len(expected)} parts in {folder} are missing: "

@@ -123,7 +123,8 @@ class MomentsFolderRows(FileRows):
                 moments = load_partial(file)
             else:
                 moments = next(results)
-                moments = moments.sum_over_classes() if self.has_y else moments
+                if self.has_y:
+                    moments = moments.sum_over_classes()
             with add_error_context(str(file) if rows is None else rows.location):
                 total = merge_in_order(tally, (total, moments))
             counts += zip(moments.finest.labels, moments.finest.counts.tolist(), strict=True)

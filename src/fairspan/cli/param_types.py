@@ -194,7 +194,9 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
     for argument in arguments:
         # Group names may contain equals signs, in keys and values.
         name, is_nested, _ = argument.partition("=")[0].partition(".")
-        key, separator, text = argument.rpartition("=") if is_nested else argument.partition("=")
+        key, separator, text = argument.partition("=")
+        if is_nested:
+            key, separator, text = argument.rpartition("=")
         if not key or not separator or not text:
             raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
         target = values.setdefault(name, {}) if is_nested else values

@@ -113,7 +113,7 @@ def open_row_source(
             raise InvalidInput(
                 f"{rows.location}: --bin cuts the column {column!r}, which holds text",
                 "Allowed: group columns of numbers",
-                "Leave out --bin, and each text is a group" if advice is None else advice.command,
+                "Omit --bin, and each text is a group" if advice is None else advice.command,
             )
     if options.numeric_only or options.one_hot:
         rows = _with_text_handled(rows, one_hot=options.one_hot)
@@ -184,7 +184,9 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
             f"{advice[name].command}; or exclude these columns with --exclude",
         )
     if one_hot or not non_numeric:
-        return one_hot_encode_text(rows) if one_hot else rows
+        if not one_hot:
+            return rows
+        return one_hot_encode_text(rows)
     remaining = drop_features(rows, non_numeric)
     click.echo(f"fairspan: --numeric-only leaves out {format_list(non_numeric)}.", err=True)
     return remaining

@@ -28,7 +28,9 @@ _ROLE_STYLES: dict[TextRole, dict[str, Any]] = {
 def painter_for(stream: TextIO) -> Styler:
     """Return the function that colors text for a stream (or returns it unchanged)."""
     colors_enabled = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return _paint if colors_enabled and stream.isatty() else unstyled
+    if not colors_enabled or not stream.isatty():
+        return unstyled
+    return _paint
 
 
 def print_message(kind: Literal["error", "warning"], message: str) -> None:

@@ -43,10 +43,8 @@ def transform_file(
 ) -> dict[str, Any]:
     """Transform rows and write them with the copied columns; return a summary.
 
-    Rows are processed in blocks, and the output is written atomically.
-
-    Reduced rows are written block by block, so that nothing need fit into memory. The output
-    appears only when it is complete.
+    Rows are processed in blocks, so that they need not fit into memory. The output appears only
+    when it is complete.
     """
     is_stdout = str(out) == "-"
     if not is_stdout and out.suffix.lower() not in _FORMAT_BY_EXTENSION:
@@ -73,7 +71,9 @@ def transform_file(
         raise InvalidInput(
             f"{data} contains no rows", "Allowed: at least one row", "Check the file"
         )
-    copied_fields = [] if first.extra_columns is None else list(first.extra_columns.schema)
+    copied_fields = []
+    if first.extra_columns is not None:
+        copied_fields = list(first.extra_columns.schema)
     schema = pa.schema(
         [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
     )
@@ -84,7 +84,9 @@ def transform_file(
             n_dropped += block.n_dropped
             if len(block.values):
                 reduced = subspace.transform(block.values)
-                copied_columns = [] if block.extra_columns is None else block.extra_columns.columns
+                copied_columns = []
+                if block.extra_columns is not None:
+                    copied_columns = block.extra_columns.columns
                 writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))
                 n_rows += len(reduced)
     return {
@@ -126,7 +128,9 @@ def _open_rows_for_model(
     if names is not None:
         rows = rows.select_features(names)
     check_numeric_features(rows, *OF_MODEL)
-    keep = available if reading.keep_all else reading.keep
+    keep = reading.keep
+    if reading.keep_all:
+        keep = available
     check_columns(keep, available)
     for conflict in sorted(set(keep).intersection(subspace.component_names)):
         raise click.UsageError(f"The column {conflict!r} would appear twice in the output.")

@@ -244,13 +244,13 @@ class AuditDisplay(BaseDisplay):
         colors = np.array([STATE_COLORS.get(state, style.color) for state in states])
         for color in dict.fromkeys(colors.tolist()):
             at = colors == color
-            fill = color if style.is_filled else "white"
+            fill = style.marker_fill(color)
             gid = None if color == MUTED and style is not BEST_STYLE else f"model-{i}"
             axes.plot(values[at], rows[at], color=color, markerfacecolor=fill, gid=gid, **marker)
             if not np.isnan(low[at]).all():
                 _draw_intervals(axes, rows[at], low[at], high[at], limits, color)
         legend_color = FOREGROUND if any(states) else style.color
-        fill = legend_color if style.is_filled else "white"
+        fill = style.marker_fill(legend_color)
         marker["markersize"] = 7.5
         return Line2D([], [], color=legend_color, markerfacecolor=fill, **marker)
 

@@ -196,10 +196,11 @@ class ErrorCurveDisplay(BaseDisplay):
         selected = estimator.subspace_.dimension
         shown = _select_dimensions(dimensions, selected, moments.n_features).tolist()
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
-        fits = {
-            d: estimator if d == selected else refit(estimator, n_components=d)
-            for d in track("fitting", shown, "dimensions")
-        }
+        fits = {}
+        for d in track("fitting", shown, "dimensions"):
+            fits[d] = estimator
+            if d != selected:
+                fits[d] = refit(estimator, n_components=d)
         reason = ""
         if rows is None:
             records = observed_records(estimator, fits, moments)
@@ -321,7 +322,7 @@ class ErrorCurveDisplay(BaseDisplay):
             d,
             values,
             color=style.color,
-            markerfacecolor=style.color if style.is_filled else "white",
+            markerfacecolor=style.marker_fill(style.color),
             linestyle=style.line,
             zorder=3 if style is FAIR_STYLE else 2.5,
             gid=f"{model}-{g}",
@@ -336,7 +337,7 @@ class ErrorCurveDisplay(BaseDisplay):
                 d[is_inconclusive],
                 values[is_inconclusive],
                 color=MUTED,
-                markerfacecolor=MUTED if style.is_filled else "white",
+                markerfacecolor=style.marker_fill(MUTED),
                 linestyle="",
                 zorder=3.5,
                 **marker_style,
@@ -355,7 +356,7 @@ class ErrorCurveDisplay(BaseDisplay):
         handles = {}
         for model, style in self._styles().items():
             line = Line2D([], [], color=style.color, linestyle=style.line)
-            line.set_markerfacecolor(style.color if style.is_filled else "white")
+            line.set_markerfacecolor(style.marker_fill(style.color))
             line.set_marker("" if style is BEST_STYLE else style.marker)
             handles[plot_label(readable_name(model))] = line
         if self.show_observed:

@@ -105,7 +105,9 @@ def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: 
     if X is None and sensitive_features is None:
         return None
     if X is None or (sensitive_features is None and not is_row_source(X)):
-        received = "sensitive_features without X" if X is None else "X without sensitive_features"
+        received = "X without sensitive_features"
+        if X is None:
+            received = "sensitive_features without X"
         raise InvalidInput(
             f"{purpose} received {received}",
             "Allowed: both rows and groups",

@@ -140,6 +140,12 @@ class SeriesStyle:
     line: Any
     is_filled: bool = True
 
+    def marker_fill(self, color: str) -> str:
+        """Return the fill of markers with edges of this color; white for hollow markers."""
+        if self.is_filled:
+            return color
+        return "white"
+
 
 def series_style(i: int) -> SeriesStyle:
     """Style of the i-th series other than ordinary PCA, distinct from PCA's."""

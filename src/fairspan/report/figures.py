@@ -147,7 +147,9 @@ def _plot_on_new_figure(
     width, height = _DEFAULT_SIZE
     if isinstance(display, BaseDisplay):
         width, height = display.figure_size()
-    figure.set_size_inches(min(width, _PHONE_WIDTH) if fit_phone else width, height)
+    if fit_phone:
+        width = min(width, _PHONE_WIDTH)
+    figure.set_size_inches(width, height)
     with rc_context(style.STYLE):
         axes = figure.add_subplot()
     display.plot(ax=axes)
@@ -436,7 +438,9 @@ def _format_interval(record: Mapping[str, Any], name: str) -> str:
 
 
 def _format_largest(values: FloatArray) -> str:
-    return "none" if np.isnan(values).all() else format_number(float(np.nanmax(values)))
+    if np.isnan(values).all():
+        return "none"
+    return format_number(float(np.nanmax(values)))
 
 
 def _format_pair(errors: FloatArray) -> str:

@@ -216,13 +216,16 @@ def content_security_policy(style: str, script: str, *, has_displays: bool = Fal
     >>> content_security_policy("", "").split("; ")[0]
     "default-src 'none'"
     """
+    image_sources = []
+    if has_displays:
+        image_sources = ["img-src data:"]
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src-elem '{_hash(style)}'",
             "style-src-attr 'unsafe-inline'",
-            *(["img-src data:"] if has_displays else []),
+            *image_sources,
             "base-uri 'none'",
             "form-action 'none'",
         )

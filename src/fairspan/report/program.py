@@ -89,7 +89,9 @@ def without_directories(argument: str) -> str:
     """
     option, equals_sign, value = argument.rpartition("=")
     path = Path(value)
-    return f"{option}{equals_sign}{path.name if path.is_absolute() else value}"
+    if path.is_absolute():
+        value = path.name
+    return f"{option}{equals_sign}{value}"
 
 
 def default_title(name: str) -> str:
@@ -185,7 +187,9 @@ def _as_code(value: Any) -> str:
             value.name
         )
         return repr(value.name if has_defaults else value)
-    return type(value).__name__ if isinstance(value, Display) else repr(value)
+    if isinstance(value, Display):
+        return type(value).__name__
+    return repr(value)
 
 
 def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:

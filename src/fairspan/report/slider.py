@@ -157,7 +157,9 @@ def frontier_path(
         if np.abs(pca_errors - main_point.errors).max() <= merge_distance:
             main_point = main_point._replace(label=f"{pca_fit.name}, {main.name}")
             pca_point = main_point
-    fixed_points = [pca_point] if pca_point is main_point else [pca_point, main_point]
+    fixed_points = [pca_point]
+    if main_point is not pca_point:
+        fixed_points.append(main_point)
     points = [
         *fixed_points,
         *_points_between(frontier, groups, fixed_points, main.problem.total_variance, point_at),

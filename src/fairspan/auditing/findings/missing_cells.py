@@ -129,7 +129,9 @@ def codes_for_missing_values(
         _describe_codes(quote_group(name) if has_names else name, codes)
         for name, codes in first_rows.codes.items()
     ]
-    scope = "" if are_all_rows else f"In the first {first_rows.n_rows:,} rows, "
+    scope = ""
+    if not are_all_rows:
+        scope = f"In the first {first_rows.n_rows:,} rows, "
     remedy = _remedy_in_python(first_rows.codes, has_names=has_names)
     if has_names:
         options = [_option_for_codes(name, codes) for name, codes in first_rows.codes.items()]

@@ -72,7 +72,7 @@ def criteria_table(report: Report) -> Table:
     disparities = [model.observed_disparity for model in models]
     thresholds = [_ZERO_TOL * fit.certificate.total_variance for fit in report.fits]
     disparity_values = [
-        0.0 if abs(disparity.value) <= threshold else disparity.value
+        disparity.without_rounding(threshold).value
         for disparity, threshold in zip(disparities, thresholds, strict=True)
     ]
     intervals = [(disparity.low, disparity.high) for disparity in disparities]
