@@ -82,13 +82,14 @@ class FairPCA(
     """Principal component analysis that minimizes a fairness criterion instead of the total error.
 
     Finds the d-dimensional subspace that minimizes a criterion of the groups' reconstruction errors
-    e_g(V) = tr S_g - tr(V'S_gV), with a certificate of optimality (`solution_`). `fit` requires the
-    groups, `transform` does not.
+    e_g(V) = tr S_g - tr(V'S_gV), where S_g is the second moment of group g and V an orthonormal
+    basis. `solution_` certifies how close to optimal it is. `fit` requires the groups, `transform`
+    does not.
 
-    There are two separate goals. A **criterion** defines how the group errors are weighed. A
-    **restriction** hides the group: it removes differences between the groups from the transformed
-    rows, even at the cost of larger errors. They can be combined: the criterion is then minimized
-    over the subspaces that the restriction allows.
+    A **criterion** defines how the group errors are weighed. A **restriction** serves another goal,
+    hiding the group: it removes differences between the groups from the transformed rows, even at
+    the cost of larger errors. With both, the criterion is minimized over the subspaces that the
+    restriction allows.
 
     Parameters
     ----------
@@ -107,14 +108,16 @@ class FairPCA(
         - "total_error", `TotalError()`: error over all rows, ordinary PCA
         - "disparity", `Disparity(trade_off, protected)`: trade-off between the total error and the
           signed gap of two groups
-        - "equal_error", `EqualError()`: total error subject to equal errors
+        - "equal_error", `EqualError(tolerance)`: total error subject to equal errors of two groups,
+          up to the tolerance
         - "error_gap", `ErrorGap(penalty)`: total error plus a penalty on the largest gap (Vu et al.
           2022)
         - "robust_error_gap", `RobustErrorGap(penalty, radius)`: the same for the worst-case
           distribution near each group's rows
         - "nash_welfare", `NashWelfare()`: minus the mean logarithm of the variances kept
-    restriction : None, MeanParity or CovarianceParity, default=None
-        Differences between groups that transformed rows must not show:
+    restriction : str or object, default=None
+        Differences that transformed rows must not show, by name with default parameters, or as an
+        object:
 
         - `MeanParity()`: all groups have the same mean after the transformation
         - `MeanParity(attributes="marginal")`: the same for the categories of each of several
@@ -127,6 +130,7 @@ class FairPCA(
           covariances
         - `CovarianceParity(tolerance=...)`: the difference of two groups' variances along any
           direction is limited; total error only
+        - `Uncorrelated(columns)`: transformed rows are uncorrelated with these columns
 
         Excess losses are still measured against the best unrestricted subspace.
     center : {"global", "group", "none"}, default="global"
