@@ -1292,7 +1292,7 @@ def _row_comparisons(
 def _em_distance(moments: Moments) -> float:
     """Distance, in standard deviations, between the limits of two runs of the EM algorithm."""
     em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
-    return 0.0 if em_summary is None else 2 * em_summary.left
+    return 0.0 if em_summary is None else 2 * em_summary.distance
 
 
 def _imputation_comparisons(

@@ -274,7 +274,7 @@ def test_certificates_of_the_same_rows_in_two_orders_do_not_refute_each_other(ma
 def test_what_is_left_is_how_far_further_passes_lead():
     rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
     found = GroupMoments.from_rows(rows, groups, on_missing="em")
-    assert found.em_summary.left < 1e-11
+    assert found.em_summary.distance < 1e-11
     models = np.concatenate([found.means[:, None], found.second_moments("group")], axis=1)
     source = open_rows(rows, groups, {}, on_missing="em")
     step = em._EMStep(source, tuple(found.labels), found.em_summary.pool_weights, 0.0)

@@ -611,10 +611,10 @@ def unresolved_reason(
         if feature is not None:
             return feature
     em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
-    if em_summary is not None and em_summary.left > EM_CONVERGENCE_TOL:
+    if em_summary is not None and em_summary.distance > EM_CONVERGENCE_TOL:
         return (
             "the EM algorithm ended while its models were still up to "
-            f"{em_summary.left:.0e} standard deviations from their limit"
+            f"{em_summary.distance:.0e} standard deviations from their limit"
         )
     if certificate.restriction is not None and certificate.restriction.oblique:
         return "the oblique shift depends on directions along which the rows hardly vary"

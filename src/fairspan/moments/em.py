@@ -50,7 +50,7 @@ class EMSummary:
         Number of EM passes over the rows.
     last_change : float
         Change of the models in the last pass, in standard deviations.
-    left : float
+    distance : float
         Estimated distance of the models to the limit of the iteration: root of the sum of squares
         over means and covariances, in standard deviations.
     """
@@ -59,7 +59,7 @@ class EMSummary:
     pool_weights: FloatArray
     n_passes: int
     last_change: float
-    left: float = 0.0
+    distance: float = 0.0
 
     def select_groups(self, mask: BoolArray | Sequence[int]) -> "EMSummary":
         """Select groups by mask or by position."""
@@ -135,7 +135,7 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
         pool_weights=step.pool_weights,
         n_passes=result.n_steps,
         last_change=result.last_change,
-        left=result.distance,
+        distance=result.distance,
     )
     return stack_by_label(totals, rows.n_features), first_pass.n_dropped, summary
 

@@ -35,7 +35,7 @@ MOMENTS_SCHEMA = Schema(
                     "pool_weights": list_of(number(0), "k"),
                     "n_passes": integer(0),
                     "last_change": number(0),
-                    "left": number(0),
+                    "distance": number(0),
                 }
             ),
             "counts": array_of(

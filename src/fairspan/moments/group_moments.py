@@ -371,7 +371,9 @@ class GroupMoments(BaseMoments):
         uncertainty = None
         if self.em_summary is not None:
             traces = np.einsum("gii->g", matrices)
-            uncertainty = EMUncertainty.from_distance(self.scatters, traces, self.em_summary.left)
+            uncertainty = EMUncertainty.from_distance(
+                self.scatters, traces, self.em_summary.distance
+            )
         return DenseSecondMoments(
             matrices, offset_rounding_error=self.offset_rounding(point), uncertainty=uncertainty
         )
