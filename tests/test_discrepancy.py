@@ -136,7 +136,7 @@ def test_the_median_distance_does_not_depend_on_the_unit_where_most_rows_are_the
     assert mmd(1e-3 * Z, groups) == pytest.approx(mmd(Z, groups))
 
 
-def test_rows_on_which_means_were_made_equal_are_told():
+def test_rows_on_which_means_were_made_equal_are_reported():
     rng = np.random.default_rng(4)
     rows, groups = rng.normal(size=(400, 6)), np.repeat(["a", "b"], 200)
     model = FairPCA(3, criterion="total_error", restriction="mean_parity")

@@ -133,7 +133,7 @@ def test_a_column_transformer_passes_the_groups_with_routing_on():
     np.testing.assert_array_equal(out[:, 2:], X[:, [2, 4]])
 
 
-def test_weights_are_routed_when_asked_for():
+def test_weights_are_routed_when_requested():
     with config_context(enable_metadata_routing=True):
         step = FairPCA(2).set_fit_request(sample_weight=True)
         fitted = Pipeline([("fpca", step)]).fit(

@@ -312,7 +312,7 @@ def test_fitting_again_without_the_column_forgets_it():
     assert model.transform(frame).shape == (40, 2)
 
 
-def test_frames_come_out_as_was_asked_for():
+def test_frames_are_returned_on_request():
     frame = pd.DataFrame(FEATURES, index=range(100, 140))
     model = FairPCA(2).set_output(transform="pandas").fit(frame, sensitive_features=SEX)
     coordinates = model.transform(frame)

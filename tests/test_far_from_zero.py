@@ -91,7 +91,7 @@ def test_an_oblique_encoder_that_rounding_decides_is_refused():
 
 @pytest.mark.parametrize("restriction", [fs.MeanParity(), fs.CovarianceParity()])
 @pytest.mark.parametrize("size", [1.0, 2e11, 2e12])
-def test_a_column_that_varies_by_its_last_digits_is_not_constant_beside_a_large_one(
+def test_a_column_that_varies_by_its_last_digits_is_not_constant_next_to_a_large_one(
     restriction, size
 ):
     rng = np.random.default_rng(3)

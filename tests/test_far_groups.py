@@ -116,7 +116,7 @@ def test_a_tolerance_that_rounding_exceeds_is_refused(far):
         hidden(X, groups, restriction=MeanParity(1e-7))
 
 
-def test_a_tolerance_beside_a_far_column():
+def test_a_tolerance_next_to_a_far_column():
     X, groups = rows_with_a_far_group(1e9, columns=slice(0, 1), k=2)
     model = hidden(X, groups, restriction=MeanParity(1e-3))
     Z = coordinates(model, X)
@@ -200,7 +200,7 @@ def test_columns_of_very_different_sizes(sizes, d):
     assert means_apart(hidden(X, groups, d), X, groups) <= 1e-12
 
 
-def test_groups_of_equal_rows_are_told_apart_by_no_coordinate():
+def test_no_coordinate_distinguishes_groups_of_equal_rows():
     X = np.repeat(np.random.default_rng(0).standard_normal((3, 5)), 10, axis=0)
     groups = np.repeat(list("abc"), 10)
     Z = hidden(X, groups).transform(X)

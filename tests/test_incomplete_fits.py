@@ -119,7 +119,7 @@ def test_rows_are_not_added_one_part_after_the_other():
         fair.partial_fit(frame, sensitive_features=groups)
 
 
-def test_columns_beside_the_features_may_have_missing_cells():
+def test_columns_next_to_the_features_may_have_missing_cells():
     frame, groups = made_rows()
     hidden = fs.FairPCA(1, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     hidden.fit(frame, sensitive_features=groups)

@@ -243,7 +243,7 @@ def test_leakage_matches_groups_of_held_out_rows():
         lambda z: fs.metrics.label_bias([0, 1, 1] * 40, labels(*z), protected="1"),
     ],
 )
-def test_a_setting_that_names_a_group_as_text_is_told_how_to_write_it(call):
+def test_a_setting_that_names_a_group_as_text_explains_how_to_write_it(call):
     with pytest.raises(UnknownGroup, match="Write 1 in place of '1': labels have types"):
         call((1, 2, 2))
 

@@ -83,7 +83,7 @@ def test_same_distribution_gives_the_size_of_chance():
     assert of_halves(Z, groups, 2000) < 0.088
 
 
-def test_it_is_judged_on_held_out_rows():
+def test_it_is_evaluated_on_held_out_rows():
     # More columns than rows: the training rows are always separated.
     Z, groups = RNG.normal(size=(400, 150)), RNG.integers(0, 2, 400)
     assert leakage(Z[:100], groups[:100], Z[:100], groups[:100]) == 1
@@ -196,7 +196,7 @@ def test_bad_input_says_what_to_do(case):
         leakage(*arguments)
 
 
-def test_another_classifier_may_be_asked():
+def test_another_classifier_may_be_requested():
     rng = np.random.default_rng(4)
     Z = rng.standard_normal((400, 2))
     # A ring around a core: no line tells them apart, a forest does.

@@ -140,7 +140,7 @@ def test_the_query_is_transform(name):
     np.testing.assert_allclose(made.to_numpy(), fair.transform(FRAME), rtol=1e-9, atol=1e-9)
 
 
-def test_a_query_of_whole_numbers_truth_values_and_another_table():
+def test_a_query_of_integers_truth_values_and_another_table():
     whole = pd.DataFrame({"n": ROWS.X[:, 0].round().astype(int), "yes": ROWS.X[:, 1] > 0})
     fair = fs.FairPCA(1).fit(whole, sensitive_features=ROWS.labels)
     database = duckdb.connect()

@@ -124,7 +124,7 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
 
 
 @pytest.mark.parametrize("tail", [(), (StandardScaler(),)])
-def test_a_fair_step_before_a_classifier_is_judged_as_the_model_that_it_is(tail):
+def test_a_fair_step_before_a_classifier_is_evaluated_as_the_model_that_it_is(tail):
     names = [f"x{i}" for i in range(5)]
     frame = pd.DataFrame(X, columns=names)
     model = make_pipeline(StandardScaler(), fs.FairPCA(2), *tail, LogisticRegression())
@@ -178,7 +178,7 @@ def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
     assert "is unknown" in audited.no_estimates_reason
 
 
-def test_models_by_rows_stand_beside_projections_in_their_order():
+def test_models_by_rows_stand_next_to_projections_in_their_order():
     kernel = MODELS["kernel"].fit(X)
     fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
     result = fs.audit({"kernel": kernel, "fair": fair}, X, GROUPS)
@@ -197,7 +197,7 @@ def test_a_saved_model_is_read_from_its_name(tmp_path):
     assert errors_of(result, "minimax_loss") == fair.group_errors_.tolist()
 
 
-def test_what_cannot_be_judged_is_refused():
+def test_models_that_cannot_be_evaluated_are_refused():
     kernel = MODELS["kernel"].fit(X)
     with pytest.raises(IncompatibleParameters, match="is not a projection, but moments were given"):
         fs.audit(kernel, moments=fs.GroupMoments.from_rows(X, GROUPS))
@@ -222,7 +222,7 @@ def test_what_cannot_be_judged_is_refused():
         (MinMaxScaler(), ["it"]),
     ],
 )
-def test_ordinary_pca_stands_beside_a_pipeline_in_the_same_units(scaler, names):
+def test_ordinary_pca_stands_next_to_a_pipeline_in_the_same_units(scaler, names):
     model = make_pipeline(scaler, fs.FairPCA(2)).fit(X, fairpca__sensitive_features=GROUPS)
     assert [each.name for each in fs.audit({"it": model}, X, GROUPS).models] == names
 
@@ -268,7 +268,7 @@ def with_samplers(pipeline, *places):
 
 
 @pytest.mark.parametrize("places", [(0,), (0, 0)])
-def test_a_pipeline_that_begins_with_a_sampler_is_judged_without_it(places):
+def test_a_pipeline_that_begins_with_a_sampler_is_evaluated_without_it(places):
     fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
     model = with_samplers(fitted, *places)
     advice = rf"begins with the step 'sampler0' \(Sampler\).*model\[{len(places)}:\]"

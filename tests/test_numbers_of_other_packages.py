@@ -78,7 +78,7 @@ def test_fields_are_plain(name: str) -> None:
 
 
 @pytest.mark.parametrize("penalty", [1e300, 2e15, np.float32(1e20)])
-def test_a_penalty_beside_which_the_error_is_rounding_is_refused(penalty: Any) -> None:
+def test_a_penalty_next_to_which_the_error_is_rounding_is_refused(penalty: Any) -> None:
     for criterion in (ErrorGap, RobustErrorGap):
         with pytest.raises(InvalidParameter, match="from 0 to 1e\\+15"):
             criterion(penalty)

@@ -133,7 +133,7 @@ def test_several_attributes_each_on_its_own():
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_columns_of_currency_beside_rates(offset):
+def test_columns_of_currency_next_to_rates(offset):
     X = ROWS.X * [1e6, 1, 1, 1e-3, 1, 1] + offset
     model = fit(X, LABELS[3], 3)
     means = means_of(X - X.mean(axis=0), LABELS[3])

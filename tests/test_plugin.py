@@ -159,7 +159,7 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
 
 
 @pytest.mark.long
-def test_displays_of_the_library_are_asked_for_by_name_too(table, tmp_path):
+def test_displays_of_the_library_are_requested_by_name_too(table, tmp_path):
     names = list(builtin_names("display"))
     facts = fs.write_report(
         *(tmp_path / "page.html", table, "group"),
@@ -297,7 +297,7 @@ def test_few_rows_of_many_features_keep_to_the_first_of_them():
     assert fs.verify(fair, rows, groups).holds
 
 
-def test_rows_of_a_new_source_are_fitted_reduced_and_brought_back(rows, table):
+def test_rows_of_a_new_source_are_fitted_transformed_and_reconstructed(rows, table):
     X, groups = table.drop(columns="group"), table["group"]
     ours = fs.FairPCA(2, scale=True).fit(rows)
     theirs = fs.FairPCA(2, scale=True).fit(X, sensitive_features=groups)

@@ -76,7 +76,7 @@ def test_importing_loads_nothing_heavy(imported, heavy):
     assert done.stdout.strip() == "set()"
 
 
-def test_a_missing_group_is_told_before_anything_heavy_is_loaded(tmp_path):
+def test_a_missing_group_is_reported_before_anything_heavy_is_loaded(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
     code = (
         "import sys; from fairspan import cli; cli.run(['audit', 'rows.csv'])\n"

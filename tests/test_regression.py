@@ -111,7 +111,7 @@ def test_weights_are_those_of_weighted_least_squares():
     close(fitted(X, y, groups, 2 * weights).covariance, fit.covariance)
 
 
-def test_whole_weights_repeat_rows_but_add_no_degrees_of_freedom():
+def test_integer_weights_repeat_rows_but_add_no_degrees_of_freedom():
     X, y, groups = small()
     weights = np.random.default_rng(1).integers(0, 4, len(y))
     weighted = fitted(X, y, groups, weights)
@@ -340,7 +340,7 @@ def test_blocks_give_the_jackknifes_covariance():
     np.testing.assert_allclose(fit.covariance, 19 / 20 * off.T @ off, rtol=1e-6)
 
 
-def test_variances_that_cannot_be_told_are_refused():
+def test_variances_lost_in_rounding_are_refused():
     X, y, groups, _ = uneven(2, sizes=(1, 50, 50))
     X[0] = [1e6, 0, 0]
     moments = moments_of(X, y, groups)

@@ -118,7 +118,7 @@ def test_the_estimator_carries_it(monkeypatch):
     np.testing.assert_allclose(back, X @ P_STAR, atol=1e-10)
 
 
-def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):
+def test_an_audit_adds_pca_of_the_same_dimension(monkeypatch):
     model = soft_fit(monkeypatch, BASIS, criterion="minimax_error")
     monkeypatch.undo()
     soft, pca = audit(model, ROWS.X, ROWS.labels).models

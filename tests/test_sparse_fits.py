@@ -501,7 +501,7 @@ def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatc
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [7, 20])
-def test_a_solution_beside_close_eigenvalues_is_closed_and_verified(seed):
+def test_a_solution_next_to_close_eigenvalues_is_closed_and_verified(seed):
     # Eigenvalues of the mixture lie close together, so that a solution of other directions than the
     # leading ones is drawn out of every subspace by a little.
     rng = np.random.default_rng(seed)

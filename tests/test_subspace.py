@@ -171,7 +171,7 @@ def test_what_keeps_all_directions_loses_nothing_at_all():
 @pytest.mark.parametrize(
     ("factor", "n", "is_told"), [(1000, 50, True), (3, 50, False), (1000, 9, False)]
 )
-def test_rows_in_other_units_are_told(factor, n, is_told):
+def test_rows_in_other_units_are_reported(factor, n, is_told):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((200, 6)), columns=list("abcdef"))
     fair = FairPCA(2, scale=True).fit(X, sensitive_features=["u", "v"] * 100)
@@ -183,7 +183,7 @@ def test_rows_in_other_units_are_told(factor, n, is_told):
         fair.transform(X[:n])
 
 
-def test_single_rows_with_long_tails_are_not_told():
+def test_single_rows_with_long_tails_are_not_reported():
     X = np.random.default_rng(0).standard_normal((200, 6))
     fair = FairPCA(2).fit(X, sensitive_features=["u", "v"] * 100)
     X[:90] *= 1e6

@@ -274,7 +274,7 @@ def test_means_that_agree_take_no_direction_away():
     assert projector_distance(free.components_, hidden.components_) <= 1e-7
 
 
-def test_restrictions_that_cannot_be_met_tell_numbers_of_the_features():
+def test_infeasible_restrictions_report_the_number_of_features():
     X, labels, _ = rows(14)
     for d, restriction, said in (
         (22, MeanParity(), "at most 21: the restriction removes 1 of 22"),
@@ -493,7 +493,7 @@ def errors_by_rows(fair, X, labels):
     ],
     ids=str,
 )
-def test_rows_that_are_mostly_zero_have_the_errors_that_are_told(
+def test_errors_of_mostly_zero_rows_are_within_the_reported_bounds(
     criterion, center, restriction, seed
 ):
     """Rows that span one direction less than there are: no axis may be made of rounding."""
@@ -510,7 +510,7 @@ def test_rows_that_are_mostly_zero_have_the_errors_that_are_told(
 
 
 @pytest.mark.parametrize("center", CENTERS)
-def test_a_large_column_and_a_large_group_have_the_errors_that_are_told(center):
+def test_errors_of_a_large_column_and_a_large_group_are_within_the_reported_bounds(center):
     rng = np.random.default_rng(1)
     X = rng.random((12, 600)) * (rng.random((12, 600)) < 0.3)
     labels = np.arange(12) % 2

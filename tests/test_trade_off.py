@@ -257,7 +257,7 @@ def test_landmarks_are_all_criteria_that_have_an_answer():
         apart.locate("equal_error")
 
 
-def test_a_constant_column_is_told_once():
+def test_a_constant_column_is_reported_once():
     rows = random_rows(1)
     rows.X[:, 2] = 4.0
     moments = GroupMoments.from_rows(rows.X, rows.labels)

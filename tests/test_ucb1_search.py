@@ -346,7 +346,7 @@ def test_a_scorer_that_asks_for_the_groups():
         assert fitted.score(X, sensitive_features=GROUPS) == whole
 
 
-def test_metadata_that_nobody_asked_for_is_no_failed_setting():
+def test_metadata_that_nobody_requested_is_no_failed_setting():
     with (
         config_context(enable_metadata_routing=True),
         pytest.raises(TypeError, match=r"(?s)UCB1SearchCV.*\.fit got unexpected argument.*flavor"),

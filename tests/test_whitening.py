@@ -43,7 +43,7 @@ def test_few_rows_have_no_more_components_than_they_vary_along():
 
 
 @pytest.mark.parametrize("large", [1e3, 1e6, 1e7])
-def test_small_columns_beside_a_large_one_are_not_rounding(large):
+def test_small_columns_next_to_a_large_one_are_not_rounding(large):
     rng = np.random.default_rng(1)
     X, groups = rng.standard_normal((200, 4)) * [large, 1, 2, 3], np.array(["a", "b"] * 100)
     white = FairPCA(3, **HIDDEN).fit(X, sensitive_features=groups)

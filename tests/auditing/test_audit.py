@@ -90,7 +90,7 @@ def test_figures_against_numpy():
     )
 
 
-def test_group_center_is_judged_about_each_groups_own_mean():
+def test_group_center_is_evaluated_about_each_groups_own_mean():
     fair = FairPCA(2, center="group").fit(X, sensitive_features=GROUPS)
     mine, plain = audit(fair, X, GROUPS).models
     assert [group.observed_error.value for group in mine.groups] == pytest.approx(
@@ -105,7 +105,7 @@ def test_group_center_is_judged_about_each_groups_own_mean():
         assert group.observed_error.value == pytest.approx(expected)
 
 
-def test_scaled_model_is_judged_in_scaled_units():
+def test_scaled_model_is_evaluated_in_scaled_units():
     fair = fitted(scale=True)
     mine, plain = audit(fair, X, GROUPS).models
     assert [group.observed_error.value for group in mine.groups] == pytest.approx(
@@ -217,7 +217,7 @@ FAIR, SKLEARN = FITTED["fair"], FITTED["pca"]
         ((FAIR,), {"moments": BLOCKS_OF_ONE_GROUP}, InvalidInput, "only one of the 2 blocks"),
     ],
 )
-def test_what_cannot_be_audited_is_told(arguments, named, error, said):
+def test_models_that_cannot_be_audited_are_refused(arguments, named, error, said):
     with pytest.raises(error, match=said):
         audit(*arguments, **named)
 

@@ -244,7 +244,7 @@ def test_findings_say_whether_a_refit_may_help(change, codes, words):
 
 
 @pytest.mark.parametrize(("n", "is_told"), [(59, True), (60, False)])
-def test_a_gap_that_few_rows_make_is_told_to_be_chance(n, is_told):
+def test_a_gap_due_to_few_rows_is_reported_as_chance(n, is_told):
     rng = np.random.default_rng(0)
     model = FairPCA(2).fit(rng.standard_normal((400, 6)), sensitive_features=["a", "b"] * 200)
     X = np.vstack([rng.standard_normal((400, 6)), rng.standard_normal((n, 6)) * [1, 1, 1, 4, 3, 1]])

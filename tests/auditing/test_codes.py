@@ -74,7 +74,7 @@ def test_the_advice_in_python_makes_the_cells_missing():
     assert np.isnan(array[:, 3]).sum() == (CODED["score"] == -99).sum()
 
 
-def test_the_advice_in_python_names_every_column_and_suits_whole_numbers():
+def test_the_advice_in_python_names_every_column_and_suits_integers():
     rows = CODED.round().astype(int)
     message = findings(rows, GROUPS)[0].message
     advice = message[message.index("X.replace") : message.index(" with on_missing=")]

@@ -42,7 +42,7 @@ def check(result, name, expected):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_bare_basis_is_judged_as_by_hand(weighted):
+def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
     X, groups, rng = made()
     weights = rng.uniform(0.5, 2, len(X)) if weighted else None
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
@@ -54,7 +54,7 @@ def test_a_bare_basis_is_judged_as_by_hand(weighted):
 
 
 @each_once(center=["global", "group", "none"], scale=[False, True])
-def test_held_out_rows_are_judged_about_the_models_own_center(center, scale):
+def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
     X, groups, _ = made(1_600)
     train, test = slice(0, 700), slice(700, None)
     model = fs.FairPCA(3, center=center, scale=scale).fit(
@@ -112,7 +112,7 @@ def test_fair_models_are_fitted_again_with_their_own_settings(settings):
 @pytest.mark.parametrize(
     "kind", mostly_long(["thin and scaled", "sparse", "small and sparse", "thin"], 2)
 )
-def test_rows_that_stand_for_their_moments_are_judged_as_by_hand(kind):
+def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     rng = np.random.default_rng(3)
     factor, kind = (1e-5, "sparse") if kind == "small and sparse" else (1.0, kind)
     if kind == "sparse":
@@ -241,7 +241,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
     assert one.to_dict() != other.to_dict()
 
 
-def test_a_group_of_few_rows_is_not_judged():
+def test_a_group_of_few_rows_is_not_evaluated():
     X, groups, _ = made(300)
     groups = groups.astype(object)
     groups[:3] = "few"

@@ -264,7 +264,7 @@ def test_rounding_is_not_taken_for_a_finding(d):
         assert not {"FS201", "FS202", "FS205", "FS302"} & set(found)
 
 
-def test_errors_beside_a_column_of_huge_numbers():
+def test_errors_next_to_a_column_of_huge_numbers():
     rng = np.random.default_rng(0)
     small = rng.standard_normal((200, 3))
     rows, labels = (
@@ -543,7 +543,7 @@ def test_no_group_is_said_to_lose_more_than_it_has():
 
 
 @pytest.mark.parametrize("n_paying", [1, 2])
-def test_of_several_groups_that_pay_the_most_is_told(n_paying):
+def test_the_group_that_pays_most_is_reported(n_paying):
     paid = [0.3, 0.2][:n_paying]
     found = verdict(
         [group("a", "harmed"), *(group(name, "no material harm", 0.0) for name in "bc")],
@@ -580,13 +580,13 @@ def test_findings_and_verdict_read_the_same_figures():
     assert claims <= 1
 
 
-def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():
+def test_a_verdict_of_harm_names_the_inconclusive_groups():
     plain = [group("a", "harmed"), group("b", "inconclusive"), group("c", "no material harm", 0.0)]
     for found in (verdict(plain), verdict(plain, group("a", "no material harm", 0.0, -0.5))):
         assert "Whether it harms 'b' (100 rows) is unresolved." in found.summary
 
 
-def test_the_largest_loss_and_the_largest_share_that_is_lost_are_told_apart():
+def test_the_largest_loss_and_the_largest_lost_share_are_distinguished():
     """By share 'small' loses more, of little variance; the verdict begins with it."""
     rng = np.random.default_rng(0)
     spreads = {"wide": [6, 1, 3, 3, 1, 1], "small": [0.2, 1.1, 0.1, 0.1, 0.1, 0.1]}

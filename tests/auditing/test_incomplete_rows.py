@@ -64,7 +64,7 @@ def test_intervals_are_wider_where_cells_are_missing():
     assert width(b.observed_error) > 1.02 * width(whole_b.observed_error)
 
 
-def test_the_figures_here_are_those_of_the_moments():
+def test_observed_figures_are_those_of_the_moments():
     _, some = some_rows(1)
     result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
     moments = fs.GroupMoments.from_rows(some, groups_of(some), on_missing="em")
@@ -155,7 +155,7 @@ def test_clusters_and_files_and_findings(tmp_path):
         assert one.observed_error.value == pytest.approx(other.observed_error.value, rel=1e-6)
 
 
-def test_small_groups_are_told_what_the_pool_weighs():
+def test_the_weight_of_the_pool_in_small_groups_is_reported():
     _, some = some_rows(4)
     few = some[:160]
     result = fs.audit(MODEL, few, np.repeat(["a", "b"], [150, 10]), folds=None, on_missing="em")

@@ -85,7 +85,7 @@ def test_copies_of_rows_in_one_fold_add_no_evidence():
     assert shows(X[again], groups[again], model)[0]  # taken for eight times as many
 
 
-def test_rotated_rows_are_judged_alike():
+def test_rotated_rows_are_evaluated_alike():
     X, groups, model = made(np.random.default_rng(6), 80, 0.5)
     turn = turned(20, 2.0, seed=1)
     again = fs.FairPCA(3, criterion="total_error").fit(X @ turn, sensitive_features=groups)

@@ -58,7 +58,7 @@ def test_rows_needed_are_about_those_of_the_formula():
     )
 
 
-def test_they_are_told_wherever_nothing_can_be_told():
+def test_they_are_reported_where_all_groups_are_inconclusive():
     result, few = audited(np.random.default_rng(1), turned(0.45), 60)
     assert few.state == "inconclusive"
     assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.summary

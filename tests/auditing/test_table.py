@@ -271,7 +271,7 @@ NUMBER = r"-?\d[\d.]*(?:e-?\d+)?"
 
 @pytest.mark.parametrize("kind", ["column", "stray cell", "two columns", "group", "offset"])
 @pytest.mark.parametrize("folds", [None, 5])
-def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
+def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
     X, groups = uneven_rows(kind)
     result = audit(FairPCA(2).fit(X, sensitive_features=groups), X, groups, folds=folds)
     errors = [group.observed_error for model in result.models for group in model.groups]

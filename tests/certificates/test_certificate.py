@@ -257,7 +257,7 @@ def test_means_far_apart_do_not_enter_under_mean_parity(criterion, apart):
     assert solution.status == "optimal" or apart > 1
 
 
-def test_three_lines_beside_a_column_of_large_numbers():
+def test_three_lines_next_to_a_column_of_large_numbers():
     """With one column of 3e4, a third of the objective was once called optimal."""
     angles = np.deg2rad([0, 60, 120])
     directions = np.c_[np.cos(angles), np.sin(angles)]
@@ -271,7 +271,7 @@ def test_three_lines_beside_a_column_of_large_numbers():
     assert solution.scale == solution.objective
 
 
-def test_equal_errors_out_of_reach_beside_large_numbers():
+def test_equal_errors_out_of_reach_next_to_large_numbers():
     first, second = np.diag([1e10, 1.0, 2.0]), np.diag([1.1e10, 3.0, 5.0])
     with pytest.raises(IncompatibleParameters, match=r"the smallest achievable gap is 2\."):
         BoundarySearch().solve(problem_of([first, second], 2, EqualError()), 1e-9)
@@ -300,7 +300,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     assert other.status == one.status == "open gap"
 
 
-def test_a_solution_says_what_it_was_judged_by():
+def test_a_solution_reports_its_evaluation_rows():
     problem = two_lines(MinimaxError())
     settings = {"tol": 1e-6, "n_eigenproblems": 3, "trace": [], "solver": "none"}
     solution = certify(problem, BEST, np.array([0.25, 0.75]), **settings)
@@ -312,7 +312,7 @@ def test_a_solution_says_what_it_was_judged_by():
 
 
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
-def test_a_goal_is_within_what_is_asked(criterion):
+def test_a_goal_is_within_the_tolerance(criterion):
     """A search that reaches it is called optimal, and it is no further than rounding."""
     problem = problem_of(random_moments(np.random.default_rng(8), 2, 5), 2, criterion)
     basis = random_basis(np.random.default_rng(9), 5, 2)
@@ -445,7 +445,7 @@ def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
     [each for each in BOTH if not isinstance(each[1], NashWelfare | RobustErrorGap)],
     ids=str,
 )
-def test_the_bound_does_not_depend_on_the_subspace_it_is_told_at(k, criterion, seed):
+def test_the_bound_does_not_depend_on_the_subspace_at_which_it_is_computed(k, criterion, seed):
     problem, rng = some_problem(seed, k, criterion)
     weights = rng.dirichlet(np.ones(k))
     bases = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(20)]
@@ -671,7 +671,7 @@ def test_optimal_needs_an_objective_that_is_known():
 
 
 @pytest.mark.filterwarnings("ignore:All rows belong to one group")
-def test_zero_by_structure_is_optimal_beside_dates():
+def test_zero_by_structure_is_optimal_next_to_dates():
     rng = np.random.default_rng(2)
     rows = np.column_stack([rng.standard_normal((40, 3)), np.full(40, 1.7e18)])
     groups = np.arange(40) % 2

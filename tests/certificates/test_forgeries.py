@@ -63,7 +63,7 @@ def test_an_encoder_that_differs_where_the_rows_do_not_vary(size, scale, tmp_pat
     assert_refused(forged, rows, GROUPS, tmp_path, "The encoder differs")
 
 
-def test_an_encoder_that_differs_beside_fewer_rows_than_features(tmp_path):
+def test_an_encoder_that_differs_next_to_fewer_rows_than_features(tmp_path):
     rng = np.random.default_rng(0)
     rows, groups = rng.standard_normal((14, 520)), np.arange(14) % 2
     own = fitted(rows, groups, **OBLIQUE).subspace_
@@ -96,7 +96,7 @@ def small_beside_large():
 
 
 @pytest.mark.parametrize("factor", [100.0, 0.01, 1.001])
-def test_each_component_is_judged_in_its_own_size(factor, tmp_path):
+def test_each_component_is_evaluated_in_its_own_size(factor, tmp_path):
     rows, groups = small_beside_large()
     model = fitted(rows, groups, d=3, criterion="total_error", whiten=True)
     own, variances = model.subspace_, model.explained_variance_
@@ -119,7 +119,7 @@ def test_each_component_is_judged_in_its_own_size(factor, tmp_path):
 
 @pytest.mark.parametrize("factor", [0.0, 10.0, 1.001])
 @pytest.mark.parametrize("name", ["errors", "losses"])
-def test_each_group_is_judged_in_its_own_size(name, factor, tmp_path):
+def test_each_group_is_evaluated_in_its_own_size(name, factor, tmp_path):
     rows = np.where((GROUPS[0] == GROUPS)[:, None], X - X.mean(axis=0), 1e-6 * X)
     model = fitted(rows, criterion="total_error", center="group")
     own = model.solution_
@@ -313,7 +313,7 @@ def test_a_bound_above_the_objective_never_holds(case):
 @pytest.mark.parametrize(
     ("large", "small", "angle"), [(1e9, 1.0, 1e-10), (1e5, 1e-5, 9e-11), (1e6, 1e-3, 1e-9)]
 )
-def test_equal_means_are_judged_in_units_of_each_coordinate(large, small, angle, tmp_path):
+def test_equal_means_are_evaluated_in_units_of_each_coordinate(large, small, angle, tmp_path):
     rng = np.random.default_rng(0)
     rows, groups = rng.standard_normal((200, 4)), np.arange(200) % 2
     # Means differ along the large column, and a small component is turned towards it.

@@ -123,7 +123,7 @@ def test_a_stream_that_ends_is_unresolved():
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_sparse_and_wide_rows_beside_a_huge_one(wide):
+def test_sparse_and_wide_rows_next_to_a_huge_one(wide):
     from scipy import sparse
 
     rng = np.random.default_rng(0)

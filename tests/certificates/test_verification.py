@@ -167,7 +167,7 @@ def test_weights():
     assert_fails(model, X, LABELS, because="mean =")
 
 
-def test_columns_in_another_order_and_beside_others():
+def test_columns_in_another_order_and_next_to_others():
     frame = pd.DataFrame(X, columns=list("uvwxyz")).assign(group=LABELS)
     model = FairPCA(2).fit(frame, sensitive_features="group")
     assert_holds(model, frame, "group")
@@ -224,7 +224,7 @@ def test_other_data_do_not_hold(criterion, data, because):
     assert_fails(fitted(criterion=criterion), *data, because=because)
 
 
-def test_other_rows_are_told_as_such_and_not_figure_by_figure():
+def test_other_rows_are_reported_once_and_not_by_figure():
     said = verify(fitted(), X[:-1], LABELS[:-1]).messages
     assert said[0].startswith("These are not the rows of the fit")
     assert len(said) == 5
@@ -339,7 +339,7 @@ def test_worse_components_are_not_optimal_by_any_name():
         assert_fails(cheat, X, LABELS, because="The model is called")
 
 
-def test_a_restriction_that_is_not_met_is_no_optimum():
+def test_a_violated_restriction_is_no_optimum():
     model = fitted(criterion="total_error", restriction=fs.MeanParity(0.05))
     plain = fitted(criterion="total_error")
     cheat = altered(
@@ -482,7 +482,7 @@ def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_nested_components_beside_a_huge_row_cannot_be_verified_in_another_order(seed):
+def test_nested_components_next_to_a_huge_row_cannot_be_verified_in_another_order(seed):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((70, 6)) * rng.uniform(0.3, 3, 6)
     rows[5] *= 1e8

@@ -91,7 +91,7 @@ def test_patterns_choose_features(run, data, table, patterns, left):
     assert_agrees(facts["models"][0], plain_pca_by_hand(table[left], table["age"], 1))
 
 
-def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
+def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     train, test, model = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "m"
     kept = [*features, "age"]
     table.loc[:119, kept].to_csv(train, index=False)

@@ -157,7 +157,7 @@ def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path):
     assert soft["objective"] == pytest.approx(0.5, abs=1e-6)
 
 
-def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
+def test_a_fit_is_evaluated_as_requested(run, data, table, features, tmp_path):
     path = tmp_path / "clustered.csv"
     clusters = [f"clinic {i // 4}" for i in range(len(table))]
     table.drop(columns="sex").assign(clinic=clusters).to_csv(path, index=False)
@@ -177,7 +177,7 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
 
 
 @pytest.mark.long
-def test_a_page_is_judged_and_named_as_asked(run, data, table, features, tmp_path):
+def test_a_page_is_evaluated_and_named_as_requested(run, data, table, features, tmp_path):
     command = ("report", data, "--group", "age", "-d", 2, "--level", 0.9, "--materiality", 0.05)
     command += ("--compare", "equal_error", "--title", "Of two ages", "--folds", 5)
     found = run(*command, "-o", tmp_path / "page.html", "--json").facts

@@ -184,7 +184,7 @@ def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, monkey
     refused(command, "{data}", "--group", "age", "-d", 6, *out, said="n_components is 6")
 
 
-def test_groups_that_print_alike_are_told_apart_by_nothing(refused, table, features, tmp_path):
+def test_groups_that_print_alike_are_not_distinguished(refused, table, features, tmp_path):
     is_old = table["age"] == "old"
     path = tmp_path / "t.parquet"
     first, second = np.where(is_old, "a / b", "a"), np.where(is_old, "c", "b / c")
@@ -217,7 +217,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
     assert (facts["lower_bound"], facts["gap"]) == (None, None)
 
 
-def test_errors_that_were_to_be_equal_and_are_not_are_told(table, features):
+def test_errors_that_were_to_be_equal_and_are_not_are_reported(table, features):
     moments = fs.GroupMoments.from_rows(table[features], table["age"])
     fit = fit_subspace(moments, 2, criterion="equal_error").certificate
     assert "more than the criterion allows" not in unwrapped(certificate_text(fit))
@@ -347,7 +347,7 @@ def test_a_report_takes_the_column_aside(run, people, tmp_path):
     assert page["data"]["feature_names"] == FEATURES
 
 
-def test_classes_are_named_beside_several_groups(run, people, tmp_path):
+def test_classes_are_named_next_to_several_groups(run, people, tmp_path):
     data, table = people
     model = tmp_path / "m"
     hide = ("--restriction", "mean_parity", "--restriction-param", "within_classes=yes")
@@ -360,7 +360,7 @@ def test_classes_are_named_beside_several_groups(run, people, tmp_path):
     np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
 
 
-def test_classes_are_known_by_their_texts_beside_several_attributes():
+def test_classes_are_known_by_their_texts_next_to_several_attributes():
     X = np.arange(8.0)[:, None] ** [1, 2]
     groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
     rows = open_rows(X, groups, {"labels": [0, 0, 1, 1] * 2})

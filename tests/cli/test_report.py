@@ -52,7 +52,7 @@ def test_it_says_what_python_says(run, data, table, features, tmp_path):
 
 
 @pytest.mark.long
-def test_the_page_is_the_same_whether_it_is_asked_for_facts_or_not(run, data, tmp_path):
+def test_the_page_is_the_same_whether_it_is_requested_facts_or_not(run, data, tmp_path):
     page = tmp_path / "report.html"
     command = ("report", data, "--group", "age", "-d", 2, "-o", page)
     result = run(*command, status=0)
@@ -155,7 +155,7 @@ def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, fea
     assert page.stat().st_size < 400_000
 
 
-def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_path):
+def test_saved_models_are_evaluated_by_held_out_rows(run, data, model, table, tmp_path):
     half = len(table) // 2
     table[:half].to_csv(tmp_path / "half.csv", index=False)
     table[half:].to_csv(tmp_path / "rest.csv", index=False)
@@ -283,7 +283,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
 
 @pytest.mark.long
 @pytest.mark.skipif(not HAS_REPORT, reason="needs the extra report")
-def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monkeypatch, tmp_path):
+def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypatch, tmp_path):
     shown = {}
     monkeypatch.setattr(
         "fairspan.cli.reporting.write_page",

@@ -171,7 +171,7 @@ KEEPING = {
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 @pytest.mark.parametrize(("options", "kept"), KEEPING.values(), ids=KEEPING)
-def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, options, kept):
+def test_columns_are_kept_next_to_the_components(run, people, tmp_path, ending, options, kept):
     frame = people.astype({"height": float})
     frame.loc[[3, 50], "height"] = np.nan
     frame.to_csv(tmp_path / "rows.csv", index=False)

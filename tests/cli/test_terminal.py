@@ -112,7 +112,7 @@ def test_each_command_tells_how_far_it_is_and_never_wraps(
     ("jobs", "shown"),
     [("1", ["400/1.00k", "700/1.00k", "1.00k/1.00k"]), ("2", ["1/3", "2/3", "3/3"])],
 )
-def test_rows_are_counted_here_and_parts_in_other_processes(
+def test_rows_are_counted_in_this_process_and_parts_in_others(
     monkeypatch, at_once, folder, tmp_path, jobs, shown
 ):
     monkeypatch.setattr(sys, "stderr", Terminal())

@@ -28,7 +28,7 @@ def variance(run, path, *options):
     return sum(group["proportion"] * group["observed_total_variance"] for group in groups)
 
 
-def test_both_readings_of_a_comma_are_told_and_give_both_variances(run, refused, tmp_path):
+def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refused, tmp_path):
     path = written(tmp_path, ["3,404", "465", "1,250", "980"])
     refused(
         *arguments(path),

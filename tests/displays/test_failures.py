@@ -41,7 +41,7 @@ def test_only_a_fitted_estimator_is_shown(name, estimator):
         (UnknownGroup, (ROWS.X, np.where(ROWS.labels == "a", "new", "b"))),
     ],
 )
-def test_rows_that_cannot_be_judged_by(name, error, rows):
+def test_rows_that_cannot_be_used_for_evaluation(name, error, rows):
     with pytest.raises(error):
         getattr(displays, name).from_estimator(FAIR, *rows)
 

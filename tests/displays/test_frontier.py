@@ -86,7 +86,7 @@ def test_the_display_is_the_frontier_with_its_landmarks():
     np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.pca_errors[1:])
 
 
-def test_asked_criteria_alone_are_shown():
+def test_requested_criteria_alone_are_shown():
     rows = random_rows(5, n=60, p=4)
     curve = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2)
     picture = curve.plot(criteria=["minimax_error", "total_error"])

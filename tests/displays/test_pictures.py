@@ -204,7 +204,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
             draw()
 
 
-def test_things_beside_pca_look_different_and_only_pca_is_hollow():
+def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
     looks = [series_style(i) for i in range(55)]
     assert len({(each.color, each.marker) for each in looks}) == 55
     assert all(each.is_filled for each in (*looks, FAIR_STYLE))
@@ -382,7 +382,7 @@ def test_a_frontier_of_one_point_is_drawn(point):
 
 
 @pytest.mark.parametrize("side", [1, -1])
-def test_the_line_of_equal_errors_crosses_the_whole_frontier_picture(side):
+def test_the_line_of_equal_errors_crosses_the_entire_frontier_display(side):
     errors = np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side]
     plain = np.array([1.5, 8.7])[::side]
     axes = drawn_on(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
@@ -425,7 +425,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
 
 
-def test_the_two_groups_of_a_disparity_are_named_whole():
+def test_the_two_groups_of_a_disparity_are_named_in_full():
     picture, _ = drawn(pictures_of(("women in towns", "men in towns"))["path"])
     said = "error of men in towns minus that of women in towns"
     assert any(said in text for text in texts_in(picture))
@@ -459,7 +459,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
     np.testing.assert_allclose(limits[0], limits[1], atol=0.01)
 
 
-def test_models_beside_pca_take_looks_in_turn_and_the_colors_of_states():
+def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
     states = np.array(["harmed", "no material harm"] * 3)
     models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)

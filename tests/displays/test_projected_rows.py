@@ -57,7 +57,7 @@ def test_a_group_column_and_a_missing_group():
     np.testing.assert_allclose(display.points, fair.transform(held_out)[:, :2], atol=1e-12)
 
 
-def test_parts_add_up_to_the_whole():
+def test_parts_add_up_to_the_total():
     fold = PlaneSampleAggregator(FAIR.subspace_, ("a", "b", "c"), 1000, 0)
     whole = fold.aggregate(open_group_rows(X, GROUPS, ROWS.weights))
     first = fold.aggregate(open_group_rows(X[:50], GROUPS[:50], ROWS.weights[:50]))

@@ -25,7 +25,7 @@ def rows(n, p, kind="dense"):
     return scipy.sparse.csr_array(X * (X > 2)) if kind == "sparse" else X
 
 
-def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
+def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
     monkeypatch.setattr(memory, "memory_limit", lambda: 16 * GB)
     memory.check_memory(10**6, 20)
     memory.check_memory(2, 10_000, 5 * GB)
@@ -55,7 +55,7 @@ def test_too_large_matrices_are_never_made(kind, weights):
     assert GroupMoments.from_rows(X, groups, weights, max_memory=4 * room).n_groups == 4
 
 
-def test_making_moments_takes_no_more_than_is_told():
+def test_computing_moments_takes_no_more_memory_than_estimated():
     p, groups = 400, np.arange(800) % 2
     for weights in (None, np.ones(800)):
         X = rows(800, p)
@@ -68,7 +68,7 @@ def test_making_moments_takes_no_more_than_is_told():
 @pytest.mark.parametrize(
     ("value", "error"), [("2", InvalidType), (True, InvalidType), (0, InvalidParameter)]
 )
-def test_max_memory_is_a_whole_number(value, error):
+def test_max_memory_is_an_integer(value, error):
     with pytest.raises(error, match=f"max_memory is {value!r}"):
         GroupMoments.from_rows(rows(4, 2), [0, 1, 0, 1], max_memory=value)
 
@@ -98,7 +98,7 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
         tally.merge(*parts)
 
 
-def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
+def test_work_of_more_than_a_minute_is_reported_beforehand(monkeypatch):
     monkeypatch.setattr(memory, "_OPERATIONS_PER_SECOND", 1e4)  # a slow machine
     with pytest.warns(FairspanWarning, match="40 rows and 300 features takes about .* this mach"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
@@ -232,7 +232,7 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
     ("minutes", "said"),
     [(2, "2 minutes"), (119, "119 minutes"), (300, "5 hours"), (7200, "5 days")],
 )
-def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
+def test_durations_are_printed_in_a_readable_unit(monkeypatch, minutes, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
     n_rows = round(minutes * 60 * 4 * memory._OPERATIONS_PER_SECOND / (2 * 1000**2))
     with pytest.warns(FairspanWarning, match=f"about {said}"):

@@ -130,7 +130,7 @@ def test_known_spectrum_is_found(p, d):
 
 
 @pytest.mark.parametrize(("p", "d"), [(9, 4), (90, 3), (90, 4)])
-def test_a_tie_at_the_cut_gives_the_whole_eigenspace(p, d):
+def test_a_tie_at_the_cut_gives_the_entire_eigenspace(p, d):
     spectrum = np.r_[7.0, 6.0, 4.0, 4.0, 4.0, np.linspace(3, 1, p - 5)]
     matrix = symmetric(spectrum)
     top = leading_subspace(matrix, d)

@@ -352,7 +352,7 @@ def test_sparse_rows_of_many_features_stand_for_their_folds():
     np.testing.assert_allclose(found.excluding(2).variances, expected.variances)
 
 
-def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments(tmp_path):
+def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path):
     X, groups, _ = made(n=400, k=2)
     (tmp_path / "rows.csv").write_text("x,g\n1,\n2,\n")
     missing = X.copy()

@@ -391,7 +391,7 @@ def test_covariances_alone_have_one_weight_each_and_no_mean():
     np.testing.assert_array_equal(moments.second_moments(), COVARIANCES)
 
 
-def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
+def test_the_number_of_rows_behind_covariances_is_reported_nowhere(tmp_path):
     moments = GroupMoments.from_covariances(COVARIANCES, groups=["a", "b"])
     moments.save(tmp_path / "out")
     loaded = GroupMoments.load(tmp_path / "out")

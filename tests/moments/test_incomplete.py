@@ -200,7 +200,7 @@ def test_infinity_is_not_missing():
         GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
-def test_passes_that_lead_nowhere_are_told(monkeypatch):
+def test_em_passes_without_progress_are_reported(monkeypatch):
     monkeypatch.setattr(fixed_point, "_MAX_STEPS", 2)
     rows = incomplete_rows(15, 50, 3, 0.4)
     with pytest.warns(FairspanWarning, match="ended after 2 passes"):

@@ -31,7 +31,7 @@ def test_many_models_at_once_agree_with_each_alone(monkeypatch, at_once):
     assert not found[2].any()
 
 
-def test_a_residual_beside_a_huge_coordinate_keeps_its_digits():
+def test_a_residual_next_to_a_huge_coordinate_keeps_its_digits():
     rows = np.array([[1e8, 0.0, 1e-3], [1.0, 2.0, 3.0]])
     found = squared_residuals(rows, [Projector(np.eye(3)[:1]), Projector(np.eye(3)[1:2])])
     np.testing.assert_allclose(found, [[1e-6, 13.0], [1e16 + 1e-6, 10.0]], rtol=1e-14)

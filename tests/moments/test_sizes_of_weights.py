@@ -289,7 +289,7 @@ def test_a_negligible_part_leaves_the_sum_and_is_named() -> None:
     assert np.array_equal(whole.means, huge.means)
 
 
-def test_tiny_features_beside_weights_of_very_different_size() -> None:
+def test_tiny_features_next_to_weights_of_very_different_size() -> None:
     weights, rows = np.where(GROUPS == 0, 1e-99, 1e99), ROWS - [0.0, 1e6, 0.0, 3.0, 0.0]
     found = GroupMoments.from_rows(rows * 2.0**-230, GROUPS, weights)
     plain = GroupMoments.from_rows(rows, GROUPS)

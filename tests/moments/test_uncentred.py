@@ -79,7 +79,7 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
     np.testing.assert_allclose(together.scatters, in_long_double(X, GROUPS)[1], atol=1e-10)
 
 
-def test_the_first_mistake_in_the_order_of_rows_is_told():
+def test_the_first_mistake_in_the_order_of_rows_is_reported():
     X, labels = np.ones((10, 2)), np.array(["a"] * 10, dtype=object)
     X[7, 1], labels[4] = np.nan, None
     for rows, groups, said in (

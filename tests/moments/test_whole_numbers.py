@@ -53,7 +53,7 @@ def test_the_advice_gives_the_exact_answer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("base", [2**30, 2**52, -(2**52)])
-def test_whole_numbers_up_to_the_limit_are_exact(base: int) -> None:
+def test_integers_up_to_the_limit_are_exact(base: int) -> None:
     exact = FairPCA(2).fit(SMALL, sensitive_features=GROUPS)
     found = FairPCA(2).fit(one_large(base), sensitive_features=GROUPS)
     assert found.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-9)

@@ -279,7 +279,7 @@ def test_one_direction_may_be_left_to_equal_covariances():
         )
 
 
-def test_a_limit_on_means_is_met_up_to_a_share_of_it():
+def test_a_limit_on_means_holds_up_to_a_share_of_it():
     limit = MeanDistanceLimit(np.array([2.0, 0.0]), 1e-3)
     for beyond, is_met in ((0.0, True), (1e-10, True), (1e-6, False)):
         angle = np.arcsin(0.5e-3 * (1 + beyond))

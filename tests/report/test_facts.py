@@ -209,7 +209,7 @@ def test_weights_count_as_copies_of_rows_do():
             )
 
 
-def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
+def test_an_infeasible_criterion_is_reported_and_not_drawn():
     facts = facts_by(*made_rows(3, 4), 2)
     assert [each["name"] for each in facts["skipped_criteria"]] == [
         "disparity",
@@ -220,7 +220,7 @@ def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
     assert "disparity" not in [model["name"] for model in facts["models"]]
 
 
-def test_settings_of_the_criterion_are_told_as_they_were_used():
+def test_settings_of_the_criterion_are_reported_as_used():
     X, labels = made_rows(2, 4)
     facts = facts_by(X, labels, 2, criterion=ErrorGap(2.0), compare=["error_gap", "disparity"])
     names = [model["name"] for model in facts["models"]]
@@ -257,12 +257,12 @@ def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
         ({"scale": "yes"}, InvalidParameter, "scale"),
     ],
 )
-def test_settings_out_of_range_are_told(settings, error, said):
+def test_settings_out_of_range_are_reported(settings, error, said):
     with pytest.raises(error, match=said):
         facts_by(*made_rows(2, 4), **settings)
 
 
-def test_what_has_no_answer_as_a_whole_is_an_error():
+def test_a_fit_without_any_solution_is_an_error():
     X, labels = made_rows(3, 4)
     with pytest.raises(IncompatibleParameters, match="3 groups"):
         facts_by(X, labels, 2, criterion="disparity")
@@ -354,7 +354,7 @@ def test_where_both_answers_are_the_same_it_is_one_step():
     assert (slider["main_step"], slider["pca_step"]) == (0, 0)
 
 
-def test_over_the_dimension_it_starts_at_the_one_that_was_asked_for():
+def test_over_the_dimension_it_starts_at_the_one_that_was_requested():
     facts = facts_by(*made_rows(3, 6), 4, compare=FEW)
     slider = facts["slider"]
     assert [point["n_components"] for point in slider["steps"]] == dimensions_of(facts)

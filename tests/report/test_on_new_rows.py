@@ -111,7 +111,7 @@ def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
     assert "not shown to harm any" in render_sentence("expected_pca_lead", report)
 
 
-def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
+def test_each_number_of_dimensions_is_evaluated_by_folds(made):
     """From moments by fold, as an audit of blocks; that asked for, as the audit of the rows."""
     X, groups = rows_with_few()
     curve = made.curves.dimensions
@@ -178,7 +178,7 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     assert asked.main.no_estimates_reason is None
 
 
-def test_columns_of_words_are_told_from_columns_of_figures(made):
+def test_columns_of_words_are_distinguished_from_numeric_columns(made):
     for table in report_tables(made).values():
         for column in table.columns:
             has_words = any(isinstance(cell.sort_value, str) for cell in column.cells)

@@ -60,7 +60,7 @@ def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
 
 
 @PAGES
-def test_tables_have_captions_and_scopes_and_figures_are_told(made):
+def test_tables_have_captions_and_scopes_and_figures_are_reported(made):
     tree = tree_of(made()[1])
     for table in tree.all("table"):
         assert len(list(table.all("caption"))) == 1
@@ -294,7 +294,7 @@ def test_a_loose_tolerance_stands_with_every_status():
 
 @pytest.mark.long
 @pytest.mark.parametrize("n_alike", [1, 2, 5])
-def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
+def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_alike):
     # As a fit leaves them: the last of those that share it is ahead by rounding.
     losses = np.array([7.0 + 1e-9 * i if i < n_alike else 1.0 for i in range(12)])
     report = changed(twelve_groups()[0], 1, [{"observed_loss": float(each)} for each in losses])
@@ -474,7 +474,7 @@ def test_what_is_not_proven_is_not_called_proven():
 
 
 @pytest.mark.long
-def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
+def test_names_of_ten_thousand_letters_are_shortened_on_the_page_only():
     X, labels = made_rows(2, 4)
     names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
     report = report_by(X, [names[label] for label in labels], 2)
@@ -485,7 +485,7 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
 
 
 @pytest.mark.long
-def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
+def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_requested():
     X, labels = made_rows(18, 4, n=8)
     report = report_by(X, labels, 2)
     slow = {"equal error", "error gap", "robust error gap"}

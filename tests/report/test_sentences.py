@@ -101,7 +101,7 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
 
 
 @pytest.mark.long
-def test_shares_of_weight_are_not_told_as_shares_of_rows():
+def test_shares_of_weight_are_not_reported_as_shares_of_rows():
     X, labels = made_rows(2, 3)  # 40 rows and 45
     for weights, told in (
         (None, "; the smallest group, '<bdi>group 00</bdi>', has 47.1 % of the rows."),
@@ -114,7 +114,7 @@ def test_shares_of_weight_are_not_told_as_shares_of_rows():
         assert said("groups_lead", report).endswith(told)
 
 
-def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):
+def test_the_disparity_is_the_reported_difference(of_minimax_loss):
     plain = of_minimax_loss.pca
     error = {each.group: each.observed_error.value for each in plain.groups}
     of, minus = re.findall(r"<bdi>(.*?)</bdi>", said("disparity_definition", of_minimax_loss))
@@ -181,7 +181,7 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
 
 
 @pytest.mark.parametrize("center", ["group", "global"])
-def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_center(center):
+def test_pca_by_dimension_ignores_groups_and_is_evaluated_about_their_centers(center):
     X, labels = made_rows(3, 4)
     X = X + 2.0 * (labels == "group 01")[:, None]
     facts = report_by(X, labels, 2, compare=[], center=center).to_dict()

@@ -126,7 +126,7 @@ def test_it_begins_with_the_moments_that_are_meant():
     assert origin.moments_code in facts_by(X, labels, 1, origin=origin)["verification"]["program"]
 
 
-def test_an_unknown_group_is_told_and_not_passed_over():
+def test_an_unknown_group_is_reported_and_not_passed_over():
     with pytest.raises(UnknownGroup):
         facts_by(*made_rows(2, 3), 1, criterion=Disparity(0.5, "group 99"))
 
@@ -152,7 +152,7 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 @pytest.mark.parametrize(
     ("k", "said"), mostly_long([(2, "supporting line"), (3, "at least this weighted sum")], 2)
 )
-def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
+def test_the_proof_of_the_robust_error_gap_is_explained(k, said):
     X, labels = made_rows(k, 4)
     facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
     assert said in " ".join(facts["verification"]["explanation"])

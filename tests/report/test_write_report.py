@@ -225,7 +225,7 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
         (("page.html", X, ["all"] * len(X)), {}, InvalidInput, "one group"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(
+def test_mistakes_are_reported_and_nothing_is_written(
     arguments, settings, error, said, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

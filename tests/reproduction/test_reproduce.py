@@ -232,7 +232,7 @@ WIDE = Result(
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_columns_that_do_not_fit_follow_below_beside_those_that_name_the_rows(width):
+def test_columns_that_do_not_fit_follow_below_with_the_row_names(width):
     lines = text_of(WIDE, width).splitlines()
     assert max(map(display_width, lines)) <= width
     tables = "\n".join(lines).split("\n\n")[1:]

@@ -115,7 +115,7 @@ def test_tables_draw(quick):
     assert left.get_xlabel() == "printed"
 
 
-def test_printed_tables_are_whole():
+def test_printed_tables_are_complete():
     names = [each.name for each in DATA_SETS]
     for table in (tables.TABLE_1, tables.TABLE_3):
         rows = printed_table(table.printed)

@@ -197,7 +197,7 @@ def test_lengths_that_differ_are_named_first():
         fitted(X, GROUPS)
 
 
-def test_values_beside_a_dask_data_frame_agree_with_its_index():
+def test_values_next_to_a_dask_data_frame_agree_with_its_index():
     aligned, shifted = GROUPS.drop(index=FIRST), GROUPS.drop(index=LAST)
     weights = WEIGHTS.drop(index=FIRST)
     rows = dd.from_pandas(X, npartitions=3)

@@ -348,7 +348,7 @@ def test_naming_every_column_leaves_no_feature():
         GroupMoments.from_rows(pd.DataFrame({"g": list("aab")}), "g")
 
 
-def test_a_column_beside_the_rows_that_is_not_there():
+def test_a_column_next_to_the_rows_that_is_not_there():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(InvalidInput, match="The table has no column 'hired'"):
         open_rows(frame, np.array(["a", "b"]), {"labels": "hired"})
@@ -414,7 +414,7 @@ def test_intersections_are_refused_by_all_names(kind, tmp_path):
 
 @pytest.mark.usefixtures("no_matrices")
 @each_once(n_features=[5, 600, 1600, 4000], kind=["dense", "sparse", "sparse and full", "weighted"])
-def test_labels_beside_rows_of_any_width_are_refused(kind, n_features):
+def test_labels_next_to_rows_of_any_width_are_refused(kind, n_features):
     rows = np.zeros((400, n_features))
     rows[:, :2] = PEOPLE[:400, :2]
     if kind == "sparse and full":
@@ -481,7 +481,7 @@ def test_max_groups_allows_them_and_no_more(kind, tmp_path):
 @pytest.mark.parametrize(
     ("value", "kind"), [(0, InvalidParameter), (-1, InvalidParameter), (2.0, InvalidType)]
 )
-def test_max_groups_is_a_whole_number(value, kind):
+def test_max_groups_is_an_integer(value, kind):
     for read in (GroupMoments.from_rows, lambda *rows, max_groups: _fitted(*rows, max_groups)):
         with pytest.raises(kind, match=f"max_groups is {value}.*integer of at least 1"):
             read(PEOPLE, IDS % 2, max_groups=value)

@@ -74,7 +74,7 @@ BESIDE = {
 @pytest.mark.long
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("kind", ["chunks", "one chunk", "an empty block"])
-def test_arrays_with_labels_and_weights_beside_them(client, kind, beside):
+def test_arrays_with_labels_and_weights_next_to_them(client, kind, beside):
     put = BESIDE[beside]
     moments = GroupMoments.from_rows(ARRAYS[kind], put(GROUPS), put(WEIGHTS))
     assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
@@ -104,7 +104,7 @@ def test_two_columns_of_labels_are_crossed(client):
 
 
 @pytest.mark.parametrize("beside", ["numpy", "list", "pandas", "series"])
-def test_data_frames_with_labels_and_weights_beside_them(client, beside):
+def test_data_frames_with_labels_and_weights_next_to_them(client, beside):
     labels, weights = collection(["sex", "w"])["sex"], collection(["sex", "w"])["w"]
     if beside != "series":
         labels, weights = BESIDE[beside](GROUPS), BESIDE[beside](WEIGHTS)
@@ -442,7 +442,7 @@ def test_unknown_chunks_and_partitions_without_rows():
     assert (holey.shape, holey.dtype) == ((len(X), 2), np.float32)
 
 
-def test_nothing_is_computed_before_it_is_asked_for():
+def test_nothing_is_computed_before_it_is_requested():
     lazy = dd.from_pandas(FRAME, npartitions=3).map_partitions(never, meta=FRAME.iloc[:0])
     NAMED.transform(lazy)
     with pytest.raises(InvalidInput, match="The table has no column 'd'"):
@@ -470,7 +470,7 @@ def test_errors_name_the_partition():
         NAMED.transform(odd).compute()
 
 
-def test_coordinates_are_brought_back_lazily():
+def test_coordinates_are_reconstructed_lazily():
     coordinates = UNNAMED.transform(X)
     expected = UNNAMED.inverse_transform(coordinates)
     lazy = UNNAMED.inverse_transform(da.from_array(coordinates, chunks=(100, 1)))

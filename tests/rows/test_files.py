@@ -201,7 +201,7 @@ def write(folder, name, **columns):
     return path
 
 
-def test_sub_folders_name_columns_of_whole_numbers_or_text(tmp_path):
+def test_sub_folders_name_columns_of_integers_or_text(tmp_path):
     write(tmp_path, "year=2023/sex=f/a.parquet", x=[1.0, 2.0])
     write(tmp_path, "year=2024/sex=m/b.parquet", x=[3.0])
     rows = FileRows.open(tmp_path, group_columns=["sex"])
@@ -367,7 +367,7 @@ def test_numbers_in_csv_are_read_exactly(path, table, delimiter):
 @pytest.mark.parametrize(
     ("late", "expected"), [("0.5", 0.5), ("-3e-7", -3e-7), ("7", 7.0), ("1e300", 1e300)]
 )
-def test_fractions_after_a_megabyte_of_whole_numbers(path, late, expected):
+def test_fractions_after_a_megabyte_of_integers(path, late, expected):
     n = 150_000
     rows = rows_of_text(path, "x,y\n" + "123,4567\n" * n + f"1,{late}\n")
     assert path.stat().st_size > 1 << 20
@@ -465,7 +465,7 @@ def test_a_column_without_a_name_is_left_out_with_a_warning(path):
     assert rows.feature_names == ("x",)
 
 
-def test_identifiers_that_double_precision_would_round_are_told(tmp_path):
+def test_identifiers_that_double_precision_would_round_are_reported(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(f"id,y,g\n{2**53 + 1},1,a\n{2**53 + 3},2,a\n7,3,b\n")
     with pytest.warns(FairspanWarning, match="'id' are rounded to double precision, so distinct"):

@@ -41,7 +41,7 @@ def sources(frame, folder):
 LOST = r"removes all 40 rows of group 'c' \(missing: {} in 40 rows\)"
 
 
-def test_a_group_that_is_dropped_as_a_whole_is_named_with_its_column(tmp_path):
+def test_a_group_that_is_dropped_entirely_is_named_with_its_column(tmp_path):
     for name, (X, groups) in sources(without(table(), "pay"), tmp_path).items():
         column = "x1" if name in ("array", "sparse") else "'pay'"
         with pytest.warns(FairspanWarning, match=LOST.format(column)) as caught:
@@ -151,7 +151,7 @@ def test_columns_that_together_cost_all_rows_are_named_with_their_rows():
         FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
 
 
-def test_rows_that_all_lack_a_group_are_told_so():
+def test_rows_that_all_lack_a_group_are_reported():
     with pytest.raises(InvalidInput, match="120 rows without a group"):
         FairPCA(1, on_missing="drop").fit(table(), sensitive_features=[None] * N)
 

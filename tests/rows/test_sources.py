@@ -142,7 +142,7 @@ def test_truth_values_count_as_zero_and_one(bits):
 
 @pytest.mark.parametrize("table", ["C order", "pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("labels", LABELS)
-def test_every_kind_of_labels_beside_every_kind_of_table(labels, table):
+def test_every_kind_of_labels_next_to_every_kind_of_table(labels, table):
     moments = GroupMoments.from_rows(TABLES[table], LABELS[labels])
     assert_moments(moments, moments_by_hand(X, SEX), rtol=1e-12)
     assert list(map(type, moments.labels)) == [str, str]
@@ -254,7 +254,7 @@ def test_frames_of_several_blocks(kind):
     assert len(list(open_group_rows(kind(columns), groups).blocks())) > 1
 
 
-def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
+def test_integers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
     rows = np.array([[2**53, 1], [2**53 - 1, 2], [-(2**53), 3]])
     assert GroupMoments.from_rows(rows, ["x", "x", "y"]).means[1, 0] == -(2.0**53)
     rows[0, 0] += 1
@@ -263,7 +263,7 @@ def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warn
 
 
 @pytest.mark.parametrize("kind", ["arrow", "arrow in pandas", "pandas", "polars", "stream"])
-def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
+def test_integers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
     large, weights = [2**60 + 1, None, 2**63 + 7], [7, 2**60 + 1, 2**63 + 7]
     table = pa.table(
         {
@@ -293,7 +293,7 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
         GroupMoments.from_rows(kinds[kind](), "g", "w")
 
 
-def test_whole_numbers_that_numpy_has_no_type_for():
+def test_integers_that_numpy_has_no_type_for():
     frame = pl.DataFrame(
         {
             "a": pl.Series([1, None, 10**25], dtype=pl.Int128),
@@ -384,7 +384,7 @@ def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
     assert coder.labels == ["x", "a"]
 
 
-def test_whole_numbers_stay_whole_beside_a_missing_one():
+def test_integers_stay_integers_next_to_a_missing_value():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
     found = compute_group_moments(open_group_rows(frame, "g", None, "drop"))
     assert found.labels == [1, 2]
@@ -419,7 +419,7 @@ def test_all_rows_of_a_cluster_are_in_one_fold():
     assert sizes.min() > 0.4 * sizes.mean()
 
 
-def test_intersections_keep_their_labels_beside_a_cluster():
+def test_intersections_keep_their_labels_next_to_a_cluster():
     labels = CodedLabels.from_labels([("a", "x", 1), ("b", "x", 2)])
     found = Folds(2, by_cluster=True).assign(labels, 0, 0)
     assert found.groups.to_list() == [("a", "x"), ("b", "x")]

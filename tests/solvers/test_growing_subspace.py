@@ -132,7 +132,7 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
     assert proven > level + least
 
 
-def test_a_factor_proves_what_lies_beside_any_subspace():
+def test_a_factor_proves_what_lies_next_to_any_subspace():
     """Also one that is no union of eigenspaces: just above the largest eigenvalue, and no lower."""
     rng = np.random.default_rng(6)
     matrix = with_spectrum(rng, np.linspace(0.1, 3, 12))
@@ -233,7 +233,7 @@ def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects,
 
 
 @pytest.mark.parametrize("criterion", [each for each in CRITERIA if each not in RELATIVE], ids=str)
-def test_a_group_without_variance_beside_others(criterion):
+def test_a_group_without_variance_next_to_others(criterion):
     """The bound may rest on the empty group alone, of which nothing can be lacking."""
     matrices = random_moments(np.random.default_rng(6), 2, 46)
     matrices[0] = 0.0
@@ -249,7 +249,7 @@ def test_a_group_without_variance_beside_others(criterion):
 
 
 @each_once(criterion=["minimax_loss", "total_error"], k=[2, 3])
-def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(criterion, k):
+def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     rng = np.random.default_rng(k)
     p, d, labels = 300, 4, np.arange(600) % k
     shapes = [rng.standard_normal((p, p)) * 0.9 ** np.arange(p) for _ in range(k)]
@@ -289,7 +289,7 @@ def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
 
 
 @pytest.mark.parametrize("big", [1e3, 1e6])
-def test_a_column_of_large_numbers_beside_equal_means(big):
+def test_a_column_of_large_numbers_next_to_equal_means(big):
     """What a restriction forbids may be so large that a step of the bound is rounding."""
     rng = np.random.default_rng(40)
     labels = np.arange(180) % 3

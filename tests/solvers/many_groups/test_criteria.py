@@ -319,7 +319,7 @@ def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to
 
 @pytest.mark.parametrize("solver", [AutoSolver(), DualNewton()])
 @pytest.mark.parametrize("sizes", [(0,), (1, 0, 1)])
-def test_nash_welfare_of_a_group_without_variance_is_told(solver, sizes):
+def test_nash_welfare_of_a_group_without_variance_is_reported(solver, sizes):
     problem = problem_of([size * np.eye(3) for size in sizes], 1, NashWelfare())
     with pytest.raises(IncompatibleParameters, match="without variance"):
         check_supported(solver, problem)

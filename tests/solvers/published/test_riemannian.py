@@ -143,7 +143,7 @@ def test_the_last_subspace_is_worse_after_few_steps():
 @pytest.mark.sweep
 @pytest.mark.parametrize("k", [2, 3, 4])
 @pytest.mark.parametrize("seed", part_of(range(12), 4))
-def test_solution_is_judged_by_the_criterion(seed, k):
+def test_solution_is_evaluated_by_the_criterion(seed, k):
     problem, rng = robust_problem(seed, k, ErrorGap(0.8) if seed % 3 == 0 else None)
     solver = RiemannianSubgradient(max_iter=200, n_starts=4)
     solution = solver.solve(problem, 1e-9)
@@ -161,7 +161,7 @@ def test_solution_is_judged_by_the_criterion(seed, k):
     assert min(map(problem.objective, tried)) >= solution.lower_bound - 1e-9
 
 
-def test_iterates_are_judged_by_the_supremum_where_equation_6_falls_short():
+def test_iterates_are_evaluated_by_the_supremum_where_equation_6_falls_short():
     matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
     criterion = RobustErrorGap(3.0, {"group 0": 0.1, "group 1": 0.5})
     problem = problem_of(matrices, 1, criterion, [0.5, 0.5])
