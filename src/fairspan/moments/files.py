@@ -1,8 +1,19 @@
-"""Files of moments."""
+"""File format of moments: its schema, and conversion from and to arrays.
 
+Scatters are stored as lower triangles. With classes of y, the moments of each group and class are
+stored.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fairspan.moments.em import EMSummary
+from fairspan.rows.labels import label_array, to_python_labels
 from fairspan.storage.schema import (
     TEXT,
     Schema,
+    SchemaViolation,
     all_positive,
     array_of,
     integer,
@@ -12,6 +23,7 @@ from fairspan.storage.schema import (
     optional,
     record,
 )
+from fairspan.typing import FloatArray
 
 # Largest integer up to which all are exact in float64; no table has more rows.
 _MAX_ROWS = 2**53
@@ -56,3 +68,60 @@ MOMENTS_SCHEMA = Schema(
     ),
     outdated_remedy="Compute the moments again; files of older versions are not read",
 )
+
+
+def lower_triangles(scatters: FloatArray) -> FloatArray:
+    """Return the lower triangles of (k, p, p) symmetric matrices, shape (k, p (p + 1) / 2)."""
+    return scatters[:, np.tri(scatters.shape[-1], dtype=bool)]
+
+
+def _from_lower_triangles(triangles: FloatArray, p: int) -> FloatArray:
+    scatters = np.zeros((len(triangles), p, p))
+    scatters[:, np.tri(p, dtype=bool)] = triangles
+    scatters += np.tril(scatters, -1).transpose(0, 2, 1)
+    return scatters
+
+
+def has_classes(stored: dict[str, Any]) -> bool:
+    """Return whether the stored moments are those of each group and class of y."""
+    return bool(stored.get("n_label_columns", 0) == 1)
+
+
+def constructor_arguments(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `GroupMoments` from a header and arrays that fit the schema.
+
+    Raises
+    ------
+    SchemaViolation
+        Labels without a class, although the header states that there are classes.
+    """
+    labels = to_python_labels(stored["groups"])
+    if has_classes(stored):
+        for index, label in enumerate(labels):
+            if not (isinstance(label, tuple) and len(label) > 1):
+                raise SchemaViolation(
+                    f"groups[{index}]", "has no class of y", "a group and a class"
+                )
+    names = stored["feature_names"]
+    return {
+        "groups": label_array(labels),
+        "counts": stored["counts"],
+        "weights": stored["weights"],
+        "means": stored["means"],
+        "scatters": _from_lower_triangles(stored["triangles"], stored["means"].shape[1]),
+        "mean_corrections": stored.get("mean_corrections"),
+        "feature_names": None if names is None else tuple(names),
+        "n_dropped": stored["n_dropped"],
+        "weight_exponent": stored.get("weight_exponent", 0),
+        "em_summary": _em_summary_from_header(stored.get("em_summary")),
+    }
+
+
+def _em_summary_from_header(stored: dict[str, Any] | None) -> EMSummary | None:
+    if stored is None:
+        return None
+    arrays = {
+        "n_missing_cells": np.array(stored["n_missing_cells"]),
+        "pool_weights": np.array(stored["pool_weights"], dtype=np.float64),
+    }
+    return EMSummary(**{**stored, **arrays})

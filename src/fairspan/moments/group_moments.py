@@ -24,7 +24,12 @@ from fairspan.moments.accumulate import (
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import EMSummary, fit_em
-from fairspan.moments.files import MOMENTS_SCHEMA
+from fairspan.moments.files import (
+    MOMENTS_SCHEMA,
+    constructor_arguments,
+    has_classes,
+    lower_triangles,
+)
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.operators import DenseSecondMoments, EMUncertainty
@@ -646,11 +651,11 @@ class GroupMoments(BaseMoments):
             header["weight_exponent"] = self.weight_exponent
         if stored.em_summary is not None:
             header["em_summary"] = vars(stored.em_summary)
-        triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
         arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
         if stored.mean_corrections is not None:
             arrays["mean_corrections"] = stored.mean_corrections
-        return pack_archive(MOMENTS_SCHEMA.kind, header, {**arrays, "triangles": triangles})
+        arrays["triangles"] = lower_triangles(stored.scatters)
+        return pack_archive(MOMENTS_SCHEMA.kind, header, arrays)
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -920,46 +925,13 @@ def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
     CorruptFile
         Invalid scatter matrix, or overflow.
     """
-    names = stored["feature_names"]
-    p = stored["means"].shape[1]
-    labels = to_python_labels(stored["groups"])
-    scatters = np.zeros((len(labels), p, p))
-    scatters[:, np.tri(p, dtype=bool)] = stored["triangles"]
-    scatters += np.tril(scatters, -1).transpose(0, 2, 1)
-    has_classes = stored.get("n_label_columns", 0) == 1
     try:
-        for index, label in enumerate(labels):
-            if has_classes and not (isinstance(label, tuple) and len(label) > 1):
-                raise SchemaViolation(
-                    f"groups[{index}]", "has no class of y", "a group and a class"
-                )
-        moments = GroupMoments(
-            label_array(labels),
-            stored["counts"],
-            stored["weights"],
-            stored["means"],
-            scatters,
-            mean_corrections=stored.get("mean_corrections"),
-            feature_names=None if names is None else tuple(names),
-            n_dropped=stored["n_dropped"],
-            weight_exponent=stored.get("weight_exponent", 0),
-            em_summary=_em_summary_from_header(stored.get("em_summary")),
-        )
+        moments = GroupMoments(**constructor_arguments(stored))
         # The file may be of one part of the rows, such as one of many files.
         check_no_overflow(moments)
-        return moments.sum_over_classes() if has_classes else moments
+        return moments.sum_over_classes() if has_classes(stored) else moments
     except ValueError as error:
         raise MOMENTS_SCHEMA.error_for(name, error) from error
-
-
-def _em_summary_from_header(stored: dict[str, Any] | None) -> EMSummary | None:
-    if stored is None:
-        return None
-    arrays = {
-        "n_missing_cells": np.array(stored["n_missing_cells"]),
-        "pool_weights": np.array(stored["pool_weights"], dtype=np.float64),
-    }
-    return EMSummary(**{**stored, **arrays})
 
 
 def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
