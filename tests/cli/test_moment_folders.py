@@ -204,7 +204,9 @@ def test_an_interruption_from_the_keyboard_says_what_is_kept(frame, run, tmp_pat
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
     said = process.communicate(timeout=120)[1]
-    kept = f"fairspan: warning: {out} keeps what was made; the same command continues from there."
+    kept = (
+        f"fairspan: warning: Partial results are kept in {out}; run the same command to continue."
+    )
     assert (process.returncode, list(filter(None, said.splitlines()))) == (
         130,
         [kept, "fairspan: interrupted"],

@@ -322,10 +322,10 @@ def test_one_group_is_ordinary_pca():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["thin", "sparse"])
+@pytest.mark.parametrize("kind", ["wide", "sparse"])
 def test_moments_that_refer_to_the_rows_will_do(kind):
     rng = np.random.default_rng(0)
-    if kind == "thin":
+    if kind == "wide":
         wide, groups = rng.standard_normal((40, 600)), np.repeat(["a", "b"], 20)
     else:
         import scipy.sparse

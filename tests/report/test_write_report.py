@@ -135,7 +135,7 @@ class Counted:
     n_features = property(lambda self: self.rows.n_features)
     n_rows = property(lambda self: self.rows.n_rows)
 
-    def selected(self, names):
+    def select_features(self, names):
         return Counted(self.rows.select_features(names), self.passes)
 
     def blocks(self):
@@ -180,7 +180,8 @@ def test_made_again_it_is_the_same_bytes(tmp_path):
     assert pages[0] == pages[1]
     text = b"".join(pages[0]).decode()
     for word in (str(tmp_path), os.environ.get("USER", ""), str(Path.home()), os.uname().nodename):
-        assert not word or word in ("root", "/") or word not in text
+        # Short names occur by chance in the hashes of the page.
+        assert len(word) < 4 or word == "root" or word not in text
 
 
 def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
