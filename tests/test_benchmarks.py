@@ -48,13 +48,13 @@ def test_a_race_runs_every_solver_and_carries_the_certificate():
     assert found.best in SOLVERS
 
 
-def test_solvers_that_cannot_take_the_rows_are_left_out_with_a_reason():
+def test_solvers_that_cannot_take_the_rows_are_skipped_with_a_reason():
     assert why_not("arpack", (30, 4), 4)
     assert why_not("covariance_eigh", (500, 20_000), 10)
     assert "arpack" not in race(made(30, 4), 4, TOY).rivals
 
 
-def test_the_headline_has_a_line_for_each_case_and_names_what_it_left_out(tmp_path):
+def test_the_headline_has_a_line_for_each_case_and_names_skipped_ones(tmp_path):
     case = headline.Case("toy", lambda: made(60, 8), 2, 1.5)
     results = [headline.run_case(case, TOY)]
     text = headline.report(results, ["- other: not there."], TOY)

@@ -251,7 +251,7 @@ def test_compas_groups_are_read_from_a_block_of_columns(places):
     assert datasets.fetch_compas("sex", **places).sensitive_features[0] == "sex 0"
 
 
-def test_a_second_fetch_asks_nobody(server, places):
+def test_a_second_fetch_uses_the_cache(server, places):
     first = datasets.fetch_default_credit(**places)
     asked = len(server.asked)
     again = datasets.fetch_default_credit("sex", **places)

@@ -43,7 +43,7 @@ def test_it_is_the_average_over_pairs(width):
     assert (found.p_value, found.n_blocks) == (None, 1)
 
 
-def test_of_several_groups_the_largest_pair_counts():
+def test_the_largest_pair_of_several_groups_counts():
     groups = np.arange(60) % 3
     rows = RNG.normal(size=(60, 2)) + groups[:, None]
     width = median_distance(rows)
@@ -53,7 +53,7 @@ def test_of_several_groups_the_largest_pair_counts():
 
 
 @pytest.mark.parametrize("n", [1_500, 9_000])
-def test_of_two_normal_distributions_it_is_known(n):
+def test_the_value_for_two_normal_distributions_is_exact(n):
     """E k is (s^2 / (s^2 + 2))^(d / 2) exp(-shift^2 / (2 (s^2 + 2))) for unit covariances."""
     rng = np.random.default_rng(n)
     shift, s, d = np.array([0.6, 0.0, -0.3]), 1.7, 3

@@ -165,7 +165,7 @@ def test_failing_on_moments_keeps_the_earlier_fit():
     assert all(vars(model)[name] is before[name] for name in before)
 
 
-def test_an_unfitted_estimator_says_so():
+def test_an_unfitted_estimator_is_refused():
     methods = ("transform", "inverse_transform", "score_samples", "score", "get_feature_names_out")
     for method in methods:
         with pytest.raises(NotFittedError):
@@ -304,7 +304,7 @@ def test_other_models_need_max_groups(model):
 
 
 @pytest.mark.long
-def test_a_report_needs_max_groups_and_says_so(tmp_path):
+def test_a_report_requires_max_groups(tmp_path):
     page = tmp_path / "report.html"
     for rows, groups, limit, said in (
         (FRAME, "person", None, REFUSED),

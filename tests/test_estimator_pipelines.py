@@ -269,7 +269,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_what_cannot_be_set_changes_nothing(case):
+def test_invalid_parameters_change_nothing(case):
     parameters, kind, words = UNUSABLE[case]
     model = FairPCA(criterion=MinimaxLoss())
     before = dict(vars(model))

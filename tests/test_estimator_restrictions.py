@@ -130,7 +130,7 @@ def test_covariance_parity_by_directions_takes_every_criterion(criterion):
     assert d_of_all.components_.shape == (5, 6)
 
 
-def test_what_does_not_go_together_is_refused():
+def test_incompatible_options_are_refused():
     for restriction, settings, rows, words in (
         (MeanParity(), {"d": 6}, ROWS, "at most 5"),
         (MeanParity(), {"d": 5, "criterion": "total_error"}, FOUR, "at most 4"),
@@ -214,7 +214,7 @@ def test_a_feature_of_another_size_does_not_hide_a_difference():
         FairPCA(5, restriction=MeanParity()).fit(X, sensitive_features=THREE.labels)
 
 
-def test_an_audit_says_what_was_hidden():
+def test_an_audit_names_the_restriction():
     result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels)
     names = [each.name for each in result.models]
     assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]

@@ -92,7 +92,7 @@ def test_errors_are_those_of_the_reconstructed_rows(kind):
 
 
 @each_kind
-def test_what_is_saved_is_what_was_fitted(kind, tmp_path):
+def test_the_saved_model_is_the_fitted_one(kind, tmp_path):
     model = kind.fitted()
     model.subspace_.save(tmp_path / "model")
     loaded = FairSubspace.load(tmp_path / "model")

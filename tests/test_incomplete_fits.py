@@ -156,7 +156,7 @@ def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
         assert np.mean(ratios) < most + slack < largest_loss(plain) / best, ratios
 
 
-def test_rows_in_which_nothing_is_observed_are_left_out_if_requested():
+def test_rows_without_observed_cells_are_dropped_if_requested():
     frame, groups = made_rows()
     empty = np.array([3, 11, 200, len(frame) - 1])
     some = frame.copy()

@@ -225,7 +225,7 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
 
 
-def test_what_is_refused():
+def test_invalid_arguments_are_refused():
     X, groups, y = table(13)
     missing = np.where(np.arange(len(y)) == 3, np.nan, y)
     for classes, settings, kind, words in (

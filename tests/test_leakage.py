@@ -190,7 +190,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_input_says_what_to_do(case):
+def test_bad_input_suggests_a_remedy(case):
     arguments, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         leakage(*arguments)

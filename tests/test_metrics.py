@@ -149,7 +149,7 @@ def test_a_query_of_integers_truth_values_and_another_table():
     np.testing.assert_allclose(made.to_numpy(), fair.transform(whole), atol=1e-12)
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
+def test_models_without_an_export_are_refused(tmp_path, monkeypatch):
     unnamed = fs.FairSubspace.from_model(fs.FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels))
     with pytest.raises(IncompatibleParameters, match="no names"):
         unnamed.to_sql()

@@ -217,7 +217,7 @@ def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
     ],
     ids=str,
 )
-def test_what_cannot_be_nested_is_refused(settings):
+def test_criteria_without_nesting_are_refused(settings):
     with pytest.raises(IncompatibleParameters, match="nested=True was requested"):
         fit(TWO, 2, **settings)
 

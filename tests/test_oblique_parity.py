@@ -299,7 +299,7 @@ def test_regression_on_oblique_components_is_that_on_the_scores():
     np.testing.assert_allclose(found.component_coefficients, expected[:2], rtol=1e-8)
 
 
-def test_what_does_not_go_together_is_refused():
+def test_incompatible_options_are_refused():
     sums = ROWS.X[:, :2] + ROWS.X[:, 2:4]
     for settings, k, X, words in (
         ({"criterion": "minimax_loss"}, 2, ROWS.X, "'total_error'"),
@@ -337,7 +337,7 @@ def test_real_data(name, d, share):
 
 
 @pytest.mark.parametrize("condition", [1e5, 1e6])
-def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch, condition):
+def test_moments_of_nearly_dependent_rows_report_lost_digits(monkeypatch, condition):
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     axes, _, others = np.linalg.svd(rng.standard_normal((42, 113)), full_matrices=False)

@@ -476,6 +476,6 @@ class WithoutProof(Criterion):
         ("nobody_has_this", InvalidParameter, "Choose one of"),
     ],
 )
-def test_what_an_object_lacks_is_named(criterion, error, said):
+def test_missing_methods_of_an_object_are_named(criterion, error, said):
     with pytest.raises(error, match=said):
         FairPCA(2, criterion=criterion).fit_moments(MOMENTS)

@@ -143,7 +143,7 @@ def test_one_wide_column_makes_double_precision():
     assert fair.transform(frame).dtype == np.float64
 
 
-def test_what_has_no_covariance_is_refused():
+def test_rows_without_a_covariance_are_refused():
     oblique = {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)}
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
     for call, kind, said in (

@@ -99,7 +99,7 @@ def test_without_groups_on_purpose(estimator, check):
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(checks_of(MadeUpGroups())))
-def test_with_made_up_groups(estimator, check):
+def test_synthetic_groups(estimator, check):
     if name_of(check) in FAIL_WITH_MADE_UP_GROUPS:
         with pytest.raises(AssertionError, match="not equivalent to fitting with"):
             check(estimator)

@@ -40,7 +40,7 @@ def contents(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_was_written_is_read(archive):
+def test_written_files_are_read_back(archive):
     found = read_archive(archive, THING)
     assert found.keys() == HEADER.keys() | ARRAYS.keys()
     assert {name: found[name] for name in HEADER} == HEADER
@@ -51,7 +51,7 @@ def test_what_was_written_is_read(archive):
 
 @pytest.mark.parametrize("name", ["plain", "with.dots.moments", "ends.npz", "spa ce", ".hidden"])
 @pytest.mark.parametrize("as_text", [False, True])
-def test_the_file_has_exactly_the_name_given(tmp_path, name, as_text):
+def test_the_file_has_exactly_the_requested_name(tmp_path, name, as_text):
     path = tmp_path / name
     write_archive(str(path) if as_text else path, "thing", {}, ARRAYS)
     assert contents(tmp_path) == [name]
@@ -195,7 +195,7 @@ def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
     assert existing is None or path.read_bytes() == existing
 
 
-def test_a_successful_write_replaces_what_was_there(tmp_path):
+def test_a_successful_write_replaces_the_old_file(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"before")
     with open_atomic(path) as file:
@@ -205,7 +205,7 @@ def test_a_successful_write_replaces_what_was_there(tmp_path):
     assert contents(tmp_path) == ["out"]
 
 
-def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
+def test_a_missing_folder_is_not_created(tmp_path):
     with pytest.raises(InvalidParameter, match="No such file or directory"):
         write_archive(tmp_path / "none" / "out", "thing", {}, ARRAYS)
     assert contents(tmp_path) == []

@@ -101,7 +101,7 @@ def test_save_and_load_keep_everything(tmp_path, center, scale):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model.v1"]
 
 
-def test_the_certificate_says_what_was_fitted_and_proven():
+def test_the_certificate_describes_the_problem_and_its_proof():
     found = fitted(criterion="minimax_error").certificate
     said = found.criterion, found.solver, found.status, found.groups, found.counts
     assert said == (MinimaxError(), "boundary", "optimal", ("a", "b"), (25, 25))
@@ -159,7 +159,7 @@ def test_repr_is_short():
     assert "certificate" not in repr(replace(NAMED, center="none"))
 
 
-def test_what_keeps_all_directions_loses_nothing_at_all():
+def test_all_directions_give_zero_loss():
     rng = np.random.default_rng(0)
     X, groups = rng.standard_normal((60, 5)) * [1e4, 1, 1, 1, 1e-3], np.repeat(["a", "b"], 30)
     model = FairPCA(5).fit(X, sensitive_features=groups)

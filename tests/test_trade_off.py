@@ -305,7 +305,7 @@ ONE, TWO, THREE = (
     ],
     ids=str,
 )
-def test_what_has_no_frontier(moments, settings, kind, words):
+def test_problems_without_a_frontier_are_refused(moments, settings, kind, words):
     with pytest.raises(kind, match=words):
         frontier(moments, **{"n_components": 2, **settings})
 

@@ -613,7 +613,7 @@ NO_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "kind", "words"), NO_ARGUMENTS)
-def test_what_a_policy_cannot_take(name, arguments, kind, words):
+def test_invalid_arguments_of_a_policy_are_refused(name, arguments, kind, words):
     with pytest.raises(kind, match=words):
         getattr(UCB1(2), name)(*arguments)
 

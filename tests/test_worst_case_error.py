@@ -125,7 +125,7 @@ def test_the_distance_of_covariances_that_commute_and_of_points():
         ([0.0, np.nan], np.eye(2), [0.0, 0.0], np.eye(2)),
     ],
 )
-def test_what_is_no_mean_or_covariance_is_refused(wrong):
+def test_invalid_means_and_covariances_are_refused(wrong):
     with pytest.raises(InvalidInput, match="Allowed"):
         metrics.gaussian_wasserstein(*wrong)
 

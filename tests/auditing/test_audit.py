@@ -237,7 +237,7 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     assert mine.observed_total_error < plain.observed_total_error
 
 
-def test_a_verdict_says_in_how_many_assignments_it_was_found():
+def test_a_verdict_counts_the_agreeing_fold_assignments():
     X = np.random.default_rng(4).normal(size=(360, 6)) * np.sqrt([2.0, 2, 1.6, 1.5, 0.4, 0.4])
     X[:60] = X[:60][:, [2, 1, 0, 4, 3, 5]]
     groups = np.repeat(["few", "many"], [60, 300])

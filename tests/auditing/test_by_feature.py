@@ -33,7 +33,7 @@ def of(result, model, group, column):
         {"allow_extra": True},
     ],
 )
-def test_they_are_the_squares_of_what_is_left_of_each_feature(settings):
+def test_they_are_the_squared_residuals_of_each_feature(settings):
     X, groups = made()
     fair = fs.FairPCA(2, **settings).fit(X, sensitive_features=groups)
     result = fs.audit({"fair": fair}, X, groups)
@@ -50,7 +50,7 @@ def test_they_are_the_squares_of_what_is_left_of_each_feature(settings):
             assert new == pytest.approx(group.expected_error.value)
 
 
-def test_on_new_rows_they_are_those_of_rows_that_were_left_out():
+def test_expected_figures_are_those_of_held_out_folds():
     X, groups = made()
     result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
     folds, squares = Folds(10, 0).folds_of_rows(0, len(X)), np.empty_like(X)

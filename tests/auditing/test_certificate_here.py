@@ -149,7 +149,7 @@ def test_the_objective_is_that_of_the_model_as_it_is_used():
     np.testing.assert_allclose(drift, errors - model.group_errors_)
 
 
-def test_a_file_tells_the_same_as_the_model(tmp_path):
+def test_a_file_gives_the_same_results_as_the_model(tmp_path):
     X, groups = rows_of(1)
     model = FairPCA(2, criterion="robust_error_gap", scale=True).fit(X, sensitive_features=groups)
     model.subspace_.save(tmp_path / "fair.model")
@@ -159,7 +159,7 @@ def test_a_file_tells_the_same_as_the_model(tmp_path):
     assert both[0].to_dict()["refit_bound"] == both[1].to_dict()["refit_bound"]
 
 
-def test_nothing_is_said_of_rows_of_the_fit_or_of_models_of_others():
+def test_rows_of_the_fit_and_models_of_others_give_no_finding():
     X, groups = rows_of(1)
     model = FairPCA(2).fit(X, sensitive_features=groups)
     assert proven(model, X, groups).refit_bound is None
@@ -203,7 +203,7 @@ def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws)
     assert covered >= (0.88 if n_draws == 60 else 0.8) * n_draws
 
 
-def test_blocks_of_moments_tell_what_rows_tell():
+def test_blocks_of_moments_give_the_findings_of_rows():
     X, groups = rows_of(1)
     model = FairPCA(2).fit(X, sensitive_features=groups)
     X, groups = rows_of(2, change="spread")

@@ -87,7 +87,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
         {"criterion": fs.Disparity(0.8), "center": "none"},
     ],
 )
-def test_fair_models_are_fitted_again_with_their_own_settings(settings):
+def test_fair_models_are_refitted_with_their_own_settings(settings):
     X, groups, _ = made()
     folds = Folds(10, 0).folds_of_rows(0, len(X))
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)

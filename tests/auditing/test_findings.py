@@ -123,7 +123,7 @@ def rows_of_the_table():
 
 
 @pytest.mark.parametrize(("name", "stated"), list(rows_of_the_table()))
-def test_the_page_tells_how_large_a_loss_chance_alone_makes(name, stated):
+def test_the_page_shows_the_loss_due_to_chance(name, stated):
     p, d = (int(word) for word in re.findall(r"\d+", name))
     eigenvalues = np.ones(p) if "equal" in name else 1 / np.arange(1, p + 1)
     shares = [loss_by_chance(eigenvalues, d, times * (d + 1)) for times in (1, 5, 10, 20, 40)]
@@ -434,7 +434,7 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, c
         assert given.recommendation.endswith(alone.recommendation[1:])
 
 
-def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
+def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
     plain = [group("a", "harmed"), group("b", "no material harm", 0.0)]
     alone = verdict(plain)
     for found in (make_finding("FS109", "", groups=["b"]), make_finding("FS109", "", "another")):
@@ -446,7 +446,7 @@ def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
     )
 
 
-def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
+def test_harm_by_the_repair_alone_is_attributed_to_it():
     """Also where too little is known of PCA: nobody is told to use that."""
     for state in ("no material harm", "inconclusive"):
         found = verdict(
@@ -519,7 +519,7 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     assert alone.recommendation == "Use better, and document which groups bear the cost."
 
 
-def test_an_unstable_projection_is_said_to_be_so_first():
+def test_an_unstable_projection_is_the_first_finding():
     """Where the sign rests on less than the spread of the model, of PCA or of the fair one."""
     steady, open_one = group("a", "harmed"), group("b", "no material harm", 0.0)
     changed = replace(group("a", "minor", 0.1, -0.05), is_unstable=True)

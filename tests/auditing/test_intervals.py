@@ -190,7 +190,7 @@ ROWS = random_rows(5, n=120, p=5, offset=2.0)
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("center", ["global", "group", "none"])
-def test_they_are_those_of_the_rows_that_are_left(center, scale):
+def test_they_are_those_of_the_remaining_rows(center, scale):
     model = FairPCA(2, center=center, scale=scale).fit(ROWS.X, sensitive_features=ROWS.labels)
     parts = [np.arange(120) % 4 == i for i in range(4)]
     blocks = [GroupMoments.from_rows(ROWS.X[part], ROWS.labels[part]) for part in parts]

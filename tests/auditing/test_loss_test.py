@@ -176,7 +176,7 @@ def share_harmed(rng, n, root, others, d, draws, tails="normal", offset=0.0):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("case", NULLS)
-def test_nobody_is_called_harmed_where_nobody_loses(case):
+def test_no_group_is_called_harmed_without_losses(case):
     _, d, n, root, others, tails, offset = NULLS[case]
     rng, draws = np.random.default_rng(8), part_of(range(300), 6)
     assert share_harmed(rng, n, root, others, d, draws, tails, offset) <= 0.03

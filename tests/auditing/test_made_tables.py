@@ -256,7 +256,7 @@ def judged(table: Table) -> tuple[list[str], list[str], str]:
 
 @pytest.mark.long
 @pytest.mark.sweep
-def test_verdicts_on_sixty_made_tables(record_property):
+def test_verdicts_on_sixty_synthetic_tables(record_property):
     """Six draws each: at most 3 of 360 are wrong, and at most 3 % weak."""
     wrong, weak, n = [], [], 0
     for number, (name, kind) in enumerate(KINDS.items()):

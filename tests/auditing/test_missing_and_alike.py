@@ -78,7 +78,7 @@ def test_values_filled_in_with_the_mean_are_found(share):
         assert column.shares == pytest.approx(tuple(is_missing))
 
 
-def test_nothing_is_said_where_nothing_is_missing():
+def test_complete_rows_give_no_finding_on_missing_cells():
     result = audit(MODEL, table()[0], "g")
     assert result.rows.missing is None
     assert not {"FS407", "FS408", "FS409", "FS410"} & set(found(result))

@@ -178,7 +178,7 @@ def test_the_change_of_the_saved_model_is_in_its_interval(case):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("permuted", [False, True])
-def test_nobody_is_called_harmed_where_labels_are_chance(permuted):
+def test_no_group_is_called_harmed_if_labels_are_random(permuted):
     """One distribution for all, or labels of two distributions in random order."""
     rng, harmed = np.random.default_rng(3), []
     sizes = 1 / np.sqrt(np.arange(1, 21))

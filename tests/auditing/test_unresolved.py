@@ -33,7 +33,7 @@ def claims_nothing(text):
     return not any(each in text.lower() for each in ("proven", "is optimal", "open gap"))
 
 
-def test_the_certificate_says_why_and_what_to_do(fair, rows):
+def test_the_certificate_gives_a_reason_and_a_remedy(fair, rows):
     solution = fair.solution_
     assert solution.status == "unresolved"
     assert solution.absolute_tol < solution.gap <= solution.resolution

@@ -124,7 +124,7 @@ def test_mark_stands_where_the_answer_is_drawn(show):
 
 
 @PAGES
-def test_sorting_sorts_by_value_and_says_so(made, show):
+def test_sorting_is_by_value_and_announced(made, show):
     report, text = made()
     page = show(text)
     table = page.locator("#groups table.sortable")

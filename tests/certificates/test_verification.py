@@ -122,7 +122,7 @@ def test_thin_rows_within_a_restriction():
     assert not verify(model.subspace_, rows, labels).holds
 
 
-def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
+def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
     labels = np.repeat(["a", "b"], 30)

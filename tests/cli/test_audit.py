@@ -189,7 +189,7 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_rows_without_a_group_are_left_out_or_get_one(run, table, features, tmp_path, ending):
+def test_rows_without_a_group_are_dropped_or_get_one(run, table, features, tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     frame = table[[*features, "age"]].copy()
     frame.loc[:9, "age"] = None

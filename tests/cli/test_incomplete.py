@@ -53,7 +53,7 @@ def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):
     assert "estimated from incomplete rows" in page.read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_done_is_said(run, holes, tmp_path):
+def test_unsupported_requests_are_refused(run, holes, tmp_path):
     folder, model = tmp_path / "rows", tmp_path / "plain.model"
     folder.mkdir()
     holes.rename(folder / "holes.csv")
@@ -66,7 +66,7 @@ def test_what_cannot_be_done_is_said(run, holes, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:2 rows were dropped")
-def test_rows_in_which_nothing_is_observed_are_left_out_by_every_command(run, holes, tmp_path):
+def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tmp_path):
     frame = pd.read_csv(holes)
     frame.loc[[6, 9], list("wxyz")] = np.nan
     some, rest = tmp_path / "some.csv", tmp_path / "rest.csv"

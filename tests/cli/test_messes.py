@@ -295,7 +295,7 @@ def test_what_is_read(run, tmp_path, content, options, expected):
     REFUSED.values(),
     ids=REFUSED,
 )
-def test_what_is_refused(refused, tmp_path, content, options, words):
+def test_invalid_arguments_are_refused(refused, tmp_path, content, options, words):
     refused(*arguments(written(tmp_path, content), options), said=words)
 
 

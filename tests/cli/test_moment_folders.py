@@ -81,7 +81,7 @@ def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path
         assert_of(tmp_path / name, frame)
 
 
-def test_sites_of_which_one_left_rows_out_are_warned_of(run, command, frame, tmp_path):
+def test_a_site_that_dropped_rows_gives_a_warning(run, command, frame, tmp_path):
     holes = frame[:300].copy()
     holes.iloc[:9, holes.columns.get_loc("x")] = np.nan
     for name, rows in {"north": holes, "south": frame[300:], "west": holes}.items():
@@ -100,7 +100,7 @@ def test_two_processes_write_the_same_bytes(run, command, made, tmp_path):
     assert contents(tmp_path / "two") == contents(made)
 
 
-def test_what_is_there_is_not_made_again(run, command, made):
+def test_existing_moments_are_not_computed_again(run, command, made):
     before = contents(made)
     written = {name: (made / name).stat().st_ino for name in before}
     (made / NAMES[2]).unlink()
@@ -187,7 +187,7 @@ def interruptible():
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interruption_from_the_keyboard_says_what_is_kept(frame, run, tmp_path, jobs):
+def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs):
     many, out = write_folder(tmp_path / "many", frame, 400, 60), tmp_path / "parts"
     command = ["moments", str(many), "--group", "sex", "-o", str(out), "--jobs", jobs]
     process = subprocess.Popen(

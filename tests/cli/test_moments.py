@@ -66,7 +66,7 @@ def test_one_row(run, frame, tmp_path, out):
     assert result.out.startswith("1 row, 1 feature; ")
 
 
-def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path, out):
+def test_small_groups_are_dropped_and_counted_but_not_named(run, frame, tmp_path, out):
     frame["sex"] = ["rare"] * 3 + ["odd"] + ["f", "m"] * 298
     frame.to_parquet(tmp_path / "rows.parquet")
     words = ("moments", tmp_path / "rows.parquet", *BY_SEX, "-o", out)

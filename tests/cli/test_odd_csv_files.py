@@ -59,7 +59,7 @@ def test_odd_files_are_read(run, tmp_path, header, lines, first, options, end):
     assert total == pytest.approx(VARIANCE, rel=1e-9)
 
 
-def test_nameless_columns_that_are_left_out_are_reported(tmp_path):
+def test_dropped_nameless_columns_are_reported(tmp_path):
     path = written(tmp_path, "x,y,g,,", [f"{line},," for line in LINES])
     with pytest.warns(FairspanWarning, match="2 trailing columns without a name or any cell"):
         rows = FileRows.open(path, ["g"])

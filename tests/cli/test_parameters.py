@@ -300,7 +300,7 @@ def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, 
     np.testing.assert_allclose(pd.read_csv(out), expected.transform(table[FEATURES]), atol=1e-8)
 
 
-def test_words_say_what_was_hidden(run, people, tmp_path):
+def test_the_text_names_the_restriction(run, people, tmp_path):
     data, _ = people
     words = run(
         "fit", data, "--group", "sex", "--exclude", "race", "--exclude", "hired", *TOTAL,

@@ -36,7 +36,7 @@ def assert_alike(one, other):
 
 
 @pytest.mark.long
-def test_it_says_what_python_says(run, data, table, features, tmp_path):
+def test_it_prints_the_messages_of_python(run, data, table, features, tmp_path):
     facts = run("report", data, "--group", "age", "-d", 2, "--standardize", "--json").facts
     page = tmp_path / "page.html"
     in_python = fs.write_report(

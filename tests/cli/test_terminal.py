@@ -84,9 +84,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [80, 60, 40])
-def test_each_command_tells_how_far_it_is_and_never_wraps(
-    on_terminal, data, folder, tmp_path, columns
-):
+def test_each_command_shows_progress_in_one_line(on_terminal, data, folder, tmp_path, columns):
     model = tmp_path / "model"
     by_age = ("--group", "age")
     for command, shares in (

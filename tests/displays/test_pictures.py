@@ -73,7 +73,7 @@ def test_long_names_of_groups_are_written_in_full_in_two_lines():
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["errors", "kept", "path", "many loadings", "frontier"])
-def test_pictures_stay_in_the_axes_they_are_given(kind):
+def test_displays_stay_in_their_axes(kind):
     figure = Figure(figsize=(16, 7), layout="constrained")
     left, right = figure.subplots(1, 2)
     right.plot([0, 1])
@@ -106,7 +106,7 @@ def test_panels_lie_within_axes_of_no_grid():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_table_tells_what_is_drawn(kind):
+def test_a_table_has_the_drawn_values(kind):
     picture = pictures_of(PAIR)[kind]
     columns, frame = picture.to_columns(), picture.frame()
     assert list(frame.columns) == list(columns)
@@ -250,7 +250,7 @@ def test_losses_and_bound_are_the_data():
         ({}, "its best 2 dimensions"),
     ],
 )
-def test_losses_say_what_they_are_and_what_is_proven(changes, said):
+def test_losses_are_described_with_their_bounds(changes, said):
     picture, _ = drawn(replace(pictures_of(PAIR)["group losses"], **changes))
     assert any(said in text for text in texts_in(picture))
 

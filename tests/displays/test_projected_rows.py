@@ -71,7 +71,7 @@ def test_parts_add_up_to_the_total():
     np.testing.assert_allclose(whole.group_moments()[2][1], expected, atol=1e-12)
 
 
-def test_an_estimator_that_knows_no_groups_shows_those_it_is_given():
+def test_an_estimator_without_groups_shows_those_passed_to_it():
     plain = FairPCA(2, missing_groups="ignore").fit(X)
     display = ReducedRowsDisplay.from_estimator(plain, X, GROUPS)
     assert display.groups == ("a", "b", "c")

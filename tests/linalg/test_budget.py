@@ -39,7 +39,7 @@ def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
 
 
 @each_once(weights=[None, np.ones(40)], kind=["dense", "sparse", "frame"])
-def test_too_large_matrices_are_never_made(kind, weights):
+def test_too_large_matrices_are_never_allocated(kind, weights):
     X = rows(40, 300, kind)
     if kind == "frame":
         pandas = pytest.importorskip("pandas")
@@ -183,7 +183,7 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_p
         type(saved).load(tmp_path / "file")
 
 
-def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
+def test_running_out_of_memory_in_a_worker_names_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
     monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", run_out)

@@ -328,7 +328,7 @@ def test_a_group_may_be_missing_in_a_fold():
     assert all("alone" in found.excluding(f).labels for f in range(5) if f != fold)
 
 
-def test_rows_in_clusters_are_left_out_together():
+def test_rows_of_a_cluster_share_a_fold():
     X, groups, _ = made(n=600)
     people = np.arange(600) // 6
     groups = groups[people * 6]

@@ -162,7 +162,7 @@ def test_a_file_keeps_how_they_came(tmp_path):
         again + found
 
 
-def test_rows_without_a_group_are_left_out():
+def test_rows_without_a_group_are_dropped():
     rows = incomplete_rows(12, 50, 3, 0.2)
     groups = ["a", "b"] * 24 + [None, "a"]
     with pytest.warns(FairspanWarning, match="^1 row was dropped, without a group or ") as told:
@@ -178,7 +178,7 @@ def test_rows_without_a_group_are_left_out():
     ],
     ids=["nothing observed", "column empty in a group"],
 )
-def test_what_cannot_be_expected_is_refused(cells, message):
+def test_impossible_estimates_are_refused(cells, message):
     rows = incomplete_rows(13, 50, 3, 0.0)
     rows[cells] = np.nan
     with pytest.raises(InvalidInput, match=message):
@@ -271,7 +271,7 @@ def test_certificates_of_the_same_rows_in_two_orders_do_not_refute_each_other(ma
             assert mine.lower_bound <= theirs.objective + 2 * mine.absolute_tol
 
 
-def test_what_is_left_is_how_far_further_passes_lead():
+def test_the_distance_is_how_far_further_passes_move():
     rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
     found = GroupMoments.from_rows(rows, groups, on_missing="em")
     assert found.em_summary.distance < 1e-11

@@ -269,7 +269,7 @@ def test_what_cannot_be_used(X, kind, message):
         (np.zeros(3, "M8[s]"), InvalidType, "dates"),
     ],
 )
-def test_what_cannot_be_labels(labels, kind, said):
+def test_invalid_labels_are_refused(labels, kind, said):
     with pytest.raises(kind, match=said):
         GroupMoments.from_rows(scipy.sparse.csr_array(np.eye(3)), labels)
 

@@ -60,7 +60,7 @@ def test_no_digits_are_lost(name, few, monkeypatch):
     np.testing.assert_array_equal(moments.scatters, moments.scatters.swapaxes(1, 2))
 
 
-def test_of_many_groups_rows_are_sorted():
+def test_rows_of_many_groups_are_sorted():
     X, groups = TABLES["standardized"], np.arange(N) % 60
     moments = GroupMoments.from_rows(X, groups)
     np.testing.assert_allclose(moments.scatters, in_long_double(X, groups)[1], atol=1e-12)

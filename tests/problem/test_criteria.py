@@ -270,7 +270,7 @@ def test_means_that_differ_by_rounding_alone_are_the_same():
     assert mean_difference_directions(means, np.full((2, 2), 1e-8)).size == 0
 
 
-def test_one_direction_may_be_left_to_equal_covariances():
+def test_one_direction_may_remain_for_equal_covariances():
     means, parity = np.array([[0.0, 0.0], [1.0, 0.0]]), CovarianceParity(tolerance=0.0)
     for of_second in (1.0, 3.0):
         covariances = np.array([np.eye(2), np.diag([1.0, of_second])])

@@ -282,7 +282,7 @@ def test_of_two_groups_more_dimensions_are_looked_at(k):
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
 
 
-def test_of_very_few_rows_nothing_is_expected_at_any_dimension():
+def test_very_few_rows_have_no_estimates_at_any_dimension():
     X = np.random.default_rng(0).normal(size=(4, 3))
     facts = facts_by(X, [*"aabb"], 1, compare=[])
     assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}

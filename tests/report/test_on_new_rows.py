@@ -150,7 +150,7 @@ def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
     assert "Dotted: observed excess loss" in drawn.caption
 
 
-def test_moments_alone_have_no_verdict_and_the_page_says_so():
+def test_the_page_of_moments_alone_explains_the_missing_verdict():
     moments = compute_group_moments(open_group_rows(*rows_with_few(), None))
     asked = ReportSettings.validated("minimax_loss", [], 2, "global", False)
     report = build_report(moments, None, asked, ORIGIN)
@@ -166,7 +166,7 @@ def test_moments_alone_have_no_verdict_and_the_page_says_so():
 
 
 @pytest.mark.long
-def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
+def test_slow_criteria_give_a_reason_for_missing_estimates():
     X, groups = rows_with_few(40)
     report = report_by(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]

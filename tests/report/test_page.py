@@ -356,7 +356,7 @@ def test_summary_says_whose_loss_rises():
 
 
 @PAGES
-def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
+def test_page_has_its_provenance_and_verification(made):
     report, page = made()
     text, told = tree_of(page).text, report.to_dict()["provenance"]
     for part in (told["command"], told["numpy"], told["scikit-learn"]):
@@ -447,7 +447,7 @@ def test_every_group_has_a_mark_in_its_own_panel():
 
 
 @pytest.mark.long
-def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
+def test_infeasible_dimensions_are_dropped_from_the_curve():
     report = two_groups()[0]
     first, *others = report.curves.dimensions
     first = replace(first, fair_errors=np.full(2, np.nan), certificate=None)

@@ -309,7 +309,7 @@ def test_a_relative_criterion_is_called_by_its_name(tmp_path):
     assert "Under minimax loss" not in page
 
 
-def test_what_does_not_fit_together_is_refused(tmp_path):
+def test_incompatible_inputs_are_refused(tmp_path):
     page = tmp_path / "page.html"
     with pytest.raises(InvalidInput, match="test was given without models"):
         fs.write_report(page, X, PEOPLE, test=(X, PEOPLE))

@@ -168,7 +168,7 @@ fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 150), **asked)
 
 
 @pytest.mark.long
-def test_made_again_it_is_the_same_bytes(tmp_path):
+def test_writing_again_gives_the_same_bytes(tmp_path):
     pages = []
     for seed in ("1", "2"):
         made = [tmp_path / f"page {seed} {k}.html" for k in (2, 4)]
@@ -184,7 +184,7 @@ def test_made_again_it_is_the_same_bytes(tmp_path):
         assert len(word) < 4 or word == "root" or word not in text
 
 
-def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
+def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("an earlier page")
 

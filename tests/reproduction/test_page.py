@@ -14,7 +14,7 @@ def table(result):
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
-def test_the_page_is_made_of_the_kept_results():
+def test_the_page_is_built_from_the_stored_results():
     assert PAGE.read_text(encoding="utf-8") == page_of(kept())
 
 

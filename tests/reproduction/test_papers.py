@@ -156,7 +156,7 @@ def test_groups_are_crossed_and_features_left_out(folder):
         ("small", "race", InvalidParameter, "'sex', 'age'"),
     ],
 )
-def test_what_is_not_there_is_named(folder, name, group, kind, said):
+def test_missing_files_are_named(folder, name, group, kind, said):
     with pytest.raises(kind, match=said):
         load(name, folder, group=group)
 

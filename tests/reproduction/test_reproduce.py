@@ -162,7 +162,7 @@ def path(tmp_path):
     return path
 
 
-def test_what_was_kept_is_not_computed_again(path):
+def test_stored_results_are_not_computed_again(path):
     with Store(path, HEADER) as store:
         assert (store.n_resumed, store.get_or_compute("a", never)) == (2, [1 / 3, float("inf")])
         assert store.get_or_compute("b", never) == {"x": None}
@@ -190,7 +190,7 @@ def test_what_follows_a_spoilt_line_is_dropped(path):
     assert path.read_bytes() == header + b'{"key": "b", "value": 4}\n'
 
 
-def test_another_header_starts_over_and_says_so(path):
+def test_another_header_starts_over_with_a_message(path):
     told = []
     with Store(path, {**HEADER, "seed": 1}, told.append) as store:
         assert (store.n_resumed, store.get_or_compute("a", lambda: 5)) == (0, 5)
@@ -273,7 +273,7 @@ def test_figures_are_the_same_bytes_each_time(tmp_path):
     assert [each[:4] for each in contents[1:]] == [b"<?xm", b"\x89PNG"]
 
 
-def test_no_file_is_left_where_drawing_fails(tmp_path):
+def test_no_file_remains_if_drawing_fails(tmp_path):
     pytest.importorskip("matplotlib")
 
     def broken(figure):

@@ -92,7 +92,7 @@ def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
 
 
 @pytest.mark.long
-def test_what_is_left_out_says_so(quick):
+def test_skipped_parts_are_reported(quick):
     method, store = "CFPCA both, limited", Store()
     for key in (f"{name}/{i}" for name in _QUICK for i in range(2)):
         kept = quick[0].get_or_compute(key, dict)

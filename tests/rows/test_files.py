@@ -211,7 +211,7 @@ def test_sub_folders_name_columns_of_integers_or_text(tmp_path):
     assert GroupMoments.from_rows(tmp_path, ["sex", "year"]).labels == [("f", 2023), ("m", 2024)]
 
 
-def test_what_only_looks_like_a_number_is_text(tmp_path):
+def test_text_that_resembles_a_number_is_text(tmp_path):
     write(tmp_path, "zip=01/a.parquet", x=[1.0])
     write(tmp_path, "zip=1/b.parquet", x=[2.0])
     assert labels_of(FileRows.open(tmp_path, group_columns=["zip"])) == ["01", "1"]
@@ -459,7 +459,7 @@ def test_labels_that_look_like_numbers_in_the_first_megabyte_only(path):
     assert set(labels_of(rows)) == {"1", "x"}
 
 
-def test_a_column_without_a_name_is_left_out_with_a_warning(path):
+def test_a_column_without_a_name_is_dropped_with_a_warning(path):
     with pytest.warns(FairspanWarning, match="unnamed column is ignored"):
         rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", group_columns=["g"])
     assert rows.feature_names == ("x",)
@@ -510,7 +510,7 @@ class Killing(MomentsAggregator):
 
 
 @pytest.mark.long
-def test_a_process_that_is_killed_is_an_error_that_says_so(parted):
+def test_a_killed_process_raises_an_error_that_names_it(parted):
     rows = replace(FileRows.open(parted, ["g"]), n_jobs=2)
     with pytest.raises(FairspanError, match="reader processes was killed"):
         rows.aggregate(Killing())

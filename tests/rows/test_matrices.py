@@ -188,7 +188,7 @@ def test_rows_are_dropped_also_where_the_labels_lie_there(there):
     assert moments.n_dropped == 2
 
 
-def test_no_row_left(there):
+def test_rows_that_are_all_dropped_are_refused(there):
     with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values dropped\)"):
         compute_group_moments(
             open_group_rows(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop")

@@ -267,7 +267,7 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
     assert recovered.to_bytes() == rows.aggregate(MomentsAggregator()).to_bytes()
 
 
-def test_a_worker_without_a_package_says_which(spark):
+def test_a_worker_names_its_missing_package(spark):
     rows = open_group_rows(on_spark(spark, table()), "sex", "w")
 
     class Lacking(MomentsAggregator):

@@ -215,7 +215,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
         assert projected.lower_bound <= dense.objective + slack / 100
 
 
-def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
+def test_infeasible_equal_errors_are_reported_at_all_dimensions():
     matrices = np.array([np.eye(40), 2 * np.eye(40)])
     for solver in (BoundarySearch(), Growing(BoundarySearch())):
         with pytest.raises(IncompatibleParameters, match="the smallest achievable gap is 38"):

@@ -90,7 +90,7 @@ def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
     assert last.upper_bound == pytest.approx(solution.objective, abs=rounding)
 
 
-def test_a_loose_tolerance_stops_early_and_says_so_truly():
+def test_a_loose_tolerance_stops_early_and_reports_it():
     matrices = random_moments(np.random.default_rng(3), 2, 12)
     tight = solve(problem_of(matrices, 4, MINIMAX[0]), tol=1e-12)
     loose = solve(problem_of(matrices, 4, MINIMAX[0]), tol=0.1)

@@ -227,7 +227,7 @@ def test_units_near_the_ends_of_the_range(criterion, unit):
     np.testing.assert_allclose(weights, here.solution_.weights, rtol=1e-6)
 
 
-def test_a_relative_criterion_says_so():
+def test_a_relative_criterion_is_named_relative():
     assert repr(LOSS) == "MinimaxLoss(relative=True)"
     assert repr(fs.MinimaxError()) == "MinimaxError()"
     assert "fraction of the group's variance" in LOSS.formula.summary

@@ -142,7 +142,7 @@ def standardized(name):
         ("made", 5, 100),
     ],
 )
-def test_of_permuted_labels_hardly_any_group_is_called_harmed(name, d, size, how_many):
+def test_hardly_any_group_with_permuted_labels_is_called_harmed(name, d, size, how_many):
     rng = np.random.default_rng(size)
     if name == "made":
         X = rng.normal(size=(5_000, P)) * spectrum("falling")[0]

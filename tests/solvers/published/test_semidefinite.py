@@ -139,7 +139,7 @@ def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     assert solution.status == "open gap"
 
 
-def test_a_failing_conic_solver_is_said_so(monkeypatch):
+def test_a_failing_conic_solver_is_reported(monkeypatch):
     def failing(quadratic, linear, constraints, right, sizes, tolerance):
         return np.full(len(linear), np.nan), np.full(len(right), np.nan), "NumericalError"
 
