@@ -315,6 +315,7 @@ class WideMoments(RowMoments):
         if row_space is None:
             return None
         row_space = row_space.with_error_bounds(distinct, row_norms)
+        # Negated, so that NaN counts as inaccurate.
         if not row_space.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
             return None
         if not row_space.relative_span_residual <= _MAX_AXES_ERROR:
