@@ -148,6 +148,36 @@ def test_texts_and_blanks_make_a_column_of_numbers_one_of_text_no_more(tmp_path)
     assert complete(rows) == [[1.5], [2.0]]
 
 
+def test_numbers_are_parsed_from_text_only_after_a_code_that_arrow_does_not_know(
+    tmp_path, monkeypatch
+):
+    import fairspan.rows.files.csv_files as csv_files
+
+    parsed = []
+    parse_columns = csv_files._parse_columns
+    monkeypatch.setattr(
+        csv_files, "_parse_columns", lambda *a: parsed.append(a[0].num_rows) or parse_columns(*a)
+    )
+    n = 300_000  # several batches
+    cells = [f"{i}.5" for i in range(n)]
+    cells[5] = "-99.0"
+    cells[7] = "?"
+    settings = {"na_values": [-99, "?"], "on_missing": "drop"}
+    path = written(tmp_path, cells)
+    expected = [[i + 0.5] for i in range(n) if i not in (5, 7)]
+    assert complete(FileRows.open(path, ["g"], **settings)) == expected
+    assert not parsed
+    # Rows that were read before are not read twice.
+    cells[n - 2] = " ? "
+    path = written(tmp_path, cells)
+    expected.remove([n - 2 + 0.5])
+    assert complete(FileRows.open(path, ["g"], **settings)) == expected
+    assert 0 < sum(parsed) < n / 2
+    cells[n - 1] = "x"
+    with pytest.raises(InvalidInput, match="'x'"):
+        complete(FileRows.open(written(tmp_path, cells), ["g"], **settings))
+
+
 def test_codes_with_separators(tmp_path):
     path = written(tmp_path, ["3,404", "-99", "1,250", "-9,999", "?"])
     settings = {"csv": {"thousands": ","}, "na_values": [-99, -9999, "?"], "on_missing": "drop"}

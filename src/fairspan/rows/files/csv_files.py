@@ -30,7 +30,7 @@ from fairspan.rows.files.csv_reader import (
     open_utf8_stream,
     parse_numbers,
 )
-from fairspan.rows.files.na_values import NaValues
+from fairspan.rows.files.na_values import NaValues, replace_by_null
 from fairspan.rows.files.numbers_as_text import NotANumber, NumberStyle
 from fairspan.rows.validation import warn_if_rounded
 
@@ -69,22 +69,26 @@ def read_csv_schema(
                 "Check the file",
             )
         csv_format = _with_delimiter(path, csv_format, start)
+        batch = None
+        reads_text = _reads_text(csv_format, na_values)
         with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
-        if any("\n" in name for name in schema.names):
-            check_quotes(path, csv_format)
-        csv_format = _with_names(path, csv_format, schema.names)
-        columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
-        needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
-        if csv_format.names or needs_rows or _reads_text(csv_format, na_values):
+            if any("\n" in name for name in schema.names):
+                check_quotes(path, csv_format)
+            csv_format = _with_names(path, csv_format, schema.names)
+            needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
+            if not csv_format.names and (needs_rows or reads_text):
+                batch = next(iter(reader), None)
+        if csv_format.names:
+            columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
             with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
                 schema = reader.schema
                 batch = next(iter(reader), None)
-            if batch is not None and needs_rows:
-                header_is_data = _header_is_data(batch, csv_format.style)
-                csv_format = replace(csv_format, header_is_data=header_is_data)
-            if batch is not None and _reads_text(csv_format, na_values):
-                schema = _with_numbers(schema, batch, csv_format, na_values)
+        if batch is not None and needs_rows:
+            header_is_data = _header_is_data(batch, csv_format.style)
+            csv_format = replace(csv_format, header_is_data=header_is_data)
+        if batch is not None and reads_text:
+            schema = _with_numbers(schema, batch, csv_format, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise csv_read_error(path, csv_format, error) from error
     return schema, csv_format
@@ -184,7 +188,7 @@ def _header_is_data(batch: Any, style: NumberStyle) -> bool:
 
 
 def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
-    """Return whether numbers are parsed from text: Arrow lacks thousands separators and codes."""
+    """Return whether text may be numbers: Arrow lacks thousands separators and some codes."""
     return csv_format.thousands is not None or bool(na_values)
 
 
@@ -225,38 +229,78 @@ def read_csv_batches(
     na_values : NaValues
         Codes for missing values.
     """
+    n_rows = 0
+    try:
+        if csv_format.thousands is None:
+            try:
+                for batch in _iterate_batches(
+                    path, csv_format, schema, columns, text_columns, na_values, parses_text=False
+                ):
+                    n_rows += batch.num_rows
+                    yield batch
+                return
+            except pa.ArrowInvalid:
+                # A code that Arrow does not recognize, such as one between spaces.
+                if not na_values:
+                    raise
+        yield from _iterate_batches(
+            path, csv_format, schema, columns, text_columns, na_values, n_rows, parses_text=True
+        )
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        raise csv_read_error(path, csv_format, error, columns) from error
+
+
+def _iterate_batches(
+    path: Path,
+    csv_format: CsvFormat,
+    schema: Any,
+    columns: Sequence[str],
+    text_columns: Sequence[str],
+    na_values: NaValues,
+    first_row: int = 0,
+    *,
+    parses_text: bool,
+) -> Iterator[Any]:
+    """Read columns from a row on, see :func:`read_csv_batches`.
+
+    `parses_text` reads numbers as text and parses them, which takes three times as long.
+    """
     # Integers (or nulls) in the first block may be followed by fractions: read them as float64.
     # Labels are read as text, so that "01" and "1" stay different groups.
     dtypes = {name: schema.field(name).type for name in columns if name not in text_columns}
     integer_columns = [name for name, dtype in dtypes.items() if types.is_integer(dtype)]
     numeric_columns = [name for name, dtype in dtypes.items() if is_numeric_type(dtype)]
-    parsed_columns = numeric_columns if _reads_text(csv_format, na_values) else []
-    read_dtypes = dict.fromkeys(numeric_columns, pa.string() if parsed_columns else pa.float64())
+    read_dtypes = dict.fromkeys(numeric_columns, pa.string() if parses_text else pa.float64())
     read_dtypes |= dict.fromkeys(set(text_columns).intersection(columns), pa.string())
     lines = LineCounter(csv_format.comment)
     n_rows = 0
-    try:
-        with open_csv_reader(path, csv_format, columns, read_dtypes, na_values, lines) as reader:
-            for batch in reader:
-                if parsed_columns:
-                    batch = _parse_columns(batch, path, csv_format, parsed_columns, na_values)
-                _warn_if_integers_rounded(batch, integer_columns)
-                n_rows += batch.num_rows
-                yield batch
-        # Arrow silently reads everything after an unclosed quote as one cell.
-        n_lines = n_rows + csv_format.header + csv_format.n_skipped
-        has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
-        if lines.n_quotes % 2 or (has_long_cells and may_have_unclosed_quotes(path, csv_format)):
-            check_quotes(path, csv_format)
-    except (pa.ArrowInvalid, UnicodeError) as error:
-        raise csv_read_error(path, csv_format, error, columns) from error
+    with open_csv_reader(path, csv_format, columns, read_dtypes, na_values, lines) as reader:
+        for batch in reader:
+            n_before = n_rows
+            n_rows += batch.num_rows
+            if first_row and n_rows <= first_row:
+                continue
+            batch = batch.slice(max(first_row - n_before, 0))
+            if parses_text:
+                batch = _parse_columns(batch, path, csv_format, numeric_columns, na_values)
+            _warn_if_integers_rounded(batch, integer_columns, na_values)
+            yield batch
+    # Arrow silently reads everything after an unclosed quote as one cell.
+    n_lines = n_rows + csv_format.header + csv_format.n_skipped
+    has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
+    if lines.n_quotes % 2 or (has_long_cells and may_have_unclosed_quotes(path, csv_format)):
+        check_quotes(path, csv_format)
 
 
-def _warn_if_integers_rounded(batch: Any, integer_columns: Collection[str]) -> None:
+def _warn_if_integers_rounded(
+    batch: Any, integer_columns: Collection[str], na_values: NaValues
+) -> None:
     """Warn about rounded integers; columns beyond the integer range are floats, not identifiers."""
+    own_codes = dict(na_values.by_column)
     integer_values = {}
     for name in integer_columns:
-        values = arrow_to_numpy(batch[name])
+        # Arrow recognizes the codes of all columns only.
+        values = arrow_to_numpy(replace_by_null(batch[name], own_codes.get(name, ())))
         if np.fmax.reduce(np.abs(values), initial=0) <= _MAX_INTEGER:
             integer_values[name] = values
     warn_if_rounded(integer_values)

@@ -10,6 +10,10 @@ from pyarrow import compute, types
 
 from fairspan.errors import InvalidParameter
 from fairspan.rows.validation import check_columns
+from fairspan.typing import FloatArray
+
+# Above this number of codes, a hash table is faster than comparing with one code at a time.
+_MAX_COMPARED_CODES = 8
 
 NaValue = str | float
 # One value, several, or those of each column.
@@ -137,12 +141,24 @@ def replace_by_null(column: Any, values: Sequence[str]) -> Any:
         codes = np.array([number for number in map(parse_number, values) if number is not None])
         if types.is_float32(dtype):
             codes = codes.astype(np.float32).astype(np.float64)
-        is_missing = compute.is_in(numbers, value_set=pa.array(codes, pa.float64()))
+        if not len(codes):
+            return column
+        is_missing = _equals_any_number(numbers, codes)
     else:
         is_missing = _equals_any(column, values)
     if not compute.any(is_missing).as_py():
         return column
     return compute.if_else(is_missing, pa.scalar(None, dtype), column)
+
+
+def _equals_any_number(numbers: Any, codes: FloatArray) -> Any:
+    """Return which numbers of a float64 array equal one of some codes; null or false if null."""
+    if len(codes) > _MAX_COMPARED_CODES or np.isnan(codes).any():
+        return compute.is_in(numbers, value_set=pa.array(codes, pa.float64()))
+    is_equal = pa.scalar(False)
+    for code in codes.tolist():
+        is_equal = compute.or_(compute.equal(numbers, code), is_equal)
+    return is_equal
 
 
 def _equals_any(column: Any, values: Sequence[str]) -> Any:
