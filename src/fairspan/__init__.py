@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         selection,
     )
     from fairspan.auditing.audit import Audit, audit
-    from fairspan.certificates.certificate import Certificate, Status
+    from fairspan.certificates.certificate import Certificate
+    from fairspan.certificates.status import Status
     from fairspan.estimator.fair_pca import FairPCA
     from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments

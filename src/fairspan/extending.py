@@ -7,14 +7,18 @@ command line write ``package.module:Object`` in place of a built-in name or a fi
 
 from typing import Any, Protocol, runtime_checkable
 
-from fairspan.certificates.certificate import Solver, TracePoint, certify
+from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.evaluation import certify
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import AffinePieces, ParityLimit, Problem
+from fairspan.problem.limits import ParityLimit
+from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
 from fairspan.rows.blocks import RowBlock, make_row_block, rows_per_block
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.protocol import RowSource
+from fairspan.solvers.solver import Solver
 
 __all__ = [
     "AffinePieces",

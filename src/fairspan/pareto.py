@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import rotate_to_principal_axes
+from fairspan.certificates.evaluation import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import fit_moments
 from fairspan.formatting.export import to_data_frame
@@ -29,9 +29,9 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import figure_roundings
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.parameters import check_bool, check_number
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Problem, check_n_components
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.parameters import check_n_components
+from fairspan.problem.problem import Problem
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.labels import Label, format_label, table_name

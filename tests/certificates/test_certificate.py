@@ -24,11 +24,7 @@ from fairspan import (
     TotalError,
     verify,
 )
-from fairspan.certificates.certificate import (
-    evaluate_solution,
-    rotate_to_principal_axes,
-    target_gap,
-)
+from fairspan.certificates.evaluation import evaluate_solution, rotate_to_principal_axes
 from fairspan.certificates.polygons import lower_bound_beyond_lines
 from fairspan.certificates.proofs import (
     CovarianceDifferenceProof,
@@ -37,10 +33,11 @@ from fairspan.certificates.proofs import (
     SupportingLinesProof,
     positive_part,
 )
+from fairspan.certificates.rounding import target_gap
 from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit
+from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit
 from problems import (
     MINIMAX,
     RELATIVE,

@@ -11,7 +11,7 @@ import pytest
 import fairspan as fs
 from by_hand import made_rows
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
-from fairspan.certificates.certificate import evaluate_solution
+from fairspan.certificates.evaluation import evaluate_solution
 from fairspan.certificates.polygons import clip_polygon
 from fairspan.certificates.proofs import (
     MAX_LINES,

@@ -17,7 +17,7 @@ from numpydoc.validate import validate
 import fairspan
 from fairspan.auditing.estimates import State
 from fairspan.auditing.verdict import VerdictKind
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import get_criterion
 from fairspan.registry import builtin_names, get_factory
 from real_data import FOLDER
 

@@ -21,18 +21,13 @@ from fairspan import (
     TotalError,
 )
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.problem.criteria import get_criterion
 from fairspan.problem.directions import equal_means_basis, mean_difference_directions
-from fairspan.problem.problem import (
-    MeanDistanceLimit,
-    check_n_components,
-    is_feasible,
-    signed_disparity,
-)
-from fairspan.problem.reduction import (
-    build_problem_family,
-    describe_dominant_feature,
-    get_criterion,
-)
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.family import build_problem_family
+from fairspan.problem.feature_scale import describe_dominant_feature
+from fairspan.problem.limits import MeanDistanceLimit, is_feasible
+from fairspan.problem.parameters import check_n_components
 from fairspan.registry import builtin_names
 from problems import problem_of, random_moments
 

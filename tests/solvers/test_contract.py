@@ -9,7 +9,7 @@ import pytest
 
 from bank import BANK
 from fairspan import FairPCA
-from fairspan.certificates.certificate import certify
+from fairspan.certificates.evaluation import certify
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import (
     Disparity,

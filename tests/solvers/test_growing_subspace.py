@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, GroupMoments, MeanParity
-from fairspan.certificates.certificate import Solver
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import (
     EqualError,
@@ -23,6 +22,7 @@ from fairspan.solvers.eigenvalue_bounds import complement_eigenvalue_bound
 from fairspan.solvers.growing_subspace import solve_growing
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.search_subspace import SearchSubspace
+from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import RELATIVE, problem_of, random_moments, top_sum
 from sweeps import each_once, mostly_long, part_of

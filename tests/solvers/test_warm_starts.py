@@ -13,8 +13,9 @@ from fairspan import FairPCA, GroupMoments, MeanParity, NashWelfare
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import Problem, WarmStart
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import get_criterion
+from fairspan.problem.problem import Problem
+from fairspan.problem.warm_start import WarmStart
 from fairspan.registry import builtin_names
 from fairspan.solvers.growing_subspace import solve_growing
 from fairspan.solvers.many_groups.dual_newton import DualNewton

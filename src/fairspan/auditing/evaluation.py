@@ -43,7 +43,7 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
-from fairspan.problem.problem import signed_disparity
+from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import BaseRows

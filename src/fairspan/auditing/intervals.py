@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.auditing.distributions import student_isf
-from fairspan.problem.problem import signed_disparity
+from fairspan.problem.disparity import signed_disparity
 from fairspan.typing import FloatArray
 
 DEFAULT_LEVEL = 0.95

@@ -19,8 +19,8 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.operators import reconstruction_errors
+from fairspan.problem.family import ProblemFamily, build_problem_family
 from fairspan.problem.problem import Problem
-from fairspan.problem.reduction import ProblemFamily, build_problem_family
 from fairspan.typing import FloatArray, IntegerArray
 
 

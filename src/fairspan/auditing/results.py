@@ -12,7 +12,7 @@ from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
-from fairspan.certificates.certificate import tolerance_suffix
+from fairspan.certificates.status import tolerance_suffix
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 

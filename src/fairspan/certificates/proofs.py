@@ -15,12 +15,8 @@ from fairspan.certificates.polygons import CLIPPING_ROUNDING, lower_bound_beyond
 from fairspan.errors import InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import (
-    CovarianceDifferenceLimit,
-    MeanDistanceLimit,
-    Problem,
-    is_feasible,
-)
+from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
+from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
 # Tolerance of the minimum over the polygon of supporting lines, relative to the value.

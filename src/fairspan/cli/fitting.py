@@ -17,7 +17,8 @@ from fairspan.estimator.fit import fit_rows
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.problem.criteria import get_criterion
+from fairspan.problem.restrictions import get_restriction
 from fairspan.rows.labels import Label, format_label, format_list
 from fairspan.solvers.solver import get_solver
 from fairspan.storage.archive import looks_like_archive

@@ -15,7 +15,7 @@ from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
 from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
-from fairspan.problem.problem import reported_parameters
+from fairspan.problem.parameters import reported_parameters
 from fairspan.rows.labels import printable
 
 if TYPE_CHECKING:

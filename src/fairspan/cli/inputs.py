@@ -18,7 +18,7 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.moments.compute import compute_dense_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.parameters import check_n_components
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes

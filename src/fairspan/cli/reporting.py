@@ -25,7 +25,7 @@ from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
 from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import get_criterion
 from fairspan.registry import ExternalObject
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.program import Provenance, default_title, without_directories
@@ -233,7 +233,7 @@ class DemoResult(NamedTuple):
 
 def run_demo() -> DemoResult:
     """Fit and audit the demo data."""
-    from fairspan.estimator.fair_pca import FairPCA  # slow to import
+    from fairspan.estimator.fair_pca import FairPCA
 
     data = load_adult_by_sex()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)

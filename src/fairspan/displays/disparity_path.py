@@ -33,7 +33,7 @@ from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.metrics import group_errors
-from fairspan.problem.problem import signed_disparity
+from fairspan.problem.disparity import signed_disparity
 from fairspan.progress import track
 from fairspan.typing import FloatArray
 

@@ -43,7 +43,7 @@ from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_level
 from fairspan.parameters import check_bool, check_choice
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.parameters import check_n_components
 from fairspan.progress import overall_progress, track
 from fairspan.typing import IntegerArray
 

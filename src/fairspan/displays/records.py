@@ -33,7 +33,7 @@ from fairspan.errors import (
 from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import get_criterion
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
@@ -77,7 +77,7 @@ def fitted_moments(estimator: Any, purpose: str) -> Any:
     InvalidType
         The object is not a FairPCA, or not fitted.
     """
-    from fairspan.estimator.fair_pca import FairPCA  # slow import
+    from fairspan.estimator.fair_pca import FairPCA
 
     allowed = "Allowed: a fitted FairPCA, which holds the moments of its training rows"
     if not isinstance(estimator, FairPCA):

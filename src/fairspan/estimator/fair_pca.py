@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairspan.errors import (
     Cause,
@@ -19,16 +19,18 @@ from fairspan.errors import (
     caller_remedies,
     warn,
 )
+from fairspan.estimator.features import in_order_of_features, set_or_check_features
 from fairspan.estimator.fit import fit_rows
-from fairspan.formatting.messages import counted
-from fairspan.model.subspace import FairSubspace
+from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
 from fairspan.moments.base import check_center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.operators import error_reduction_by_component
 from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
-from fairspan.problem.problem import check_n_components, signed_disparity
-from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.problem.criteria import get_criterion
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.parameters import check_n_components
+from fairspan.problem.restrictions import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
@@ -36,7 +38,7 @@ from fairspan.rows.frames import FrameRows, drop_columns
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
 from fairspan.rows.label_resolution import SingleGroup, as_eager_frame
-from fairspan.rows.labels import Label, format_list
+from fairspan.rows.labels import Label
 from fairspan.rows.opening import (
     feature_blocks,
     is_row_source,
@@ -48,16 +50,12 @@ from fairspan.rows.opening import (
 )
 from fairspan.rows.protocol import BaseRows
 from fairspan.rows.remedies import group_limit_remedies
-from fairspan.rows.sparse import SparseRows
-from fairspan.rows.validation import check_n_columns
 from fairspan.solvers.solver import get_solver
 from fairspan.typing import FloatArray
 
 # Noise below this fraction of the total variance, and variances below this fraction of the largest
 # one, are rounding and count as zero.
 _NOISE_ROUNDING = 1e-13
-# Relative rounding error of a computed variance, and of an entry of a component: a few roundings.
-_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 # How a hint names the call that takes parameters about rows.
 _CALL = "FairPCA({})"
 _COMPLETE_PARTS = (
@@ -701,7 +699,7 @@ class FairPCA(
             self._check_grouped_as_before(has_groups=has_groups)
             previous_moments = self.moments_.to_dense()
             reserved_columns = reserved_columns or self._reserved_columns
-            rows = _in_order_of_features(rows, previous_moments.feature_names)
+            rows = in_order_of_features(rows, previous_moments.feature_names)
         set_or_check_features(fitted, rows, reset=previous_moments is None)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
         moments: Moments
@@ -777,7 +775,7 @@ class FairPCA(
         result.disparity_ = signed_disparity(certificate.errors)
         result.moments_ = moments
         if self.whiten:
-            subspace = _whitened(subspace, moments, pooled_variance)
+            subspace = whiten_subspace(subspace, moments, pooled_variance)
         result.subspace_ = subspace
         result.solution_ = certificate
         result.solver_ = certificate.solver
@@ -811,120 +809,10 @@ def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:
     return columns
 
 
-def _in_order_of_features(rows: Any, feature_names: tuple[str, ...] | None) -> Any:
-    """Rows with their features in the order of these names, if they are the same ones."""
-    if feature_names is None or sorted(rows.feature_names or ()) != sorted(feature_names):
-        return rows
-    return rows.select_features(feature_names)
-
-
-def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -> FairSubspace:
-    """Divide each coordinate by its standard deviation, unless that is exactly zero.
-
-    Parameters
-    ----------
-    subspace : FairSubspace
-    moments : GroupMoments, SparseMoments or WideMoments
-        In units of the rows.
-    variances : (d,) array
-        Pooled variance of each coordinate.
-
-    Raises
-    ------
-    IncompatibleParameters
-        The projection is soft or oblique, or the variance of a coordinate is negligible.
-    """
-    check_orthonormal_components(subspace, "whiten=True")
-    squares = moments.variances
-    if subspace.center != "group":
-        squares = squares + moments.offsets_from(subspace.mean) ** 2
-    scale = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
-    feature_variances = moments.proportions @ squares / scale**2
-    # A direction is compared with its own features, so that a column of large numbers does not
-    # make the variance of other columns negligible.
-    direction_variances = subspace.components**2 @ feature_variances
-    # Entries of a component are rounded themselves, which adds a fraction of every feature.
-    entry_rounding = _ROUNDINGS**2 * float(feature_variances.sum())
-    rounding = subspace.n_features * _ROUNDINGS * direction_variances + entry_rounding
-    is_negligible = variances <= rounding
-    is_zero = (variances == 0) & (direction_variances == 0)
-    rejected = np.flatnonzero(is_negligible & ~is_zero)
-    if rejected.size:
-        first = int(rejected[0])
-        raise IncompatibleParameters(
-            f"whiten=True was requested, but the variance {variances[first]:.1e} along component "
-            f"{first + 1} of {len(variances)} is negligible",
-            "Allowed with whiten=True: components along which the rows vary; otherwise rounding "
-            "becomes a coordinate of variance one",
-            "Choose fewer components, or use whiten=False",
-        )
-    return replace(subspace, whitening=np.sqrt(np.where(is_zero, 1.0, variances)))
-
-
 def _low_rank_plus_noise(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
     """Matrix `inside` within the subspace and a multiple of I outside of it, shape (p, p)."""
     within = components.T @ (inside - outside * np.eye(len(components))) @ components
     return np.asarray(within + outside * np.eye(components.shape[1]))
-
-
-def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) -> None:
-    """Set the features from rows or moments, or check that they match those set before.
-
-    Raises
-    ------
-    InvalidInput
-        The features differ; for rows in memory, scikit-learn's own ValueError.
-    """
-    if isinstance(rows_or_moments, FrameRows):
-        validate_data(
-            estimator, rows_or_moments.feature_frame.to_native(), reset=reset, skip_check_array=True
-        )
-        return
-    names = rows_or_moments.feature_names
-    if reset:
-        estimator.n_features_in_ = rows_or_moments.n_features
-        if names is not None:
-            estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):  # from an earlier fit
-            del estimator.feature_names_in_
-        return
-    if names is not None:
-        _check_feature_names(estimator, names)
-    elif isinstance(rows_or_moments, ArrayRows | SparseRows):
-        # scikit-learn's own message, without a copy of the rows.
-        placeholder = np.broadcast_to(0.0, (1, rows_or_moments.n_features))
-        validate_data(estimator, placeholder, reset=False, skip_check_array=True)
-    else:
-        check_n_columns(rows_or_moments.n_features, estimator.n_features_in_, "features")
-
-
-def _check_feature_names(estimator: Any, names: tuple[str, ...]) -> None:
-    """Raise InvalidInput if the estimator was fitted on other names, or in another order."""
-    fit_names = tuple(getattr(estimator, "feature_names_in_", ()))
-    if names == fit_names:
-        return
-    described = f"of the fit, {format_list(fit_names)}" if fit_names else "without names"
-    raise InvalidInput(
-        f"The rows have {counted(len(names), 'feature')}, {format_list(names)}",
-        f"Allowed: the features {described}",
-        "Choose the same columns in the same order",
-    )
-
-
-def check_orthonormal_components(subspace: FairSubspace, requested: str) -> None:
-    """Check that the components are orthonormal.
-
-    Raises
-    ------
-    IncompatibleParameters
-    """
-    if subspace.is_soft or subspace.is_oblique:
-        kind = "a soft projection" if subspace.is_soft else "an oblique projection"
-        raise IncompatibleParameters(
-            f"{requested} was requested for {kind}",
-            "Allowed: orthonormal components",
-            "Fit with allow_extra=False and without an oblique restriction",
-        )
 
 
 def _parameter_object(name: str, value: Any) -> Any:

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Status, unresolved_reason
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import unresolved_reason
+from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.memory import explain_memory_errors
@@ -30,18 +32,14 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
 from fairspan.moments.rank import with_row_rank
 from fairspan.moments.wide import RowSpace
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Problem, WarmStart, check_n_components
-from fairspan.problem.reduction import (
-    Reduction,
-    build_problem_family,
-    check_means_agree,
-    check_nesting_supported,
-    compute_feature_scale,
-    get_criterion,
-    get_restriction,
-)
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.family import build_problem_family, check_means_agree, check_nesting_supported
+from fairspan.problem.feature_scale import compute_feature_scale
+from fairspan.problem.parameters import check_n_components
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import Reduction
+from fairspan.problem.restrictions import Restriction, get_restriction
+from fairspan.problem.warm_start import WarmStart
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import format_list

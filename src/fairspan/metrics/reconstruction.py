@@ -18,7 +18,8 @@ from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
-from fairspan.problem.problem import Problem, signed_disparity
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import Problem
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label, format_list
 from fairspan.rows.opening import open_group_rows

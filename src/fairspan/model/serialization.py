@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Status, TracePoint
+from fairspan.certificates.certificate import Certificate, TracePoint
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
+from fairspan.certificates.status import Status
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
 from fairspan.moments.operators import Projector
 from fairspan.parameters import init_parameters
-from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.problem.criteria import get_criterion
+from fairspan.problem.restrictions import get_restriction
 from fairspan.registry import builtin_names
 from fairspan.rows.labels import to_python_label, to_python_labels
 from fairspan.storage.archive import read_archive, write_archive

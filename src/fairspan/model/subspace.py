@@ -30,7 +30,7 @@ from fairspan.moments.operators import (
     is_soft,
     soft_dimension,
 )
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.parameters import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing

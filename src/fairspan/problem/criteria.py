@@ -13,7 +13,7 @@ errors, a_g - c_g = e_g - b_g with b_g = tr S_g - a_g.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -27,14 +27,10 @@ from fairspan.parameters import (
     non_default_parameters,
     plain_value,
 )
-from fairspan.problem.problem import (
-    KY_FAN_TEXT,
-    AffinePieces,
-    Blocks,
-    Criterion,
-    CriterionFormula,
-    Problem,
-)
+from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
+from fairspan.problem.piecewise import AffinePieces, Blocks
+from fairspan.problem.problem import Criterion, Problem
+from fairspan.registry import resolve_object
 from fairspan.rows.label_matching import remedy_for
 from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
@@ -956,3 +952,21 @@ class NashWelfare(Criterion):
         variances_kept = np.maximum(problem.second_moments.traces - errors, _TINY)
         log_rounding = 2 * (problem.n_features + np.abs(np.log(variances_kept)).mean()) * _EPSILON
         return float(log_rounding + (problem.variance_rounding / variances_kept).mean())
+
+
+def get_criterion(criterion: object, **parameters: Any) -> Criterion:
+    """Get a criterion by name, with parameters, or return the given object.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown name or parameter, or a parameter out of range.
+    InvalidType
+        Neither a name nor a criterion object.
+
+    Examples
+    --------
+    >>> get_criterion("error_gap", penalty=2.0)
+    ErrorGap(penalty=2.0)
+    """
+    return cast(Criterion, resolve_object("criterion", criterion, Criterion, parameters))

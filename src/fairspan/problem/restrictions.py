@@ -11,7 +11,7 @@ the orthonormal (p, d) basis; all in scaled units if the features are scaled.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -43,7 +43,8 @@ from fairspan.problem.directions import (
     split_by_variance,
     variances_along,
 )
-from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
+from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
+from fairspan.registry import resolve_object
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.labels import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray
@@ -717,3 +718,21 @@ class Uncorrelated(Restriction):
             Fewer than d directions remain.
         """
         return equal_means_basis(means, covariances, n_components)
+
+
+def get_restriction(restriction: object, **parameters: Any) -> Restriction | None:
+    """Get a restriction by name, with parameters, or return the given object or None.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        See :func:`get_criterion`.
+
+    Examples
+    --------
+    >>> get_restriction("mean_parity")
+    MeanParity(tolerance=0.0)
+    """
+    if restriction is None:
+        return None
+    return cast(Restriction, resolve_object("restriction", restriction, Restriction, parameters))

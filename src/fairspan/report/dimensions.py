@@ -20,7 +20,8 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.operators import figure_roundings
-from fairspan.problem.problem import Problem, WarmStart
+from fairspan.problem.problem import Problem
+from fairspan.problem.warm_start import WarmStart
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import FittedCriterion
 from fairspan.solvers.auto import AutoSolver

@@ -18,8 +18,9 @@ import numpy as np
 
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.extending import Display
-from fairspan.problem.problem import Criterion, CriterionFormula
-from fairspan.problem.reduction import get_criterion
+from fairspan.problem.criteria import get_criterion
+from fairspan.problem.formulas import CriterionFormula
+from fairspan.problem.problem import Criterion
 from fairspan.registry import builtin_names
 from fairspan.report.fitted_criterion import FittedCriterion
 from fairspan.typing import FloatArray

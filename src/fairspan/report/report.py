@@ -16,7 +16,7 @@ from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_level
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.problem import reported_parameters
+from fairspan.problem.parameters import reported_parameters
 from fairspan.report.curves import ReportCurves
 from fairspan.report.fitted_criterion import FittedCriterion
 from fairspan.report.program import Provenance, verification_program

@@ -10,7 +10,7 @@ from fairspan.auditing.options import EstimationOptions
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.parameters import check_n_components
 from fairspan.report.fits import zero_negligible_results
 from fairspan.report.report import UserModels
 from fairspan.rows.aggregation import Rows

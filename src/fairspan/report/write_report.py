@@ -279,7 +279,7 @@ def add_displays(report: Report) -> Report:
 
 def _main_estimator(report: Report) -> Any:
     """Refit the main model as an estimator, for displays."""
-    from fairspan.estimator.fair_pca import FairPCA  # slow import
+    from fairspan.estimator.fair_pca import FairPCA
 
     settings = report.settings
     estimator = FairPCA(

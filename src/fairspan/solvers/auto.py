@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.certificates.certificate import Certificate
 from fairspan.problem.problem import Problem
-from fairspan.solvers.solver import get_solver
+from fairspan.solvers.solver import Solver, get_solver
 
 # Exact solvers, which work within a search subspace where that is faster.
 _EXACT_SOLVERS = ("boundary", "dual_newton")

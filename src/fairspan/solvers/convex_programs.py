@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from fairspan.problem.problem import SINGLE_BLOCK, Blocks
+from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
 # Gradients below this in the scaled program (numbers of at most size one) are rounding, some

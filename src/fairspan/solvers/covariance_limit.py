@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof, Proof
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
-from fairspan.problem.problem import (
-    CovarianceDifferenceLimit,
-    MeanDistanceLimit,
-    Problem,
-    is_feasible,
-)
+from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
+from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.covariance_ascent import best_feasible_subspace
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
+from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 

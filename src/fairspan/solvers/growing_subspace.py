@@ -17,8 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, Status, certify
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import SupportingLinesProof
+from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
 from fairspan.moments.operators import Projector
@@ -26,6 +28,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.eigenvalue_bounds import TRACE_ROUNDING
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 # Without matrices, a solution that misses nothing is refined in at most this many rounds:

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
-from fairspan.problem.problem import SINGLE_BLOCK, Blocks, Problem
+from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
+from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
 from fairspan.typing import FloatArray
 

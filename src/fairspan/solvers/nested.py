@@ -11,19 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import (
-    Certificate,
-    Solver,
-    TracePoint,
-    certify,
-    evaluate_solution,
-)
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify, evaluate_solution
 from fairspan.certificates.proofs import Proof
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
-from fairspan.problem.reduction import ProblemFamily, Reduction, deflate_reduction
+from fairspan.problem.reduction import Reduction, deflate_reduction
 from fairspan.solvers.auto import solve_problem
-from fairspan.solvers.solve import solve_reduction, with_unrestricted_errors
-from fairspan.solvers.solver import check_supported, select_solver
+from fairspan.solvers.solve import select_solver, solve_reduction, with_unrestricted_errors
+from fairspan.solvers.solver import Solver, check_supported
 from fairspan.solvers.variance_kept import keeps_variance, variance_not_kept
 from fairspan.typing import FloatArray
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fairspan.moments.operators import SecondMoments
-from fairspan.problem.problem import AffinePieces
+from fairspan.problem.piecewise import AffinePieces
 from fairspan.solvers.convex_programs import smat, svec
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 

@@ -6,20 +6,40 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, Status, certify
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import certify
+from fairspan.certificates.status import Status
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.moments.operators import DenseSecondMoments, Projector, reconstruction_errors
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.oblique import encoder_not_resolved
 from fairspan.problem.problem import Problem
-from fairspan.problem.reduction import ProblemFamily, Reduction
+from fairspan.problem.reduction import Reduction
 from fairspan.solvers.auto import solve_problem
-from fairspan.solvers.solver import select_solver
+from fairspan.solvers.solver import Solver, check_supported
 from fairspan.typing import FloatArray
 
 # Error that an oblique encoder may add to the objective, as a multiple of tolerance plus
 # resolution: it is computed by different formulas, hence with different rounding errors.
 _MAX_ADDED_ERROR = 4.0
+
+
+def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> Any:
+    """Solver for a reduced problem: the requested one, or the one that its limit needs.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The requested solver does not support the problem.
+    """
+    if reduction.problem.limit is not None:
+        # Imported lazily: this loads half of the solvers.
+        from fairspan.solvers.covariance_limit import solver_for_limit
+
+        return solver_for_limit(reduction.problem, family.restriction, solver)
+    check_supported(solver, reduction.problem)
+    return solver
 
 
 def solve_reduction(

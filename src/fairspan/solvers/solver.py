@@ -1,12 +1,33 @@
-"""Look up solvers, and check that they support a problem."""
+"""Solvers: their protocol, how they are looked up, and a check that they support a problem."""
 
-from typing import Any, cast
+from abc import abstractmethod
+from typing import Any, Protocol, cast
 
-from fairspan.certificates.certificate import Solver
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.problem import Problem
-from fairspan.problem.reduction import ProblemFamily, Reduction
 from fairspan.registry import builtin_names, resolve_object
+
+
+class Solver(Protocol):
+    """Method that solves the problems it supports and certifies the solution."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name by which the solver is selected."""
+
+    @abstractmethod
+    def unsupported_reason(self, problem: Problem) -> str | None:
+        """Reason why the solver does not support a problem; None if it does."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+        """Find a subspace whose gap is at most `tol`, relative to the objective.
+
+        `random_state` is a seed, a numpy Generator or RandomState, or None; used by solvers with
+        random starts.
+        """
 
 
 def get_solver(solver: object, **parameters: Any) -> Solver:
@@ -48,20 +69,3 @@ def check_supported(solver: Solver, problem: Problem) -> None:
         f"Solvers that support it: {', '.join(map(repr, supported)) or 'none'}",
         "Use solver='auto'" if supported else "Choose another criterion, or merge groups",
     )
-
-
-def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> Any:
-    """Solver for a reduced problem: the requested one, or the one that its limit needs.
-
-    Raises
-    ------
-    IncompatibleParameters
-        The requested solver does not support the problem.
-    """
-    if reduction.problem.limit is not None:
-        # Imported lazily: this loads half of the solvers.
-        from fairspan.solvers.covariance_limit import solver_for_limit
-
-        return solver_for_limit(reduction.problem, family.restriction, solver)
-    check_supported(solver, reduction.problem)
-    return solver

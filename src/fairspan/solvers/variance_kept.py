@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
-from fairspan.problem.reduction import ProblemFamily, Reduction
+from fairspan.problem.reduction import Reduction
 from fairspan.solvers.solve import solve_for_dimension
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 # Rounding allowance when a fraction of variance is compared: a few thousand eps, for sums of as

@@ -14,7 +14,7 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
-from fairspan.problem.problem import AffinePieces, Blocks
+from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.solvers.auto import AutoSolver
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.solvers.local_descent import descend

@@ -16,7 +16,7 @@ from fairspan.formatting.numbers import (
     format_number,
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
-from fairspan.problem.problem import reported_parameters
+from fairspan.problem.parameters import reported_parameters
 from fairspan.report.report import Report
 
 # Relative tolerance for ties: values equalized by a fit agree to its tolerance, and no table shows

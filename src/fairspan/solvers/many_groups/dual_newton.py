@@ -9,10 +9,12 @@ by local descent. Their gap is reported, and the solution is called optimal only
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fairspan.certificates.certificate import Certificate, Solver, certify
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import certify
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash_search import NashSearch
 from fairspan.solvers.many_groups.searches import PiecewiseSearch, RobustSearch
+from fairspan.solvers.solver import Solver
 
 
 @dataclass(frozen=True)

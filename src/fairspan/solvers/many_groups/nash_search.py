@@ -9,7 +9,7 @@ Frank-Wolfe method, whose duality gap this bound gives.
 
 import numpy as np
 
-from fairspan.problem.problem import AffinePieces
+from fairspan.problem.piecewise import AffinePieces
 from fairspan.solvers.convex_programs import minimize_on_simplex
 from fairspan.solvers.local_descent import Iterate
 from fairspan.solvers.many_groups.searches import PrimalDualSearch

@@ -23,7 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.linalg import symmetrize
-from fairspan.problem.problem import AffinePieces, Problem
+from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.typing import FloatArray
 

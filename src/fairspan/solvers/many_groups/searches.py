@@ -9,9 +9,11 @@ from typing import cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import TracePoint, target_gap
+from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.rounding import target_gap
 from fairspan.problem.criteria import ErrorGap
-from fairspan.problem.problem import AffinePieces, Problem
+from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import Iterate, descend
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.many_groups.starts import spread_starts, starts_from_relaxation

@@ -9,12 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, target_gap
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify
+from fairspan.certificates.rounding import target_gap
 from fairspan.parameters import check_integer, check_number
 from fairspan.problem.criteria import LeastVariance, MinimaxCriterion
-from fairspan.problem.problem import AffinePieces, Problem
+from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 # Smallest step size accepted; smaller ones would barely change any weight.

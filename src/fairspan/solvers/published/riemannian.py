@@ -19,7 +19,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import Proof
 from fairspan.parameters import check_choice, check_integer
 from fairspan.problem.criteria import ErrorGap
@@ -27,6 +28,7 @@ from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import as_generator
 from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 

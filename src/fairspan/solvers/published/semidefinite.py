@@ -10,13 +10,16 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
-from fairspan.problem.problem import Blocks, Problem
+from fairspan.problem.piecewise import Blocks
+from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import smat, solve_conic, svec
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 # Largest number of features for Algorithm 1, whose run time grows with the sixth power: 0.1 s for

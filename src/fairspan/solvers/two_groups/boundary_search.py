@@ -19,13 +19,17 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import MeanDistanceProof
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError
-from fairspan.problem.problem import AffinePieces, MeanDistanceLimit, Problem
+from fairspan.problem.limits import MeanDistanceLimit
+from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.problem import Problem
+from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound, SearchResult
 from fairspan.solvers.two_groups.root_search import RootSearch
 from fairspan.typing import FloatArray

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.certificates.certificate import TracePoint, target_gap
+from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.rounding import target_gap
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.branch_and_bound import SearchResult

@@ -1,0 +1,104 @@
+"""Rounding errors of group errors, and what follows from them for gaps."""
+
+import numpy as np
+
+from fairspan.certificates.status import LOOSE_TOL
+from fairspan.linalg import basis_rounding_bound, error_rounding_bound
+from fairspan.problem.problem import Problem
+from fairspan.typing import FloatArray
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Rounding error of errors, relative to the variance, for operators that are not matrices.
+_OPERATOR_ROUNDING = 1e-14
+# Solvers aim for this fraction of the requested gap, so that evaluating again cannot fail the test.
+_TARGET_SAFETY = 0.75
+# Relative rounding error of an error that no evaluation avoids: a few rounding errors.
+_UNAVOIDABLE_ROUNDING = 4 * _EPSILON
+
+
+def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
+    """Gap between objective and lower bound at which a search stops, in units of the objective.
+
+    It is a fraction of `tol` times the size of the objective, but no less than rounding error.
+
+    Parameters
+    ----------
+    problem : Problem
+    errors : (k,) array
+        Errors of the best subspace so far.
+    tol : float
+        Relative tolerance.
+    """
+    wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
+    error_rounding = _unavoidable_rounding(problem, errors)
+    rounding = problem.criterion.rounding_bound(error_rounding, errors, problem)
+    # The gap of the certificate includes the rounding errors of objective and bound.
+    return max(wanted_gap - 2 * rounding, rounding)
+
+
+def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Error of each group and its rounding error bound, each of shape (k,)."""
+    second_moments = problem.dense_moments
+    if not problem.has_matrices:
+        return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
+    inner_errors = second_moments.inner_errors(basis)
+    residual_row_norms, offset_rounding = second_moments.residual_projector_norms(basis)
+    inner_rounding = error_rounding_bound(
+        second_moments.column_rms, inner_errors, residual_row_norms
+    )
+    offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
+    deflated_errors = second_moments.excluded_variances - problem.fixed_errors
+    fixed_rounding = problem.fixed_rounding + _EPSILON * deflated_errors
+    errors = inner_errors + second_moments.excluded_variances
+    rounding = (
+        inner_rounding + offset_rounding_bound + fixed_rounding + _best_error_rounding(problem)
+    )
+    return errors, rounding + problem.coordinate_rounding(errors + problem.common_error)
+
+
+def _best_error_rounding(problem: Problem) -> FloatArray:
+    """Bound the rounding error of the best errors a restricted problem subtracts, shape (k,)."""
+    parent = problem.parent
+    if parent is None or not problem.criterion.uses_excess_loss:
+        return np.zeros(problem.n_groups)
+    return np.array(
+        [
+            errors_and_rounding(parent, optimum.vectors)[1][g]
+            for g, optimum in enumerate(parent.group_optima)
+        ]
+    )
+
+
+def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
+    """Return the rounding error that no evaluation of errors avoids, (k,); below the allowance."""
+    inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+    rounding = _UNAVOIDABLE_ROUNDING * inner_errors
+    if not problem.has_matrices:
+        return rounding
+    return rounding + basis_rounding_bound(problem.dense_moments.root_traces, inner_errors)
+
+
+def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) -> float:
+    """Variance to which the resolution is compared: the largest error, unless all are negligible.
+
+    Errors that cannot be distinguished from zero are exact zeros if d dimensions contain all rows.
+    They are then compared with the smallest variance of the rows along a direction in which they
+    vary, which shows that no such direction was missed. Otherwise small errors may be hidden by
+    rounding, as beside a single row of 1e8 times the size of the others, and the scale is zero.
+    """
+    max_error = problem.criterion.largest_scaled_error(errors, problem)
+    if max_error > resolution:
+        return max_error
+    traces = problem.second_moments.traces
+    max_variance = float((traces / problem.divisors).max())
+    if problem.n_components == problem.n_features:
+        return max_variance
+    if not problem.has_matrices:
+        # The resolution of sparse rows is relative to the variance, but small errors are sums of
+        # squared residuals, whose rounding error is much smaller.
+        displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
+        inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+        rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
+        min_variance = problem.smallest_row_variance / float(problem.divisors.max())
+        return max_variance if rounding.max() <= LOOSE_TOL * min_variance else 0.0
+    return problem.smallest_row_variance / float(problem.divisors.max())

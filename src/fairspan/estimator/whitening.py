@@ -1,0 +1,74 @@
+"""Scale the coordinates of a subspace to unit variance."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairspan.errors import IncompatibleParameters
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments
+from fairspan.typing import FloatArray
+
+# Relative rounding error of a computed variance, and of an entry of a component: a few roundings.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+
+
+def whiten_subspace(
+    subspace: FairSubspace, moments: Moments, variances: FloatArray
+) -> FairSubspace:
+    """Divide each coordinate by its standard deviation, unless that is exactly zero.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    moments : GroupMoments, SparseMoments or WideMoments
+        In units of the rows.
+    variances : (d,) array
+        Pooled variance of each coordinate.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The projection is soft or oblique, or the variance of a coordinate is negligible.
+    """
+    check_orthonormal_components(subspace, "whiten=True")
+    squares = moments.variances
+    if subspace.center != "group":
+        squares = squares + moments.offsets_from(subspace.mean) ** 2
+    scale = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
+    feature_variances = moments.proportions @ squares / scale**2
+    # A direction is compared with its own features, so that a column of large numbers does not
+    # make the variance of other columns negligible.
+    direction_variances = subspace.components**2 @ feature_variances
+    # Entries of a component are rounded themselves, which adds a fraction of every feature.
+    entry_rounding = _ROUNDINGS**2 * float(feature_variances.sum())
+    rounding = subspace.n_features * _ROUNDINGS * direction_variances + entry_rounding
+    is_negligible = variances <= rounding
+    is_zero = (variances == 0) & (direction_variances == 0)
+    rejected = np.flatnonzero(is_negligible & ~is_zero)
+    if rejected.size:
+        first = int(rejected[0])
+        raise IncompatibleParameters(
+            f"whiten=True was requested, but the variance {variances[first]:.1e} along component "
+            f"{first + 1} of {len(variances)} is negligible",
+            "Allowed with whiten=True: components along which the rows vary; otherwise rounding "
+            "becomes a coordinate of variance one",
+            "Choose fewer components, or use whiten=False",
+        )
+    return replace(subspace, whitening=np.sqrt(np.where(is_zero, 1.0, variances)))
+
+
+def check_orthonormal_components(subspace: FairSubspace, requested: str) -> None:
+    """Check that the components are orthonormal.
+
+    Raises
+    ------
+    IncompatibleParameters
+    """
+    if subspace.is_soft or subspace.is_oblique:
+        kind = "a soft projection" if subspace.is_soft else "an oblique projection"
+        raise IncompatibleParameters(
+            f"{requested} was requested for {kind}",
+            "Allowed: orthonormal components",
+            "Fit with allow_extra=False and without an oblique restriction",
+        )

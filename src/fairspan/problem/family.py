@@ -1,0 +1,758 @@
+"""Build the problems of all dimensions from moments, a criterion and a restriction."""
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from scipy.linalg import blas
+
+from fairspan.errors import IncompatibleParameters
+from fairspan.formatting.messages import counted, describe_position
+from fairspan.moments.base import Center
+from fairspan.moments.compute import Moments
+from fairspan.moments.operators import (
+    DenseSecondMoments,
+    OrthogonalComplement,
+    Projector,
+    SecondMoments,
+)
+from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.wide import RowSpace, WideMoments
+from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.directions import (
+    check_enough_directions,
+    mean_difference_directions,
+    pairs_to_compare,
+    variances_along,
+)
+from fairspan.problem.oblique import ObliqueShift, oblique_shift
+from fairspan.problem.problem import Problem, RowRank
+from fairspan.problem.reduction import Reduction, restricted_rank
+from fairspan.problem.restrictions import (
+    CovarianceParity,
+    MeanParity,
+    Restriction,
+    Uncorrelated,
+    differences_of,
+)
+from fairspan.registry import builtin_names
+from fairspan.typing import BoolArray, FloatArray, IndexArray
+
+# Relative rounding error of sums of squares in the forbidden directions.
+_SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# Directions are few if they are at most this fraction (1 / n) of all.
+_FEW_DIRECTIONS_DIVISOR = 20
+# Largest difference of means that must be equal, relative to the standard deviation of a component.
+_MAX_MEAN_DIFFERENCE = 1e-6
+# Directions of the standardized features whose variance is below this fraction of the largest have
+# no variance but rounding error.
+_VARIANCE_TOL = 1e-12
+# Allowed difference of means along directions without variance, in rounding errors of the features:
+# about as many as a transformation of the rows adds up.
+_MAX_DIFFERENCE_ROUNDINGS = 64.0
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanDifferences:
+    """Differences of the means that must be equal, for each pair of means and each component.
+
+    Attributes
+    ----------
+    differences : (m, d) array
+        Absolute difference, plus the rounding error of the means.
+    deviations : (m, d) array
+        Standard deviation of the component in the rows of the pair; zero if it is rounding error.
+    rounding : (m, d) array
+        Rounding error of a zero difference, for a component without variance; otherwise zero.
+    """
+
+    differences: FloatArray
+    deviations: FloatArray
+    rounding: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemFamily:
+    """Problems of one criterion and data set, one for each number of components.
+
+    Attributes
+    ----------
+    template : Problem
+        The problem without the restriction; its `n_components` is a placeholder.
+    restriction : Restriction or None
+        Expressed in the coordinates of the problem.
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments from which the problem was built.
+    center_point : (p,) array or None
+        Point about which errors are measured; None for each group's own mean.
+    coordinates : RowSpace or None
+        Row coordinates of the problem, if it is not posed in the features.
+    """
+
+    template: Problem
+    restriction: Restriction | None
+    moments: Moments
+    center_point: FloatArray | None
+    coordinates: RowSpace | None
+
+    def reduction_at(self, n_components: int) -> Reduction:
+        """Problem for a number of components, in the directions that the restriction allows.
+
+        Raises
+        ------
+        Incompatible
+            The restriction allows too few directions.
+        """
+        unrestricted = replace(self.template, n_components=n_components)
+        restriction = self.restriction
+        if restriction is None:
+            return Reduction(unrestricted)
+        if not unrestricted.has_matrices:
+            return self._sparse_reduction(unrestricted)
+        if restriction.oblique:
+            return self._oblique_reduction(unrestricted)
+        return self._projected_reduction(unrestricted, restriction)
+
+    def _sparse_reduction(self, unrestricted: Problem) -> Reduction:
+        """Problem of sparse rows, whose forbidden directions are removed in the features."""
+        forbidden = self._forbidden_basis(unrestricted.n_components)
+        sparse_moments = cast(SparseSecondMoments, unrestricted.second_moments)
+        fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(
+            sparse_moments.captured_variances(forbidden)
+        )
+        problem = replace(
+            unrestricted,
+            second_moments=sparse_moments.forbid(forbidden, fixed_errors),
+            parent=unrestricted,
+            fixed_errors=fixed_errors,
+            common_error=common_error,
+        )
+        return Reduction(problem)
+
+    def _projected_reduction(self, unrestricted: Problem, restriction: Restriction) -> Reduction:
+        """Problem in coordinates along the allowed directions, with a limit if there is one."""
+        forbidden, axes, covariances = self._split_directions(
+            restriction, unrestricted.n_components
+        )
+        if axes is None:
+            limit = restriction.limit(self._constrained_means, covariances)
+            return Reduction(replace(unrestricted, limit=limit))
+        limit = restriction.limit(self._constrained_means @ axes, covariances)
+        fixed_errors, common_error, rounding = self._fixed_errors(unrestricted, forbidden)
+        # Not taken from the second moments: means far apart would leave their rounding error. The
+        # limit may refer to the covariances, which are then copied before they are updated.
+        matrices = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
+        for matrix, offset in zip(matrices, self._mean_offsets @ axes, strict=True):
+            # Updated in place: the matrix is C-ordered, and a separate outer product is slower.
+            blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
+        dense_moments = unrestricted.dense_moments
+        offset_rounding = np.abs(axes.T) @ dense_moments.offset_rounding_error
+        second_moments = DenseSecondMoments(
+            matrices, fixed_errors, offset_rounding, dense_moments.uncertainty
+        )
+        problem = unrestricted.along(
+            axes,
+            second_moments=second_moments,
+            row_rank=restricted_rank(unrestricted, second_moments, forbidden.shape[1]),
+            parent=unrestricted,
+            axes=axes,
+            limit=limit,
+            fixed_errors=fixed_errors,
+            common_error=common_error,
+            fixed_rounding=rounding,
+            inner_variance_rounding=_SUM_ROUNDING * self.moments.variances.sum(axis=1),
+        )
+        return Reduction(problem, axes)
+
+    @property
+    def max_components(self) -> int:
+        """Largest number of components that can be requested."""
+        if self.coordinates is None:
+            maximum = self.template.n_features
+        else:
+            maximum = self.coordinates.max_components
+        if self.restriction is None:
+            return maximum
+        if self.restriction.oblique:
+            return min(maximum, self._oblique_shift.rank)
+        allowed = self.restriction.max_components(self._constrained_means, self._covariances)
+        return min(maximum, allowed)
+
+    @cached_property
+    def _constrained_means(self) -> FloatArray:
+        """Means whose differences the restriction removes, relative to one of them, shape (m, p).
+
+        If errors are about the origin, covariance parity also uses the direction of the common
+        mean. It is added, shortened so that the differences keep their precision.
+        """
+        restriction = cast(Restriction, self.restriction)
+        means = restriction.constrained_means(self.moments)
+        if not isinstance(restriction, CovarianceParity):
+            return means
+        common_mean = self._mean_offset
+        length = float(np.linalg.norm(common_mean))
+        max_length = float(np.linalg.norm(self.moments.standard_deviations))
+        if length > max_length:
+            common_mean = common_mean * (max_length / length)
+        return means + common_mean
+
+    @cached_property
+    def _mean_offset(self) -> FloatArray:
+        """Mean of all rows relative to the point about which errors are measured, shape (p,)."""
+        if self.center_point is None:
+            return np.zeros(self.moments.n_features)
+        return np.asarray(self.moments.proportions @ self._mean_offsets)
+
+    @cached_property
+    def _mean_offsets(self) -> FloatArray:
+        """Group means relative to the point about which errors are measured, shape (k, p)."""
+        return self.moments.offsets_from(self.center_point)
+
+    @cached_property
+    def _scatters(self) -> FloatArray:
+        """Weighted scatter matrices about each group's own mean, shape (k, p, p)."""
+        return self.moments.to_dense().scatters
+
+    @cached_property
+    def _covariances(self) -> FloatArray:
+        """Covariances about each group's own mean, shape (k, p, p)."""
+        return self._scatters / self.moments.weights[:, None, None]
+
+    @cached_property
+    def _oblique_shift(self) -> ObliqueShift:
+        pooled = self.template.dense_moments.mixture(self.template.proportions)
+        return oblique_shift(pooled, self._difference_directions)
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Variance of each feature in the rows of each constrained mean, shape (m, p)."""
+        return cast(Restriction, self.restriction).variances_of(self.moments)
+
+    @cached_property
+    def _difference_directions(self) -> FloatArray:
+        """Independent unit vectors that span all differences of the means, shape (p, r)."""
+        return mean_difference_directions(self._constrained_means, self._variances, self._pairs)
+
+    def means_clearly_agree(self, columns: FloatArray) -> bool:
+        """Whether a coarse bound shows that constrained means are equal along (p, d) columns."""
+        first, second = self._pairs.T
+        variances = self._reference_variances(columns)
+        squares = columns**2
+        rounding = self._variance_rounding(self._pair_variances, squares)
+        rounding = rounding + self._entry_rounding_variance(self._pair_variances, squares)
+        if not (variances > 2 * rounding).all():
+            return False
+        differences = (self._constrained_means[second] - self._constrained_means[first]) @ columns
+        max_difference = np.abs(differences).max(initial=0.0)
+        relative_rounding = len(columns) * _EPSILON + self.template.orthogonality_defect
+        max_norm = np.sqrt(len(columns)) * self._pair_magnitudes.max(initial=0.0)
+        max_length = np.linalg.norm(columns, axis=0).max()
+        bound = float(max_difference + relative_rounding * max_norm * max_length)
+        # Half of the variance may be rounding error.
+        return bool(2 * bound**2 <= _MAX_MEAN_DIFFERENCE**2 * variances.min(initial=np.inf))
+
+    def mean_differences(self, columns: FloatArray) -> MeanDifferences:
+        """Differences of the constrained means along each of (p, d) columns."""
+        first, second = self._pairs.T
+        differences = self._constrained_means[second] - self._constrained_means[first]
+        # In extended precision, where the machine has it: columns are orthogonal to the differences
+        # up to rounding only.
+        exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
+        magnitudes = self._pair_magnitudes
+        squares = columns**2
+        mean_rounding = _EPSILON / 2 * np.sqrt(magnitudes**2 @ squares)
+        if self.template.orthogonality_defect:
+            lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
+            mean_rounding += self.template.orthogonality_defect * lengths
+        variances = self._reference_variances(columns)
+        pair_variances = self._pair_variances
+        is_constant = self._is_constant(
+            columns, variances, pair_variances, self._reference_variances
+        )
+        rounding = np.zeros_like(mean_rounding)
+        if is_constant.any():
+            variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
+            # Entries of the columns are rounded relative to themselves, and relative to one.
+            squared_magnitudes = magnitudes**2 + pair_variances
+            squared_rounding = squared_magnitudes @ squares
+            squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
+            rounding[is_constant] = (
+                _MAX_DIFFERENCE_ROUNDINGS * _EPSILON * np.sqrt(squared_rounding[is_constant])
+            )
+            if (deviation := self._total_deviation) > 0:
+                # If numbers are so large that all variance is rounding error, nothing is known.
+                rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
+        return MeanDifferences(
+            differences=np.asarray(exact, dtype=np.float64) + mean_rounding,
+            deviations=np.where(is_constant, 0.0, np.sqrt(variances)),
+            rounding=rounding,
+        )
+
+    def _reference_variances(self, columns: FloatArray) -> FloatArray:
+        """Variances with which differences along (p, d) columns are compared, shape (m, d)."""
+        restriction = cast(Restriction, self.restriction)
+        along = restriction.variances_of(self.moments, columns)
+        variances = along[self._pairs].max(axis=1)
+        if isinstance(restriction, Uncorrelated):
+            return np.asarray(variances)
+        # A pair of groups may vary more than the rows of all groups do.
+        return np.asarray(np.minimum(variances, self._pooled_variances(columns)))
+
+    def _pooled_variances(self, columns: FloatArray) -> FloatArray:
+        """Variance of all rows about their groups' means along (p, d) columns, shape (d,)."""
+        return np.asarray(self.moments.proportions @ variances_along(self.moments, columns))
+
+    @cached_property
+    def _pair_variances(self) -> FloatArray:
+        """Larger variance of each feature in the rows of each pair of means, shape (m, p)."""
+        return np.asarray(self._variances[self._pairs].max(axis=1))
+
+    def _with_pooled_variances(
+        self, columns: FloatArray, variances: FloatArray, is_constant: BoolArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Replace variances that are rounding error by those of all groups.
+
+        Returns
+        -------
+        variances : (m, d) array
+        is_constant : (m, d) array of bool
+            Where the variance of all groups is rounding error too.
+        """
+        pooled = self._pooled_variances(columns)
+        feature_variances = self.moments.proportions @ self.moments.variances
+        pooled_is_constant = self._is_constant(
+            columns, pooled, feature_variances, self._pooled_variances
+        )
+        return np.where(is_constant, pooled, variances), is_constant & pooled_is_constant
+
+    def _is_constant(
+        self,
+        columns: FloatArray,
+        variances: FloatArray,
+        feature_variances: FloatArray,
+        compute_variances: Callable[[FloatArray], FloatArray],
+    ) -> BoolArray:
+        """Return where the variance along a column is no more than rounding error.
+
+        A variance is rounded relative to those of the features in the column. Entries of a column
+        are rounded relative to its length, which mixes in every feature; so entries below that
+        count as zero. Any variance that remains without them is real, however small it is relative
+        to other features.
+
+        Parameters
+        ----------
+        columns : (p, d) array
+        variances : (..., d) array
+            Variances along the columns.
+        feature_variances : (..., p) array
+            Variances of the features in the same rows.
+        compute_variances : callable
+            Returns such variances along other columns.
+        """
+        squares = columns**2
+        is_rounding = variances <= self._variance_rounding(feature_variances, squares)
+        may_be_rounding = variances <= self._entry_rounding_variance(feature_variances, squares)
+        if (may_be_rounding & ~is_rounding).any():
+            min_entry = self._entry_rounding * np.linalg.norm(columns, axis=0)
+            truncated = np.where(np.abs(columns) > min_entry, columns, 0.0)
+            truncated_rounding = self._variance_rounding(feature_variances, truncated**2)
+            varies = compute_variances(truncated) > truncated_rounding
+            is_rounding |= may_be_rounding & ~varies
+        return np.asarray(is_rounding)
+
+    def _variance_rounding(self, feature_variances: FloatArray, squares: FloatArray) -> FloatArray:
+        """Return the rounding error of variances along columns, given their squared entries."""
+        return np.asarray(len(squares) * _SUM_ROUNDING * (feature_variances @ squares))
+
+    def _entry_rounding_variance(
+        self, feature_variances: FloatArray, squares: FloatArray
+    ) -> FloatArray:
+        """Variance along columns that the rounding error of their entries may add."""
+        total = np.multiply.outer(feature_variances.sum(axis=-1), squares.sum(axis=0))
+        return np.asarray(self._entry_rounding**2 * total)
+
+    @property
+    def _entry_rounding(self) -> float:
+        """Rounding error of the entries of a column, relative to its length."""
+        return _SUM_ROUNDING + self.template.orthogonality_defect
+
+    @property
+    def _total_deviation(self) -> float:
+        """Root of the total variance of the rows about the means of their groups."""
+        moments = self.moments if self.coordinates is None else self.coordinates.moments_of_rows
+        return float(np.sqrt(moments.proportions @ moments.variances.sum(axis=1)))
+
+    def describe_coarsest_column(self, pair: int, component: FloatArray) -> str:
+        """Describe the column whose rounding error in a pair of means affects a component most."""
+        largest = int(np.argmax(self._pair_magnitudes[pair] * np.abs(component)))
+        names = self.moments.feature_names
+        if names is None:
+            return describe_position("column", largest)
+        return f"column {names[largest]!r}"
+
+    @cached_property
+    def _pair_magnitudes(self) -> FloatArray:
+        """Magnitude of the numbers that are rounded when a pair of means is compared, (m, p)."""
+        center_point = self.moments.mean if self.center_point is None else self.center_point
+        if isinstance(self.restriction, Uncorrelated):
+            # A covariance is a sum of products of deviations, and of those of the groups' means.
+            magnitudes = np.sqrt(self._variances)[self._pairs].max(axis=1)
+            center_point = self.moments.mean
+            if self.restriction.within_groups:
+                return np.asarray(magnitudes)
+        else:
+            magnitudes = np.abs(self._constrained_means)[self._pairs].max(axis=1)
+        # Rows are transformed about the center, and the differences from it are rounded as well.
+        offsets = np.abs(self.moments.offsets_from(center_point)).max(axis=0)
+        if self.moments.matrix_free:
+            # Sparse rows are multiplied before the center is subtracted.
+            offsets = np.maximum(offsets, np.abs(self.moments.mean))
+        return np.asarray(np.maximum(magnitudes, offsets))
+
+    @cached_property
+    def _pairs(self) -> IndexArray:
+        """Pairs of means that are compared, shape (m - 1, 2)."""
+        return pairs_to_compare(self._constrained_means, self._variances)
+
+    def _forbidden_basis(self, n_components: int) -> FloatArray:
+        """Orthonormal basis of the mean differences, shape (p, r), all that is forbidden."""
+        columns = self._difference_directions
+        check_enough_directions(n_components, len(columns), columns.shape[1])
+        return np.linalg.qr(columns)[0]
+
+    def _split_directions(
+        self, restriction: Restriction, n_components: int
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+        """Forbidden basis, allowed basis Q (None for all directions) and Q'C_gQ of each group.
+
+        If few of many directions are forbidden, Q is a product of Householder reflections, so that
+        the compression costs products with those few directions only.
+        """
+        p = self._constrained_means.shape[1]
+        if restriction.forbids_mean_differences_only:
+            forbidden = self._forbidden_basis(n_components)
+            complement = OrthogonalComplement.from_differences(self._difference_directions)
+            basis = complement.basis
+            if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
+                covariances = complement.compress(self._scatters, 1 / self.moments.weights)
+            else:
+                covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
+            return forbidden, basis, covariances
+        axes = restriction.allowed_directions(
+            self._constrained_means, self._covariances, n_components
+        )
+        if axes is None:
+            return self._constrained_means[:0].T, None, self._covariances
+        forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
+        covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
+        return forbidden, axes, covariances
+
+    @property
+    def _rank_within_groups(self) -> int:
+        """Number of directions along which rows vary about the means of their groups.
+
+        It is the rank of the correlation matrix, to which every feature contributes alike.
+        """
+        pooled = np.tensordot(self.moments.proportions, self._covariances, axes=1)
+        deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+        deviations = np.where(deviations > 0, deviations, 1.0)
+        eigenvalues = np.linalg.eigvalsh(pooled / deviations / deviations[:, None])
+        return int(np.count_nonzero(eigenvalues > _VARIANCE_TOL * eigenvalues[-1]))
+
+    def _oblique_reduction(self, unrestricted: Problem) -> Reduction:
+        """Problem of the rows that an oblique restriction has shifted, the same for all groups.
+
+        Only the total error matters: that of the shifted rows plus the variance lost by shifting.
+        """
+        shift = self._oblique_shift
+        if unrestricted.n_components > shift.rank:
+            raise self._too_few_oblique_directions(unrestricted)
+        k = unrestricted.n_groups
+        p = unrestricted.n_features
+        shifted_moments = DenseSecondMoments(
+            np.broadcast_to(shift.shifted_second_moment, (k, p, p)),
+            offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
+            uncertainty=unrestricted.dense_moments.uncertainty,
+        )
+        problem = replace(
+            unrestricted,
+            second_moments=shifted_moments,
+            row_rank=restricted_rank(
+                unrestricted, shifted_moments, self._difference_directions.shape[1]
+            ),
+            parent=unrestricted,
+            common_error=shift.variance_lost,
+            fixed_rounding=_SUM_ROUNDING * shift.variance_lost,
+            inner_variance_rounding=_SUM_ROUNDING * shifted_moments.traces,
+            oblique_rounding=shift.rounding,
+        )
+        return Reduction(problem, oblique_shift=shift)
+
+    def _too_few_oblique_directions(self, unrestricted: Problem) -> IncompatibleParameters:
+        """Return the error for more components than the shifted rows have directions."""
+        rank = self._oblique_shift.rank
+        n_components = unrestricted.n_components
+        if n_components > self._rank_within_groups - (unrestricted.n_groups - 1):
+            return IncompatibleParameters(
+                f"n_components is {n_components} with {self.restriction!r}",
+                f"Allowed: at most {rank}: once the means agree, the rows vary along no more "
+                "directions",
+                "Choose fewer components",
+            )
+        return IncompatibleParameters(
+            f"{self.restriction!r} was requested with n_components={n_components}, and the means "
+            f"of the groups are so far apart that double precision resolves only "
+            f"{counted(rank, 'direction')} along which rows vary within groups",
+            "Allowed: mean differences that leave digits for the variation within groups",
+            "Look for wrong entries in the distant group, such as codes of missing values; or drop "
+            "that group",
+        )
+
+    def _fixed_errors(
+        self, unrestricted: Problem, forbidden: FloatArray
+    ) -> tuple[FloatArray, float, FloatArray]:
+        """Errors in the forbidden directions.
+
+        Returns
+        -------
+        fixed_errors : (k,) array
+            Error of each group, less the common part.
+        common_error : float
+            Error that all groups share.
+        rounding : (k,) array
+            Rounding error bound of their sum.
+        """
+        scatters = np.array([np.vdot(forbidden, scatter @ forbidden) for scatter in self._scatters])
+        mean_parts = ((self._mean_offsets @ forbidden) ** 2).sum(axis=1)
+        errors = scatters / self.moments.weights + mean_parts
+        offset_rounding = float(np.linalg.norm(unrestricted.dense_moments.offset_rounding_error))
+        fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(errors)
+        total_fixed = fixed_errors + common_error
+        rounding = (
+            2 * np.sqrt(total_fixed) * offset_rounding
+            + offset_rounding**2
+            + _SUM_ROUNDING * total_fixed
+        )
+        return fixed_errors, common_error, rounding
+
+
+def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
+    """Check that a solution removes the mean differences that its restriction forbids.
+
+    Allowed directions and means are rounded: if numbers are much larger than their variation, the
+    rounding error may be as large as the standard deviation of a component.
+
+    Parameters
+    ----------
+    family : ProblemFamily
+    projector : Projector
+        The solution, in the coordinates of the problems.
+
+    Raises
+    ------
+    Incompatible
+        Along some component, means differ by more than a millionth of its standard deviation.
+    """
+    restriction = family.restriction
+    if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
+        return
+    if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
+        return
+    columns = projector.encoder.T
+    tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
+    if tolerance == 0 and family.means_clearly_agree(columns):
+        return
+    observed = family.mean_differences(columns)
+    allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
+    excess = observed.differences
+    if tolerance > 0:
+        distances = np.linalg.norm(observed.differences, axis=1, keepdims=True)
+        excess = np.maximum(distances - tolerance, 0.0)
+        # The limit is on a distance over all components: compare with the smallest deviation.
+        pooled = family.moments.proportions @ variances_along(family.moments, columns)
+        min_deviation = float(np.sqrt(pooled.min()))
+        allowed = np.full_like(allowed, _MAX_MEAN_DIFFERENCE * max(tolerance, min_deviation))
+    if (excess <= allowed).all():
+        return
+    with np.errstate(divide="ignore"):
+        ratios = np.broadcast_to(excess / observed.deviations, observed.differences.shape)
+    pair, component = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
+    ratio = float(ratios[pair, component])
+    amount = "by rounding"
+    if np.isfinite(ratio):
+        amount = f"by {ratio:.1e} of its standard deviation"
+    where = "some column"
+    if family.coordinates is None:
+        where = family.describe_coarsest_column(int(pair), projector.encoder[component])
+    raise IncompatibleParameters(
+        f"{restriction!r} was requested, and double precision misses it along component "
+        f"{int(component) + 1}, {amount}",
+        f"Allowed: by at most {_MAX_MEAN_DIFFERENCE:.0e} of it. The numbers in {where} are so "
+        "large, in one group or in all, that too few digits are left for their variation",
+        "Look for wrong entries there, such as codes of missing values; subtract a constant from "
+        "the column if all rows are far from zero; or drop the column or the group",
+    )
+
+
+def build_problem_family(
+    moments: Moments,
+    n_components: int | float,
+    criterion: Criterion,
+    *,
+    restriction: Restriction | None = None,
+    center: Center = "global",
+    feature_scale: FloatArray | None = None,
+    allow_extra: bool = False,
+    second_moments: SecondMoments | None = None,
+) -> ProblemFamily:
+    """Build the problems of a criterion, one for each number of components.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        WideMoments are posed in row coordinates.
+    n_components : int or float
+        d, or a fraction of every group's variance to keep.
+    criterion : Criterion
+    restriction : Restriction or None
+    center : {"global", "group", "none"}
+    feature_scale : (p,) array, optional
+        Divisor of each feature.
+    allow_extra : bool
+    second_moments : DenseSecondMoments, optional
+        Second moments of the same data about the same center, if they exist already, to reuse
+        solved eigenproblems.
+
+    Returns
+    -------
+    ProblemFamily
+
+    Raises
+    ------
+    Incompatible, UnknownGroup
+        The criterion or the restriction is undefined for these groups.
+    """
+    scaled_moments = moments if feature_scale is None else moments.divided_by(feature_scale)
+    # Row coordinates rotate the features, which a restriction may not allow.
+    allows_rotation = restriction is None or restriction.is_rotation_equivariant
+    coordinates: RowSpace | None = None
+    orthogonality_defect = 0.0
+    span_residuals: FloatArray | float = 0.0
+    problem_moments: Moments
+    if isinstance(scaled_moments, WideMoments) and allows_rotation:
+        coordinates = scaled_moments.reduce_to_row_space(n_components, center)
+        orthogonality_defect = coordinates.orthogonality_defect
+        span_residuals = coordinates.span_residuals()
+        problem_moments = coordinates.coordinate_moments
+        center_point = coordinates.point
+    else:
+        problem_moments = scaled_moments
+        if not scaled_moments.matrix_free:
+            problem_moments = scaled_moments.to_dense()
+        center_point = scaled_moments.center_point(center)
+    if second_moments is None:
+        second_moments = problem_moments.second_moments_about(center_point)
+    problem = Problem(
+        second_moments,
+        moments.labels,
+        moments.weights,
+        n_components=int(n_components) if isinstance(n_components, numbers.Integral) else 1,
+        criterion=criterion,
+        allow_extra=allow_extra,
+        orthogonality_defect=orthogonality_defect,
+        span_residuals=span_residuals,
+        weight_exponent=moments.weight_exponent,
+    )
+    max_rank = scaled_moments.max_rank + int(center == "none")
+    row_rank = RowRank(min(max_rank, problem.n_features), second_moments, problem.proportions)
+    problem = replace(problem, row_rank=row_rank)
+    if restriction is not None:
+        restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
+        if center != "global" and restriction.oblique:
+            raise IncompatibleParameters(
+                f"{restriction!r} was requested with center={center!r}",
+                "Allowed: center='global': rows are shifted about the mean of all rows",
+                "Use center='global', or an orthogonal restriction",
+            )
+        if coordinates is not None:
+            restriction = _restriction_in_coordinates(
+                restriction, coordinates, problem.n_components
+            )
+    return ProblemFamily(problem, restriction, problem_moments, center_point, coordinates)
+
+
+def _restriction_in_coordinates(
+    restriction: Restriction, coordinates: RowSpace, n_components: int
+) -> Restriction:
+    """Equivalent restriction in row coordinates.
+
+    Row coordinates omit most directions without variance (:mod:`fairspan.moments.wide`), which a
+    restriction counts as allowed.
+
+    Raises
+    ------
+    Incompatible
+        Fewer directions are allowed than components or directions were requested, or the number of
+        directions is not given.
+    """
+    # A restriction that counts no directions is the same in all coordinates.
+    counts_directions = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
+    if not restriction.forbids_mean_differences_only and not counts_directions:
+        return restriction
+    moments = coordinates.coordinate_moments
+    n_features = coordinates.moments_of_rows.n_features
+    rank = differences_of(restriction, moments).shape[1]
+    n_available = n_features - rank
+    check_enough_directions(n_components, n_features, rank)
+    if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
+        return restriction
+    n_directions = restriction.n_directions
+    if n_directions is None or not n_components <= n_directions <= n_available:
+        n_varying = coordinates.n_axes
+        raise IncompatibleParameters(
+            f"{restriction!r} was requested for rows that vary along only {n_varying} of "
+            f"{counted(n_features, 'direction')}",
+            f"Allowed: n_directions from {n_components} to {n_available}; up to "
+            f"{n_features - n_varying}, directions without variance suffice",
+            "Choose such a number, or another n_components",
+        )
+    # Directions without variance, which the coordinates omit, are selected last.
+    return replace(restriction, n_directions=min(n_directions, moments.n_features - rank))
+
+
+def check_nesting_supported(
+    criterion: Criterion, restriction: Restriction | None, *, allow_extra: bool
+) -> None:
+    """Check that components can be nested.
+
+    Raises
+    ------
+    Incompatible
+        The criterion or the restriction does not support nesting, or soft projections are allowed.
+    """
+    if not criterion.supports_nesting:
+        supported = [
+            name for name in builtin_names("criterion") if get_criterion(name).supports_nesting
+        ]
+        raise IncompatibleParameters(
+            f"nested=True was requested with {criterion!r}",
+            f"Allowed: the criteria {', '.join(map(repr, supported))}, with default parameters",
+            "Use one of these, or nested=False",
+        )
+    if restriction is not None and not restriction.forbids_mean_differences_only:
+        raise IncompatibleParameters(
+            f"nested=True was requested with {restriction!r}",
+            "Allowed: restrictions with the same allowed directions for every number of "
+            "components, such as MeanParity()",
+            "Use MeanParity(), or nested=False",
+        )
+    if allow_extra:
+        raise IncompatibleParameters(
+            "nested=True was requested with allow_extra=True",
+            "Allowed with nested=True: allow_extra=False, since each component is one direction",
+            "Drop one of the two",
+        )

@@ -1,0 +1,53 @@
+"""Check the number of components, and print the parameters of criteria."""
+
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairspan.errors import InvalidParameter
+from fairspan.parameters import init_parameters
+from fairspan.rows.labels import Label, format_label, printable
+
+
+def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dict[str, Any]:
+    """Parameters of the criterion as tables print them, with printable group names.
+
+    A protected group that was chosen by default is named; a parameter per group is a mapping; flags
+    that are off are omitted.
+    """
+    names = {label: printable(format_label(label)) for label in group_labels}
+
+    def printable_value(name: str, value: Any) -> Any:
+        if name == "protected":
+            return names[value]
+        if isinstance(value, Mapping):
+            return {names[label]: value[label] for label in group_labels}
+        return value
+
+    return {
+        name: printable_value(name, value)
+        for name, value in init_parameters(criterion).items()
+        if value is not False or name == "protected"  # a group's label may be False
+    }
+
+
+def check_n_components(
+    n_components: Any, maximum: int, *, of: str = "features", allow_fraction: bool = False
+) -> None:
+    """Check that n_components is an integer from 1 to p or, if allowed, a fraction between 0 and 1.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    is_integer = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
+    if is_integer and 1 <= n_components <= maximum:
+        return
+    allowed = f"Allowed: an integer from 1 to the number of {of}, {maximum}"
+    remedy = "Choose a number in that range"
+    if allow_fraction:
+        if isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1:
+            return
+        allowed += ", or a fraction between 0 and 1 of every group's variance"
+        remedy = "Choose such a number, for example 2 or 0.9"
+    raise InvalidParameter(f"n_components is {n_components!r}", allowed, remedy)

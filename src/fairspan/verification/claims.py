@@ -1,0 +1,222 @@
+"""Check what a certificate claims: objective, resolution, lower bound and status."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.status import Status
+from fairspan.problem.limits import is_feasible
+from fairspan.problem.reduction import Reduction
+from fairspan.typing import FloatArray
+from fairspan.verification.comparisons import mismatches
+from fairspan.verification.evaluation import evaluate_reduction
+from fairspan.verification.failure import PASS_ROWS_HINT
+from fairspan.verification.tolerances import (
+    AGREEMENT_TOL,
+    ROUNDING_BOUND_FACTOR,
+    ROUNDING_FACTOR,
+    ZERO_ROUNDINGS,
+    Tolerances,
+)
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def certificate_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: Tolerances,
+    *,
+    matrix_free: bool = False,
+    may_use_row_space: bool = False,
+) -> Iterator[str]:
+    """Compare every figure that a solver provides."""
+    if not 0 <= certificate.tol < 1:
+        yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
+    tols: dict[str, float | None] = {
+        "n_components": None,
+        "theorem_3_2_holds": None,
+        "objective": tolerances.objective,
+        "scale": tolerances.objective,
+        "constraint_violation": tolerances.objective,
+    }
+    for name, tol in tols.items():
+        yield from mismatches({name: (getattr(recomputed, name), getattr(certificate, name), tol)})
+    yield from _resolution_failures(
+        recomputed, certificate, tolerances, may_use_row_space=may_use_row_space
+    )
+    # The absolute tolerance follows from other figures, which are compared themselves.
+    relative_tol = certificate.tol * certificate.scale
+    resolution_tol = max(relative_tol, certificate.resolution)
+    if not any(
+        math.isclose(certificate.absolute_tol, expected, rel_tol=AGREEMENT_TOL)
+        for expected in (relative_tol, resolution_tol)
+    ):
+        yield (
+            f"tolerance = {relative_tol:.9g}, or {resolution_tol:.9g} with the resolution, but the "
+            f"model says {certificate.absolute_tol:.9g}."
+        )
+    yield from _bound_failures(recomputed, certificate, tolerances, matrix_free=matrix_free)
+
+
+def _resolution_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: Tolerances,
+    *,
+    may_use_row_space: bool,
+) -> Iterator[str]:
+    """Compare the resolution, which depends on the method of solving, by its order of magnitude."""
+    # Allowances for rounding are similar in any coordinates, but may vanish if matrices are
+    # compared with a fit to the rows themselves.
+    may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
+    min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
+    if may_use_row_space or may_be_sparse:
+        if recomputed.scale <= ZERO_ROUNDINGS * recomputed.resolution:
+            min_resolution = 0.0
+        else:
+            # A figure that is not zero has at least its own rounding error.
+            last_digit = _EPSILON * recomputed.scale / ROUNDING_FACTOR
+            min_resolution = min(min_resolution, last_digit)
+    max_resolution = (
+        ROUNDING_BOUND_FACTOR * recomputed.resolution
+        + tolerances.method
+        + tolerances.matrix_free_resolution
+    )
+    is_similar = min_resolution <= certificate.resolution <= max_resolution
+    if tolerances.is_converged and not is_similar:
+        yield from mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
+
+
+def _bound_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: Tolerances,
+    *,
+    matrix_free: bool,
+) -> Iterator[str]:
+    """Check that the claimed lower bound is proven and lies below the objective."""
+    claimed = certificate.lower_bound
+    tol = tolerances.objective
+    is_unproven = certificate.proof is None and claimed > -math.inf
+    if math.isnan(claimed) or claimed == math.inf or is_unproven:
+        yield f"The model has no proof of its lower bound {claimed!r}."
+    objective_tol = max(tol, min(certificate.resolution, ROUNDING_BOUND_FACTOR * tol))
+    if not claimed <= certificate.objective + objective_tol:
+        yield f"The model says a lower bound of {claimed:.9g} and an objective below that."
+    if recomputed.proof is None:
+        return
+    proven = recomputed.lower_bound
+    is_unbounded = matrix_free and claimed == -math.inf
+    gap_tol = min(certificate.absolute_tol, ROUNDING_FACTOR * recomputed.absolute_tol + tol)
+    is_too_low = not (proven - tol - gap_tol <= claimed or is_unbounded)
+    if is_too_low or claimed > proven + tol:
+        yield f"The proof gives the lower bound {proven:.9g}, but the model says {claimed:.9g}."
+    if recomputed.gap < -recomputed.resolution:
+        yield f"The lower bound exceeds the objective by {-recomputed.gap:.1e}."
+
+
+def status_failures(
+    reduction: Reduction,
+    basis: FloatArray,
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: Tolerances,
+    *,
+    may_be_sparse: bool,
+    may_use_row_space: bool,
+    has_row_rank: bool,
+) -> Iterator[str]:
+    """Check that limits are respected and that the claimed status is justified."""
+    problem = reduction.problem
+    claimed_status = Status(certificate.status)
+    if problem.limit is not None and not is_feasible(problem.limit, basis):
+        yield "The components exceed the limit of the restriction."
+    violation = recomputed.constraint_violation
+    if violation > ROUNDING_FACTOR * max(recomputed.absolute_tol, recomputed.resolution):
+        yield f"The groups' errors differ by {violation:.1e} more than the criterion allows."
+    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
+    max_gap = ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
+    if claimed_status is not Status.OPEN_GAP and not claimed_gap <= max_gap:
+        yield f"The model is called {claimed_status}, and its own gap is {claimed_gap:.1e}."
+    is_closed = ROUNDING_FACTOR * claimed_gap < certificate.absolute_tol
+    closed_message = (
+        f"The model is called {claimed_status}, but its own gap of {claimed_gap:.1e} is within the "
+        "tolerance."
+    )
+    if recomputed.proof is None:
+        unproven_status = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
+        if claimed_status not in (Status.OPEN_GAP, unproven_status):
+            yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
+        is_resolved = certificate.resolution <= certificate.absolute_tol
+        if claimed_status is Status.OPEN_GAP and is_resolved and is_closed:
+            yield closed_message
+        return
+    lenient_status = recomputed.status
+    if lenient_status is not Status.OPTIMAL:
+        # Accept a gap within a small factor of the tolerance or the resolution.
+        lenient = evaluate_reduction(
+            reduction, basis, certificate.proof, certificate.tol, ROUNDING_FACTOR
+        )
+        lenient_status = lenient.status
+    if not _is_justified(
+        claimed_status,
+        lenient_status,
+        recomputed,
+        certificate,
+        tolerances,
+        may_be_sparse=may_be_sparse,
+    ):
+        message = (
+            f"The model is called {certificate.status_text}, but the recomputed status is "
+            f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
+        )
+        rank_would_help = recomputed.may_be_zero and not has_row_rank
+        if lenient_status is Status.UNRESOLVED and (may_use_row_space or rank_would_help):
+            message += PASS_ROWS_HINT
+        yield message
+    # Rows may resolve less than their matrices, or more.
+    resolves_less = claimed_status is Status.UNRESOLVED and not (may_use_row_space or may_be_sparse)
+    claims_open = claimed_status is Status.OPEN_GAP or resolves_less
+    if claims_open and recomputed.status is Status.OPTIMAL and is_closed:
+        yield closed_message
+
+
+def _is_justified(
+    claimed_status: Status,
+    lenient_status: Status,
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerances: Tolerances,
+    *,
+    may_be_sparse: bool,
+) -> bool:
+    """Whether a claimed status is justified by the status with larger tolerances.
+
+    Parameters
+    ----------
+    claimed_status, lenient_status : Status
+        That of the certificate, and that of the same gap with tolerance and resolution multiplied
+        by a small factor.
+    recomputed, certificate : Certificate
+    tolerances : Tolerances
+    may_be_sparse : bool
+        Whether a fit may have avoided matrices.
+    """
+    is_optimal = lenient_status is Status.OPTIMAL
+    is_within_method_tol = recomputed.gap <= tolerances.method
+    if claimed_status is Status.OPEN_GAP:
+        return True
+    if claimed_status is Status.UNRESOLVED:
+        return lenient_status is not Status.OPEN_GAP or is_within_method_tol
+    if claimed_status is Status.ESTIMATED:
+        # Only iterations without matrices produce this status.
+        return may_be_sparse and (is_optimal or is_within_method_tol)
+    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
+    is_within_tol = claimed_gap <= certificate.absolute_tol and not recomputed.may_be_zero
+    if lenient_status is Status.UNRESOLVED and is_within_tol:
+        # Moments of the same rows may differ in their last digits.
+        return abs(recomputed.gap) <= tolerances.gap
+    return is_optimal

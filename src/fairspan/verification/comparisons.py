@@ -1,0 +1,259 @@
+"""Compare what a model says of its data, its components and itself with recomputed values."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import unresolved_reason
+from fairspan.certificates.rounding import errors_and_rounding
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments
+from fairspan.moments.normal_model import NormalModel
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import Problem
+from fairspan.rows.labels import label_array
+from fairspan.typing import FloatArray
+from fairspan.verification.data import distance_from_em_limit
+from fairspan.verification.evaluation import Evaluation
+from fairspan.verification.tolerances import (
+    AGREEMENT_TOL,
+    OFFSET_ROUNDING,
+    ROUNDING_FACTOR,
+    cap_tolerance,
+    error_magnitude,
+    rounding_cap,
+)
+
+# By name: recomputed value, claimed value, and tolerance (None if both must be equal).
+Comparisons = dict[str, tuple[Any, Any, Any]]
+
+
+def data_comparisons(
+    evaluation: Evaluation,
+    em_rounding: FloatArray,
+    component_rounding: FloatArray,
+    *,
+    is_capped: bool,
+    is_converged: bool,
+) -> Comparisons:
+    """Compare what a model says of its rows, its errors and the reasons of unresolved gaps.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    em_rounding : (k,) array
+        Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
+    component_rounding : (k, r) array
+        Rounding error bound of the variances kept, including that.
+    is_capped, is_converged : bool
+        See :func:`_failures`.
+    """
+    subspace = evaluation.subspace
+    moments = evaluation.moments
+    certificate = subspace.require_certificate()
+    unrestricted = evaluation.unrestricted
+    proportions = unrestricted.proportions
+    errors = evaluation.errors
+    losses = np.maximum(errors - unrestricted.best_errors, 0.0)
+    error_tol = (
+        ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
+        + evaluation.rotation_effect
+        + em_rounding
+    )
+    # Both terms of an excess loss are rounded.
+    loss_tol = 2 * error_tol + evaluation.optima_tol
+    if is_capped:
+        magnitude = error_magnitude(unrestricted, errors, float(error_tol.max()))
+        max_relative_tol = rounding_cap(certificate)
+        error_tol = cap_tolerance(error_tol, errors, magnitude, max_relative_tol)
+        loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
+    total_variance_tol = AGREEMENT_TOL * unrestricted.total_variance
+    total_variance_tol += float(proportions @ em_rounding)
+    comparisons = {
+        **_row_comparisons(
+            subspace,
+            certificate,
+            moments,
+            proportions @ evaluation.variances_kept,
+            proportions @ component_rounding,
+            distance_from_em_limit(moments) if is_converged else evaluation.em_distance,
+        ),
+        "errors": (errors, certificate.errors, AGREEMENT_TOL * errors + error_tol),
+        "total_variance": (
+            evaluation.recomputed.total_variance,
+            certificate.total_variance,
+            total_variance_tol,
+        ),
+        "losses": (losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
+    }
+    if is_converged:
+        certificates = (certificate, *certificate.steps)
+        reasons = [
+            unresolved_reason(
+                claimed,
+                _with_n_components(unrestricted, claimed.n_components),
+                moments,
+                claimed.center,
+                is_scaled=subspace.scale is not None,
+            )
+            for claimed in certificates
+        ]
+        claimed_reasons = [claimed.unresolved_reason for claimed in certificates]
+        comparisons["unresolved_reason"] = (reasons, claimed_reasons, None)
+    return comparisons
+
+
+def _with_n_components(problem: Problem, n_components: int) -> Problem:
+    """Return the problem for another number of components, with its caches if that is the same."""
+    if n_components == problem.n_components:
+        return problem
+    return replace(problem, n_components=n_components)
+
+
+def mismatches(comparisons: Comparisons) -> Iterator[str]:
+    """Yield a message for each claim that differs from the recomputed value."""
+    for name, (recomputed_value, claimed_value, tol) in comparisons.items():
+        recomputed = np.asarray(recomputed_value)
+        claimed = np.asarray(claimed_value)
+        if recomputed.shape != claimed.shape:
+            agrees = False
+        elif tol is None or recomputed.dtype == object:
+            agrees = bool((recomputed == claimed).all())
+        else:
+            agrees = bool((np.abs(recomputed - claimed) <= tol).all())
+        if not agrees:
+            yield (
+                f"{name} = {_format_array(recomputed)}, but the model says "
+                f"{_format_array(claimed)}."
+            )
+
+
+def _format_array(value: Any) -> str:
+    """Text of an array, with the middle of a long one left out."""
+    return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
+
+
+def estimator_comparisons(
+    model: Any,
+    subspace: FairSubspace,
+    certificate: Certificate,
+    variances_kept: FloatArray,
+    unrestricted: Problem,
+    rounding: FloatArray,
+) -> Comparisons:
+    """Compare attributes that a model stores twice, in case one was modified.
+
+    Parameters
+    ----------
+    model : FairPCA or FairSubspace
+    subspace : FairSubspace
+    certificate : Certificate
+        That of the model.
+    variances_kept : (k, d) array
+        Reduction of each group's error by each component.
+    unrestricted : Problem
+        The problem without its restriction.
+    rounding : (k, d) array
+        Rounding error bound of `variances_kept`.
+    """
+    comparisons: Comparisons = {
+        "center": (subspace.center, certificate.center, None),
+        "components": (subspace.projector.decoder.T, certificate.components, 0.0),
+    }
+    if model is subspace:
+        return comparisons
+    exact: dict[str, Any] = {
+        **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
+        "solution_": certificate,
+        "group_errors_": certificate.errors,
+        "group_losses_": certificate.losses,
+        "disparity_": signed_disparity(certificate.errors),
+        "groups_": label_array(list(certificate.groups)),
+        "n_components_": subspace.n_components,
+    }
+    expected: dict[str, tuple[Any, Any]] = {name: (value, None) for name, value in exact.items()}
+    traces = unrestricted.second_moments.traces
+    total_variance = unrestricted.total_variance
+    # Each variance is compared relative to its own size, plus its rounding error.
+    pooled = unrestricted.proportions @ variances_kept
+    tol = AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
+    expected["explained_variance_"] = (pooled, tol)
+    if (traces > 0).all():
+        ratios = variances_kept / traces[:, None]
+        ratio_tol = AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]
+        expected["explained_variance_ratio_"] = (pooled / total_variance, tol / total_variance)
+        expected["group_explained_variance_ratio_"] = (ratios, ratio_tol)
+    for name, (value, value_tol) in expected.items():
+        comparisons[name] = (value, getattr(model, name, value), value_tol)
+    return comparisons
+
+
+def _row_comparisons(
+    subspace: FairSubspace,
+    certificate: Certificate,
+    moments: Moments,
+    pooled: FloatArray,
+    rounding: FloatArray,
+    em_distance: float,
+) -> Comparisons:
+    """Compare what a model says of the rows that it was fitted on.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    certificate : Certificate
+        That of the model.
+    moments : GroupMoments, SparseMoments or WideMoments
+    pooled : (d,) array
+        Variance of each component over all rows.
+    rounding : (d,) array
+        Rounding error bound of `pooled`.
+    em_distance : float
+        Distance, in standard deviations, between the limits of two runs of the EM algorithm.
+    """
+    deviations = moments.standard_deviations
+    relative_tol = AGREEMENT_TOL + em_distance
+    mean = np.zeros(len(deviations)) if certificate.center == "none" else moments.mean
+    mean_tol = relative_tol * deviations + OFFSET_ROUNDING * np.abs(mean)
+    scale = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
+    variances = None
+    claimed_variances = None
+    if subspace.whitening is not None:
+        # A component that is zero in every row is not scaled; a fit rejects any other whose
+        # variance is rounding error.
+        variances = np.where(pooled > 0, pooled, 1.0)
+        claimed_variances = subspace.whitening**2
+    variance_tol = relative_tol * np.abs(pooled) + rounding
+    return {
+        "counts": (moments.counts, certificate.counts, None),
+        "mean": (mean, subspace.mean, mean_tol),
+        "scale of the features": (scale, subspace.scale, relative_tol * deviations),
+        "squared whitening": (variances, claimed_variances, variance_tol),
+        **_imputation_comparisons(moments, subspace.imputation_model, em_distance),
+    }
+
+
+def _imputation_comparisons(
+    moments: Moments, claimed: NormalModel | None, em_distance: float
+) -> Comparisons:
+    """Compare the models by which missing cells are imputed."""
+    recomputed = moments.imputation_model
+    if recomputed is None or claimed is None:
+        return {
+            "model of missing cells": (
+                "none" if recomputed is None else "missing cells are imputed",
+                "none" if claimed is None else "missing cells are imputed",
+                None,
+            )
+        }
+    scales = recomputed.scales
+    relative_tol = AGREEMENT_TOL + em_distance
+    mean_tol = relative_tol * scales + OFFSET_ROUNDING * np.abs(recomputed.mean)
+    covariance_tol = relative_tol * np.outer(scales, scales)
+    return {
+        "mean of missing cells": (recomputed.mean, claimed.mean, mean_tol),
+        "covariance of missing cells": (recomputed.covariance, claimed.covariance, covariance_tol),
+    }

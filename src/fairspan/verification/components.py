@@ -1,0 +1,109 @@
+"""Checks of components: orthonormality, allowed directions, and rounding of what they capture."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairspan.moments.compute import Moments
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.operators import Projector
+from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.problem.reduction import Reduction
+from fairspan.problem.restrictions import Restriction
+from fairspan.typing import FloatArray
+from fairspan.verification.tolerances import MEAN_ROUNDING_UNITS, ORTHONORMALITY_TOL
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Tolerance for the integral dimension of a soft projection, whose squared lengths are rounded.
+_INTEGRALITY_TOL = 1e-6
+# Directions along which covariances agree are less accurate than those of means.
+_COVARIANCE_DIRECTION_TOL = 1e-8
+# Basis columns shorter than this lie outside the row coordinates.
+_COORDINATE_TOL = 1e-6
+
+
+def basis_in_coordinates(basis: FloatArray) -> FloatArray:
+    """Columns of a basis within the row coordinates, without the part outside of them."""
+    vectors, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    is_inside = lengths > _COORDINATE_TOL
+    # If one column is very large, coordinates are orthonormal to fewer digits.
+    lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
+    return np.asarray(vectors[:, is_inside] * lengths[is_inside])
+
+
+def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> float:
+    """Bound on the rotation of the forbidden directions due to rounded means."""
+    mean_differences = moments.mean_differences(0)
+    means = mean_differences
+    if restriction is not None:
+        means = restriction.constrained_means(moments)
+    singular_values = np.linalg.svd(means[1:] - means[0], compute_uv=False)
+    magnitude = float(np.linalg.norm(np.abs(mean_differences).max(axis=0)))
+    all_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
+    if restriction is not None and restriction.columns and all_columns is not None:
+        # Covariances with columns whose means are rounded, in units of their standard deviation.
+        extra = slice(moments.n_features, None)
+        column_means = np.abs(all_columns.mean_differences(0)).max(axis=0)[extra]
+        ratios = column_means / all_columns.standard_deviations[extra]
+        magnitude += float(ratios.max() * np.linalg.norm(moments.standard_deviations))
+    rounding = MEAN_ROUNDING_UNITS * _EPSILON * magnitude
+    significant = singular_values[singular_values > rounding]
+    return rounding / float(significant.min()) if significant.size else 0.0
+
+
+def largest_outside_norm(moments: Moments, restriction: Restriction | None) -> float:
+    """Largest acceptable norm of the part of the components outside the allowed directions."""
+    if restriction is not None and not restriction.forbids_mean_differences_only:
+        return _COVARIANCE_DIRECTION_TOL
+    rotation = forbidden_rotation(moments, restriction)
+    return min(ORTHONORMALITY_TOL + rotation, _COVARIANCE_DIRECTION_TOL)
+
+
+def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
+    """Return the basis in coordinates of the allowed directions, and the norm of the rest."""
+    axes = reduction.axes
+    if axes is not None:
+        restricted = np.asarray(axes.T @ basis)
+        return restricted, float(np.linalg.norm(basis - axes @ restricted))
+    second_moments = reduction.problem.second_moments
+    if isinstance(second_moments, SparseSecondMoments):
+        return basis, float(np.linalg.norm(second_moments.forbidden.T @ basis))
+    return basis, 0.0
+
+
+def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
+    """Check that components are orthonormal or soft, and that an encoder inverts its decoder."""
+    decoder = projector.decoder
+    products = {"components are not orthonormal": (decoder.T, decoder)}
+    if projector.oblique_decoder is not None:
+        products["encoder is not a left inverse of the decoder"] = (projector.encoder, decoder)
+    squared_lengths = np.einsum("ij,ij->j", decoder, decoder)
+    expected = np.diag(squared_lengths) if is_soft else np.eye(len(squared_lengths))
+    for description, (left, right) in products.items():
+        deviation = float(np.abs(left @ right - expected).max())
+        if not deviation <= ORTHONORMALITY_TOL * (np.abs(left) @ np.abs(right)).max():
+            yield f"The {description}: their products are off by {deviation:.1e}."
+    if not is_soft:
+        return
+    # A soft projection with squared lengths lambda_j keeps the fractions 1 - (1 - lambda_j)^2.
+    dimension = float((squared_lengths * (2 - squared_lengths)).sum())
+    is_too_long = squared_lengths.max() > 1 + ORTHONORMALITY_TOL
+    if is_too_long or abs(dimension - round(dimension)) > _INTEGRALITY_TOL:
+        yield "The components are not a soft projection of an integral dimension."
+
+
+def feature_deviations(moments: Moments, scale: FloatArray | None, center: str) -> FloatArray:
+    """Root mean square of each scaled feature about the center of the errors, shape (p,)."""
+    deviations = moments.standard_deviations
+    if center == "none":
+        deviations = np.hypot(deviations, moments.mean)
+    return deviations if scale is None else deviations / scale
+
+
+def component_entry_rounding(deviations: FloatArray, projector: Projector) -> FloatArray:
+    """Bound the rounding error of the variance of each component, shape (d,).
+
+    Entries of second moments are rounded relative to the product of two features' deviations.
+    """
+    loadings = np.maximum(np.abs(projector.encoder), np.abs(projector.decoder.T))
+    return np.asarray(MEAN_ROUNDING_UNITS * _EPSILON * (loadings @ deviations) ** 2)

@@ -1,0 +1,135 @@
+"""Data of a verification: moments of the rows, in the features and groups of the model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.formatting.messages import counted
+from fairspan.model.serialization import UnresolvedObject
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments import compute
+from fairspan.moments.compute import Moments, compute_moments
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.rank import with_row_rank
+from fairspan.moments.wide import WideMoments
+from fairspan.rows.label_matching import KnownLabels, check_types
+from fairspan.rows.label_resolution import SingleGroup
+from fairspan.rows.labels import Label, format_list, label_type
+from fairspan.rows.opening import match_groups, open_rows
+from fairspan.verification.failure import VerificationFailure
+
+# Largest number of entries of the second moments for which matrices are formed: 2.4 GB.
+_MAX_MATRIX_ENTRIES = 3e8
+# Up to this many features, data with fewer rows than features are verified in the features
+# themselves.
+MAX_WIDE_FEATURES = 2500
+
+
+def moments_from(
+    X_or_moments: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace
+) -> Moments:
+    """Moments of all columns of the data, with the labels of the model."""
+    certificate = subspace.require_certificate()
+    if isinstance(X_or_moments, Moments):
+        moments = X_or_moments
+        if isinstance(moments, GroupMoments):
+            has_classes = moments.by_class is not None
+            if has_classes or not _are_same_labels(moments.labels, certificate.groups):
+                known = KnownLabels.from_certificate(certificate, has_y=has_classes)
+                moments = moments.matched_to(known)
+        check_types(moments.labels, certificate.groups)
+        return moments
+    if groups is None and len(certificate.groups) == 1:
+        groups = SingleGroup(str(certificate.groups[0]))
+    rows = open_rows(X_or_moments, groups, {"y": y}, weight, subspace.on_missing)
+    has_y = y is not None
+    rows = match_groups(rows, KnownLabels.from_certificate(certificate, has_y=has_y))
+    if getattr(certificate.restriction, "columns", ()):
+        moments = compute_group_moments(rows, has_y=has_y)
+    else:
+        moments = compute_moments(rows, has_y=has_y)
+    check_types(moments.labels, certificate.groups)
+    if certificate.may_be_zero and subspace.dimension < subspace.n_features:
+        moments = with_row_rank(moments, rows)
+    return moments
+
+
+def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:
+    """Return whether labels are equal and of the same types, unlike 1, 1.0 and True."""
+    if list(first) != list(second):
+        return False
+    return [*map(label_type, first)] == [*map(label_type, second)]
+
+
+def select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
+    """Moments of the model's features, with the columns that its restriction needs.
+
+    Raises
+    ------
+    InvalidInput
+        The data lack these columns.
+    """
+    restriction = subspace.require_certificate().restriction
+    if not isinstance(moments, GroupMoments):
+        return moments
+    if restriction is not None:
+        moments = moments.with_attributes(restriction.columns)
+    model_names = subspace.feature_names
+    data_names = moments.feature_names
+    # Columns in another order, or among others, are matched by name.
+    if model_names and data_names and set(model_names) <= set(data_names):
+        return moments.select_features([data_names.index(name) for name in model_names])
+    return moments
+
+
+def as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Moments:
+    """Convert to matrices if they are small enough; otherwise return the moments unchanged.
+
+    Row coordinates lose precision if one column is very large. But if the components contain all
+    rows of a group, its error is zero, which matrices of many features cannot distinguish from
+    rounding error.
+    """
+    n_features = moments.n_features
+    if moments.matrix_free:
+        is_affordable = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
+        return moments.to_dense() if is_affordable else moments
+    if isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min():
+        return moments
+    if subspace.require_certificate().restriction is not None or n_features > MAX_WIDE_FEATURES:
+        return moments
+    return moments.to_dense()
+
+
+def has_few_rows(moments: Moments) -> bool:
+    """Whether there are many features and no more rows, so that a fit may use row coordinates."""
+    n_features = moments.n_features
+    return n_features > compute.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
+
+
+def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:
+    """Check that features and groups of the data match those of the model."""
+    for part in (certificate.criterion, certificate.restriction):
+        if isinstance(part, UnresolvedObject):
+            raise part.error()
+    model_names = subspace.feature_names
+    data_names = moments.feature_names
+    if subspace.n_features != moments.n_features:
+        raise VerificationFailure(
+            f"The model has {counted(subspace.n_features, 'feature')}; the data have "
+            f"{moments.n_features}."
+        )
+    if model_names is not None and data_names is not None and model_names != data_names:
+        raise VerificationFailure(
+            "The features of the data differ from those of the model, at least in their order."
+        )
+    if tuple(moments.labels) != tuple(certificate.groups):
+        raise VerificationFailure(
+            f"The model was fitted on the groups {format_list(list(certificate.groups))}; the data "
+            f"have {format_list(moments.labels)}."
+        )
+
+
+def distance_from_em_limit(moments: Moments) -> float:
+    """Distance, in standard deviations, between the limits of two runs of the EM algorithm."""
+    em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
+    return 0.0 if em_summary is None else 2 * em_summary.distance

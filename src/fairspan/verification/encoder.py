@@ -1,0 +1,158 @@
+"""Checks of the encoders of oblique projections."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments
+from fairspan.moments.operators import Projector, reconstruction_errors
+from fairspan.problem.family import ProblemFamily, build_problem_family
+from fairspan.problem.oblique import ObliqueShift
+from fairspan.problem.reduction import Reduction
+from fairspan.typing import FloatArray
+from fairspan.verification.components import feature_deviations, forbidden_rotation
+from fairspan.verification.data import MAX_WIDE_FEATURES
+from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.tolerances import (
+    AGREEMENT_TOL,
+    MEAN_ROUNDING_UNITS,
+    ORTHONORMALITY_TOL,
+    VARIANCE_TOL,
+)
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Rounding error of the loss of the best encoder for a decoder, relative to the variance.
+_OBLIQUE_LOSS_ROUNDING = 1e-13
+# Tolerance of encoders, in units of eps times the condition number: encoders of the same rows in
+# another order differed by up to 9 of these, at any conditioning.
+_ENCODER_ROUNDING_UNITS = 32
+
+
+def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
+    """Check that the model has a separate decoder if and only if the restriction is oblique."""
+    has_oblique_shift = reduction.oblique_shift is not None
+    if subspace.is_oblique and not has_oblique_shift:
+        raise VerificationFailure(
+            "The model has a separate decoder, and its restriction is not oblique."
+        )
+    if has_oblique_shift and not subspace.is_oblique:
+        raise VerificationFailure(
+            "The restriction is oblique, and the model has no separate decoder."
+        )
+
+
+def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
+    """Error of each group, shape (k,).
+
+    Raises
+    ------
+    VerificationFailure
+        An oblique encoder is not the best for its decoder.
+    """
+    problem = reduction.problem
+    unrestricted = problem.unrestricted
+    shift = reduction.oblique_shift
+    if shift is None:
+        return unrestricted.second_moments.residual_variances(basis)
+    abs_encoder = np.abs(projector.encoder)
+    # The group means are rounded.
+    mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
+    remaining_means = np.abs(projector.encoder @ shift.forbidden)
+    tol = abs_encoder @ np.abs(shift.forbidden) * ORTHONORMALITY_TOL
+    if not (remaining_means <= tol + MEAN_ROUNDING_UNITS * mean_rounding[:, None]).all():
+        fraction = float((remaining_means / tol).max() * ORTHONORMALITY_TOL)
+        raise VerificationFailure(
+            "The encoder does not remove the differences of the means: "
+            f"{fraction:.1e} of them remains."
+        )
+    errors = reconstruction_errors(projector, unrestricted.second_moments)
+    best_total_error = problem.objective(projector.basis) + problem.objective_offset
+    excess = float(unrestricted.proportions @ errors) - best_total_error
+    rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + shift.rounding
+    if not excess <= AGREEMENT_TOL * best_total_error + rounding:
+        raise VerificationFailure(
+            f"The encoder loses {excess:.1e} more than the best one for its decoder."
+        )
+    return errors
+
+
+def check_encoder(
+    subspace: FairSubspace, family: ProblemFamily, reduction: Reduction, moments: Moments
+) -> None:
+    """Check that an oblique encoder is that of its decoder, for any rows.
+
+    Errors on the rows of the fit do not depend on directions along which these do not vary, and
+    little on components with little variance.
+
+    Raises
+    ------
+    VerificationFailure
+    """
+    shift = reduction.oblique_shift
+    if shift is None:
+        return
+    unrestricted = reduction.problem.unrestricted
+    pooled = unrestricted.dense_moments.mixture(unrestricted.proportions)
+    pooled_deviations = _nonzero(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
+    eigenvalues = np.linalg.eigvalsh(pooled / pooled_deviations / pooled_deviations[:, None])
+    positive = eigenvalues[eigenvalues > VARIANCE_TOL * eigenvalues[-1]]
+    condition = float(eigenvalues[-1] / positive[0]) if positive.size else 1.0
+    # The encoder follows from the inverse of the second moment and from differences of means.
+    rotation = forbidden_rotation(moments, subspace.require_certificate().restriction)
+    tol = AGREEMENT_TOL + _ENCODER_ROUNDING_UNITS * _EPSILON * condition
+    tol += rotation * math.sqrt(condition)
+    deviations = _nonzero(feature_deviations(moments, subspace.scale, "global"))
+    min_difference = math.inf
+    for expected in _expected_encoders(subspace, family, shift, moments):
+        lengths = np.linalg.norm(expected * deviations, axis=1, keepdims=True)
+        differences = np.abs(subspace.components - expected) * deviations / _nonzero(lengths)
+        min_difference = min(min_difference, float(differences.max()))
+    if not min_difference <= tol:
+        raise VerificationFailure(
+            f"The encoder differs from that of its decoder by {min_difference:.1e} of its length, "
+            "perhaps along directions in which the rows of the fit do not vary."
+        )
+
+
+def _nonzero(divisors: FloatArray) -> FloatArray:
+    """Divisors with one in place of zero."""
+    return np.where(divisors > 0, divisors, 1.0)
+
+
+def _expected_encoders(
+    subspace: FairSubspace, family: ProblemFamily, shift: ObliqueShift, moments: Moments
+) -> Iterator[FloatArray]:
+    """Return the encoders of the decoder, (d, p), as fits to rows or to their moments return them.
+
+    All have the same effect on the rows of the fit. They differ in directions along which these do
+    not vary, which are orthogonal to the rows in the features or in the standardized features.
+    """
+    decoder = subspace.projector.decoder
+    coordinates = family.coordinates
+    if coordinates is not None:
+        row_encoder = coordinates.project(decoder).T @ shift.matrix
+        yield coordinates.lift(row_encoder.T).T
+        if moments.n_features > MAX_WIDE_FEATURES:
+            return
+        certificate = subspace.require_certificate()
+        feature_family = build_problem_family(
+            moments.to_dense(),
+            subspace.dimension,
+            certificate.criterion,
+            restriction=certificate.restriction,
+            feature_scale=subspace.scale,
+        )
+        feature_shift = feature_family.reduction_at(subspace.dimension).oblique_shift
+        assert feature_shift is not None
+        yield decoder.T @ feature_shift.matrix
+        return
+    expected = decoder.T @ shift.matrix
+    yield expected
+    if moments.counts.sum() <= moments.n_features:
+        problem = family.template
+        pooled = problem.dense_moments.mixture(problem.proportions)
+        eigenvalues, vectors = np.linalg.eigh(pooled)
+        span = vectors[:, eigenvalues > VARIANCE_TOL * eigenvalues[-1]]
+        yield decoder.T + (expected - decoder.T) @ span @ span.T

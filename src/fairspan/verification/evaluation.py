@@ -1,0 +1,226 @@
+"""A model evaluated again: its problem, projection, errors and certificate, from the data alone."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_solution
+from fairspan.certificates.proofs import POLYGON_TOL, Proof
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments import compute
+from fairspan.moments.compute import Moments
+from fairspan.moments.operators import Projector
+from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
+from fairspan.problem.family import ProblemFamily
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import Reduction
+from fairspan.solvers import auto
+from fairspan.solvers.growing_subspace import OPTIMA_TOL
+from fairspan.typing import FloatArray
+from fairspan.verification.components import component_entry_rounding, feature_deviations
+from fairspan.verification.data import distance_from_em_limit, has_few_rows
+from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.tolerances import ROUNDING_FACTOR
+
+# Rounding errors of fits to rows differ from those of matrices, but by no more than this factor
+# times that of the variance.
+_ROW_ROUNDING_FACTOR = 10.0
+# Rounding error of errors, relative to the variance, that a fit without matrices assumes.
+_MATRIX_FREE_ROUNDING = 1e-14
+# Best accuracy, relative to the variance, of the groups' optima found in a search subspace.
+_SUBSPACE_OPTIMA_TOL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model together with what was recomputed from the data.
+
+    Attributes
+    ----------
+    model, subspace, moments, matrix_free, is_wide
+        See :func:`_verify_moments`.
+    family, reduction
+        The problem that the certificate names, built from the data.
+    projector : Projector
+        Projection of the model, in the coordinates of the problem.
+    basis : (m, r) array
+        Basis of the components, in coordinates of the allowed directions.
+    outside_norm : float
+        Norm of the part of the components outside the allowed directions.
+    errors : (k,) array
+        Error of each group.
+    variances_kept : (k, r) array
+        Reduction of each group's error by each component.
+    recomputed : Certificate
+        Certificate of the components with the model's proof.
+    """
+
+    model: Any
+    subspace: FairSubspace
+    moments: Moments
+    family: ProblemFamily
+    reduction: Reduction
+    projector: Projector
+    basis: FloatArray
+    outside_norm: float
+    errors: FloatArray
+    variances_kept: FloatArray
+    recomputed: Certificate
+    matrix_free: bool
+    is_wide: bool
+
+    @cached_property
+    def may_use_row_space(self) -> bool:
+        """Whether a fit of these rows may use row coordinates."""
+        return self.is_wide or has_few_rows(self.moments)
+
+    @property
+    def may_be_sparse(self) -> bool:
+        """Whether a fit of these rows may avoid matrices."""
+        return self.matrix_free or self.moments.n_features > compute.MAX_DENSE_FEATURES
+
+    @property
+    def unrestricted(self) -> Problem:
+        """The problem without its restriction."""
+        return self.reduction.problem.unrestricted
+
+    @cached_property
+    def mean_rounding(self) -> float:
+        """Norm of the rounding error of the means about which parts of the rows were accumulated.
+
+        They are rounded relative to their own size.
+        """
+        rounding = self.moments.offset_rounding(self.moments.mean)
+        if self.subspace.scale is not None:
+            rounding = rounding / self.subspace.scale
+        return float(np.linalg.norm(rounding))
+
+    @cached_property
+    def rotation_effect(self) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace, and of rounded means, on errors, (k,).
+
+        Allowed directions are rounded, and the components were chosen in differently rounded ones:
+        the part outside of them acts like a rotation of the subspace.
+        """
+        mean_rounding = self.mean_rounding
+        rotation = self._rotation_bound(self.unrestricted.second_moments.traces, self.errors)
+        return np.asarray(rotation + 2 * mean_rounding * np.sqrt(self.errors) + mean_rounding**2)
+
+    def _rotation_bound(self, traces: FloatArray, variances: FloatArray) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace on variances, given the traces."""
+        norm = self.outside_norm
+        return np.asarray(2 * norm * np.sqrt(traces * variances) + norm**2 * traces)
+
+    @cached_property
+    def component_rounding(self) -> FloatArray:
+        """Rounding error bound of `variances_kept`, shape (k, r)."""
+        deviations = feature_deviations(self.moments, self.subspace.scale, self.subspace.center)
+        entry_rounding = component_entry_rounding(deviations, self.subspace.projector)
+        traces = self.unrestricted.second_moments.traces[:, None]
+        variances = np.maximum(self.variances_kept, 0.0)
+        rotation = self._rotation_bound(traces, variances)
+        mean_rounding = self.mean_rounding
+        return np.asarray(
+            entry_rounding + rotation + 2 * mean_rounding * np.sqrt(variances) + mean_rounding**2
+        )
+
+    @cached_property
+    def method_tol(self) -> float:
+        """Difference of the objective between methods of solving that these data allow."""
+        problem = self.unrestricted
+        criterion = problem.criterion
+        errors = self.errors
+        tol = 0.0
+        if self.may_use_row_space or self.may_be_sparse:
+            row_rounding = _ROW_ROUNDING_FACTOR * problem.variance_rounding
+            tol = criterion.rounding_bound(row_rounding, errors, problem)
+            tol += POLYGON_TOL * abs(self.recomputed.objective)
+        if self.may_use_row_space:
+            # The fit may have used row coordinates.
+            row_problem = replace(
+                problem,
+                orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
+                parent=self.reduction.problem.parent,
+            )
+            coordinate_rounding = np.maximum(
+                row_problem.coordinate_rounding(errors), problem.coordinate_rounding(errors)
+            )
+            tol += criterion.rounding_bound(
+                _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem
+            )
+        if criterion.uses_excess_loss:
+            tol += criterion.rounding_bound(self.optima_tol, errors, problem)
+        return float(tol)
+
+    @cached_property
+    def matrix_free_resolution(self) -> float:
+        """Resolution of a fit without matrices; zero if no fit of these data avoids them."""
+        if not self.may_be_sparse:
+            return 0.0
+        problem = self.unrestricted
+        error_rounding = _MATRIX_FREE_ROUNDING * problem.second_moments.traces
+        rounding = problem.criterion.rounding_bound(error_rounding, self.errors, problem)
+        return 2 * ROUNDING_FACTOR * rounding
+
+    @cached_property
+    def em_distance(self) -> float:
+        """Distance, in standard deviations, between the limits of two runs of the EM algorithm.
+
+        Zero without missing cells, or if all digits that are compared have converged.
+        """
+        distance = distance_from_em_limit(self.moments)
+        if distance <= 2 * EM_CONVERGENCE_TOL:
+            return 0.0
+        # The run of the fit may have ended earlier, which increased its resolution. The claimed
+        # resolution proves nothing, but this distance only explains failures.
+        claimed = self.subspace.require_certificate().resolution
+        if self.recomputed.resolution > 0 and math.isfinite(claimed):
+            distance *= max(claimed / self.recomputed.resolution, 1.0)
+        return min(distance, 1.0)
+
+    @cached_property
+    def optima_tol(self) -> FloatArray:
+        """Error bound of the groups' optima, if they are found in a search subspace, shape (k,)."""
+        traces = self.unrestricted.second_moments.traces
+        if self.moments.n_features < auto.SMALL_SUBSPACES_FROM:
+            return np.zeros(len(traces))
+        relative_tol = _SUBSPACE_OPTIMA_TOL
+        tol = self.subspace.require_certificate().tol
+        if 0 <= tol < 1:
+            relative_tol = max(relative_tol, OPTIMA_TOL * tol)
+        return relative_tol * np.maximum(traces, self.unrestricted.total_variance)
+
+
+def evaluate_reduction(
+    reduction: Reduction,
+    basis: FloatArray,
+    proof: Proof | None,
+    tol: float,
+    tolerance_factor: float = 1.0,
+) -> Certificate:
+    """Evaluate a basis and a proof in the coordinates of a reduction.
+
+    Without a proof, or without matrices to compute its bound from, the bound is -inf.
+    """
+    problem = reduction.problem
+    if proof is None or not problem.has_matrices:
+        weights = problem.proportions if proof is None else proof.weights
+        recomputed = evaluate_solution(
+            problem, basis, weights, tol=tol, lower_bound=-np.inf, tolerance_factor=tolerance_factor
+        )
+        return replace(recomputed, proof=None).with_offset(problem.objective_offset)
+    proof.check()
+    if reduction.axes is not None:
+        proof = proof.change_coordinates(reduction.axes.T)
+    if not proof.applies_to(problem):
+        raise VerificationFailure(
+            "The proof stored with the model belongs to another kind of problem."
+        )
+    recomputed = evaluate_solution(
+        problem, basis, proof, tol=tol, tolerance_factor=tolerance_factor
+    )
+    return recomputed.with_offset(problem.objective_offset)

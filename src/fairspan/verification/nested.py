@@ -1,0 +1,87 @@
+"""Check the steps and prefixes of nested components."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.problem.reduction import deflate_reduction
+from fairspan.verification.claims import certificate_failures, status_failures
+from fairspan.verification.evaluation import Evaluation, evaluate_reduction
+from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.tolerances import objective_tolerances
+
+# Fields that a certificate shares with its steps and prefixes.
+_SHARED_FIELDS = ("criterion", "tol", "center", "restriction", "groups", "counts")
+# Fields that a step shares with the prefix that ends with it.
+_PREFIX_FIELDS = ("errors", "losses", "total_variance")
+
+
+def check_nested_consistency(certificate: Certificate) -> None:
+    """Check that steps and prefixes repeat components, errors and parameters of the certificate."""
+    d = certificate.n_components
+    components = certificate.components
+    steps = certificate.steps
+    prefixes = certificate.prefixes
+    if len(steps) != d or len(prefixes) != d - 1:
+        raise VerificationFailure("The number of steps does not match the components.")
+    # Each part with its components, and with the prefix that has the same errors.
+    parts = [(steps[i], components[[i]], (*prefixes, certificate)[i]) for i in range(d)]
+    parts += [(prefix, components[: i + 1], prefix) for i, prefix in enumerate(prefixes)]
+    for part, part_components, prefix in parts:
+        pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
+        pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
+        pairs += [(part.components, part_components), (part.steps, ()), (part.prefixes, ())]
+        if not all(np.array_equal(*pair) for pair in pairs):
+            raise VerificationFailure(
+                "A step or prefix of the nested components has inconsistent components, errors or "
+                "parameters."
+            )
+
+
+def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool) -> Iterator[str]:
+    """Verify each nested component in the complement of the previous ones."""
+    family = evaluation.family
+    certificate = evaluation.subspace.require_certificate()
+    basis = evaluation.subspace.components.T
+    if family.coordinates is not None:
+        basis = np.linalg.qr(family.coordinates.project(basis))[0]
+    single = family.reduction_at(1)
+    if not family.template.has_matrices:
+        return
+    for i, step in enumerate(certificate.steps):
+        deflated = deflate_reduction(single, basis[:, :i])
+        component = basis[:, [i]]
+        if deflated.axes is not None:
+            component = deflated.axes.T @ component
+        deflated = replace(deflated, axes=None)
+        recomputed = evaluate_reduction(deflated, component, step.proof, certificate.tol)
+        tolerances = objective_tolerances(
+            deflated.problem, recomputed, step, recomputed.resolution, 0.0, is_capped=is_capped
+        )
+        certificate_tolerances = replace(
+            tolerances,
+            matrix_free_resolution=evaluation.matrix_free_resolution,
+            is_converged=is_converged,
+        )
+        messages = [
+            *certificate_failures(
+                recomputed,
+                step,
+                certificate_tolerances,
+                may_use_row_space=evaluation.may_use_row_space,
+            ),
+            *status_failures(
+                deflated,
+                component,
+                recomputed,
+                step,
+                tolerances,
+                may_be_sparse=evaluation.may_be_sparse,
+                may_use_row_space=evaluation.may_use_row_space,
+                has_row_rank=evaluation.moments.row_rank is not None,
+            ),
+        ]
+        for message in messages:
+            yield f"Component {i + 1}, in the complement of the previous ones: {message}"

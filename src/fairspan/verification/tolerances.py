@@ -1,0 +1,145 @@
+"""Tolerances for claims that are recomputed, with allowances for rounding."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.rounding import resolution_scale
+from fairspan.problem.problem import Problem
+from fairspan.typing import FloatArray
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Tolerance for products of components, also with forbidden directions.
+ORTHONORMALITY_TOL = 1e-10
+# Relative tolerance for figures that were computed twice, in addition to rounding.
+AGREEMENT_TOL = 1e-9
+# Rounding error relative to the objective, which under a restriction may contain a large constant.
+OFFSET_ROUNDING = 1e-14
+# Rounding errors, and with them a gap, may be a few times as large in other coordinates.
+ROUNDING_FACTOR = 4.0
+# Rounding allowances of different methods agree up to this factor.
+ROUNDING_BOUND_FACTOR = 500.0
+# Allowances for rounding are capped at this fraction of the figure that is compared, unless the
+# model was fitted with a larger tolerance.
+_MIN_RELATIVE_TOL = 1e-6
+# A figure of at most this many times its rounding error cannot be distinguished from zero.
+ZERO_ROUNDINGS = 2.0
+# Directions of the standardized features whose variance is below this fraction of the largest have
+# no variance but rounding error.
+VARIANCE_TOL = 1e-12
+# Means of rows read in different blocks differ by a few rounding errors.
+MEAN_ROUNDING_UNITS = 8
+
+
+def rounding_cap(certificate: Certificate) -> float:
+    """Cap on allowances for rounding, relative to the figure that is compared."""
+    if 0 <= certificate.tol < 1:
+        return max(certificate.tol, _MIN_RELATIVE_TOL)
+    return _MIN_RELATIVE_TOL
+
+
+def cap_tolerance(
+    rounding: FloatArray | float,
+    magnitude: FloatArray | float,
+    zero_magnitude: float,
+    max_relative_tol: float,
+) -> FloatArray:
+    """Cap the allowance for rounding of each figure at a fraction of the figure.
+
+    Parameters
+    ----------
+    rounding : (n,) array or float
+        Rounding error bound of each figure.
+    magnitude : (n,) array or float
+        Magnitude of each figure.
+    zero_magnitude : float
+        Magnitude relative to which a figure that may be rounding error counts as zero, as with as
+        many dimensions as rows. Zeros are not capped.
+    max_relative_tol : float
+    """
+    may_be_zero = magnitude <= ZERO_ROUNDINGS * rounding
+    is_zero = may_be_zero & (rounding <= max_relative_tol * zero_magnitude)
+    capped = np.minimum(rounding, max_relative_tol * np.asarray(magnitude))
+    return np.where(is_zero, rounding, capped)
+
+
+def error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> float:
+    """Largest error or, if all are negligible, a variance relative to which they are zero."""
+    max_error = float(errors.max())
+    if max_error > rounding:
+        return max_error
+    if problem.n_components == problem.n_features or not problem.has_matrices:
+        return float(problem.second_moments.traces.max())
+    return problem.smallest_row_variance
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Tolerances for the figures of a certificate.
+
+    Attributes
+    ----------
+    objective : float
+        Tolerance of the objective, of the bound, and of figures compared with them.
+    method : float
+        Part of it that is due to different methods of solving.
+    gap : float
+        Largest gap of a model that is called optimal, if the data leave it unresolved.
+    matrix_free_resolution : float
+        Resolution of a fit without matrices; zero if no fit of these data avoids them.
+    is_converged : bool
+        Whether the moments are exact up to rounding, rather than up to the end of the EM algorithm.
+    """
+
+    objective: float
+    method: float
+    gap: float
+    matrix_free_resolution: float = 0.0
+    is_converged: bool = True
+
+
+def objective_tolerances(
+    problem: Problem,
+    recomputed: Certificate,
+    certificate: Certificate,
+    resolution: float,
+    method_tol: float,
+    *,
+    is_capped: bool,
+) -> Tolerances:
+    """Tolerances of the objective and of figures in its units.
+
+    The resolution claimed by the model proves nothing; only recomputed rounding counts.
+
+    Parameters
+    ----------
+    problem : Problem
+    recomputed, certificate : Certificate
+    resolution : float
+        Resolution of the objective, with the effects of rotations and means.
+    method_tol : float
+        Difference of the objective between methods of solving.
+    is_capped : bool
+        Whether allowances for rounding are capped at a fraction of the objective.
+    """
+    gap = ROUNDING_FACTOR * _EPSILON * float(problem.unrestricted.second_moments.traces.max())
+    rounding = ROUNDING_FACTOR * resolution + method_tol
+    if is_capped:
+        max_relative_tol = rounding_cap(certificate)
+        magnitude = max(abs(recomputed.objective), recomputed.scale)
+        zero_magnitude = resolution_scale(
+            problem, recomputed.errors - problem.common_error, recomputed.resolution
+        )
+        zero_bound = ZERO_ROUNDINGS * recomputed.resolution
+        max_zero_bound = ZERO_ROUNDINGS * max_relative_tol * zero_magnitude
+        cap = max_relative_tol * magnitude
+        if recomputed.scale <= zero_bound <= max_zero_bound:
+            # The objective may be zero, which has no relative tolerance.
+            cap = max(cap, rounding)
+        rounding = min(rounding, cap)
+        method_tol = min(method_tol, cap)
+        gap = min(gap, cap)
+    agreement = AGREEMENT_TOL * abs(recomputed.scale)
+    agreement += OFFSET_ROUNDING * abs(recomputed.objective)
+    return Tolerances(objective=rounding + agreement, method=method_tol, gap=gap)
