@@ -17,7 +17,7 @@ from fairspan.datasets import Dataset
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import balanced_rows, load, load_faces
 from reproduction.experiment import Cell, Effort, Result, Setting

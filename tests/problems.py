@@ -19,7 +19,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.extending import Criterion, Problem
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.solvers.many_groups.relaxation import Relaxation
 
 FloatArray = npt.NDArray[np.float64]

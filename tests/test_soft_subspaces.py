@@ -7,7 +7,7 @@ from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.extending import certify
-from fairspan.moments.operators import encoder_columns
+from fairspan.moments.projector import encoder_columns
 
 ROWS = random_rows(97, n=60, p=5)
 U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]

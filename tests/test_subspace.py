@@ -11,7 +11,7 @@ import pytest
 from by_hand import assert_same_certificate, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
 from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.storage.archive import write_archive
 
 ROWS = random_rows(21, n=50, p=4)

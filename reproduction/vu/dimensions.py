@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu import methods

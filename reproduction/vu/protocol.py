@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.typing import FloatArray, IndexArray
 
 GroupArray = npt.NDArray[np.str_]

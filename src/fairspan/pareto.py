@@ -26,7 +26,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import figure_roundings
+from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.parameters import check_bool, check_number
 from fairspan.problem.criteria import Criterion, get_criterion

@@ -36,7 +36,7 @@ from fairspan.certificates.proofs import (
 from fairspan.certificates.rounding import target_gap
 from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit
 from problems import (
     MINIMAX,

@@ -6,7 +6,7 @@ import pytest
 from exact_sums import KINDS, case_of, exact_eigenvalues
 from fairspan.errors import InvalidInput
 from fairspan.linalg import graded_eigh, leading_subspace, normalize_signs
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 
 SEEDS = range(120)
 

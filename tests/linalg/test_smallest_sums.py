@@ -16,7 +16,7 @@ from fairspan.linalg import (
     leading_subspace,
     smallest_eigenvalue_sum,
 )
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from problems import random_basis, random_moments
 
 SEEDS = range(204)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fairspan.moments import operators
-from fairspan.moments.operators import Projector, squared_residuals
+from fairspan.moments import projector
+from fairspan.moments.projector import Projector, squared_residuals
 
 
 class Halves:
@@ -16,7 +16,7 @@ class Halves:
 
 @pytest.mark.parametrize("at_once", [1, 50, 2**20])
 def test_many_models_at_once_agree_with_each_alone(monkeypatch, at_once):
-    monkeypatch.setattr(operators, "_CHUNK_ENTRIES", at_once)
+    monkeypatch.setattr(projector, "_CHUNK_ENTRIES", at_once)
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.standard_normal((6, 6)))[0].T
     rows = rng.standard_normal((40, 6))

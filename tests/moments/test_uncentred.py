@@ -7,7 +7,7 @@ from by_hand import moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments import accumulate
-from fairspan.moments.operators import DenseSecondMoments, deflate
+from fairspan.moments.second_moments import DenseSecondMoments, deflate
 
 RNG = np.random.default_rng(0)
 N = 700

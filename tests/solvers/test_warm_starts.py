@@ -12,7 +12,7 @@ import fairspan
 from fairspan import FairPCA, GroupMoments, MeanParity, NashWelfare
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import fit_subspace
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.problem import Problem
 from fairspan.problem.warm_start import WarmStart

@@ -15,13 +15,8 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
-from fairspan.moments.operators import (
-    DenseSecondMoments,
-    Projector,
-    Reconstructor,
-    SecondMoments,
-    reconstruction_errors,
-)
+from fairspan.moments.projector import Projector, Reconstructor
+from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments, reconstruction_errors
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 

@@ -16,7 +16,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.rows.labels import Label
 from fairspan.typing import BoolArray, FloatArray
 

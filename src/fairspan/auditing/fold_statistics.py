@@ -35,12 +35,8 @@ from fairspan.moments.fold_moments import (
     compute_sparse_fold_moments,
 )
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import (
-    Projector,
-    Reconstructor,
-    SecondMoments,
-    reconstruction_errors,
-)
+from fairspan.moments.projector import Projector, Reconstructor
+from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows

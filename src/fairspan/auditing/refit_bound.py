@@ -18,7 +18,7 @@ from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import reconstruction_errors
+from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.problem.family import ProblemFamily, build_problem_family
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray, IntegerArray

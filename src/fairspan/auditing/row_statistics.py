@@ -14,7 +14,7 @@ from fairspan.auditing.cross_fitting import (
 )
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import Reconstructor, squared_residuals
+from fairspan.moments.projector import Reconstructor, squared_residuals
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder, sort_by_code
 from fairspan.rows.folds import Folds, RowLabels

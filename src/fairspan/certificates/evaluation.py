@@ -31,7 +31,7 @@ from fairspan.certificates.status import LOOSE_TOL, ZERO_RESOLUTIONS, Status
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import encoder_columns
+from fairspan.moments.projector import encoder_columns
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.problem import Problem

@@ -14,7 +14,7 @@ import numpy as np
 from fairspan.certificates.polygons import CLIPPING_ROUNDING, lower_bound_beyond_lines
 from fairspan.errors import InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray

@@ -25,7 +25,7 @@ from fairspan.estimator.whitening import check_orthonormal_components, whiten_su
 from fairspan.moments.base import check_center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.moments.operators import error_reduction_by_component
+from fairspan.moments.second_moments import error_reduction_by_component
 from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.disparity import signed_disparity

@@ -29,8 +29,9 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
+from fairspan.moments.projector import Projector, is_soft
 from fairspan.moments.rank import with_row_rank
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.family import build_problem_family, check_means_agree, check_nesting_supported

@@ -16,7 +16,7 @@ from fairspan.formatting.messages import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import figure_roundings, reconstruction_errors
+from fairspan.moments.second_moments import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem

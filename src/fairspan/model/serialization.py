@@ -12,7 +12,7 @@ from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.certificates.status import Status
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.parameters import init_parameters
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.restrictions import get_restriction

@@ -23,13 +23,8 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.operators import (
-    Projector,
-    SecondMoments,
-    check_components,
-    is_soft,
-    soft_dimension,
-)
+from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
+from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.parameters import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows

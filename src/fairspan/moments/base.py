@@ -13,7 +13,7 @@ from fairspan.formatting.messages import counted, describe_position
 from fairspan.formatting.table import Table
 from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.second_moments import SecondMoments
 from fairspan.rows.labels import Label, format_label, table_name, to_python_labels
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 

@@ -32,7 +32,7 @@ from fairspan.moments.files import (
 )
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.operators import DenseSecondMoments, EMUncertainty
+from fairspan.moments.second_moments import DenseSecondMoments, EMUncertainty
 from fairspan.moments.sparse import GroupRows, group_sparse_rows
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_positions

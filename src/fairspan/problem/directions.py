@@ -6,9 +6,9 @@ from scipy.linalg import lapack
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import graded_eigh
+from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import OrthogonalComplement
 from fairspan.typing import FloatArray, IndexArray
 
 # Rounding error of a mean, relative to its feature's standard deviation within the group: that of

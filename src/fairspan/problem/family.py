@@ -11,14 +11,11 @@ from scipy.linalg import blas
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted, describe_position
+from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import (
-    DenseSecondMoments,
-    OrthogonalComplement,
-    Projector,
-    SecondMoments,
-)
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion, get_criterion

@@ -15,7 +15,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.problem.formulas import DEFAULT_FORMULA, CriterionFormula
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.parameters import check_n_components

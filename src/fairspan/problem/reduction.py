@@ -8,7 +8,9 @@ coordinates, and nested components lie in the complement of earlier ones. Each c
 from dataclasses import dataclass, replace
 from typing import cast
 
-from fairspan.moments.operators import OrthogonalComplement, Projector, SecondMoments, deflate
+from fairspan.linalg.complement import OrthogonalComplement
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import SecondMoments, deflate
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.problem import Problem, RowRank

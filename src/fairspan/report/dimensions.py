@@ -19,7 +19,7 @@ from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
-from fairspan.moments.operators import figure_roundings
+from fairspan.moments.second_moments import figure_roundings
 from fairspan.problem.problem import Problem
 from fairspan.problem.warm_start import WarmStart
 from fairspan.progress import track

@@ -15,7 +15,7 @@ from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.problem.problem import Criterion
 from fairspan.progress import track

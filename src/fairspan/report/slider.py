@@ -13,7 +13,7 @@ from fairspan.auditing.results import ModelResult
 from fairspan.auditing.wording import format_group
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_count, format_share, to_ascii
-from fairspan.moments.operators import figure_roundings
+from fairspan.moments.second_moments import figure_roundings
 from fairspan.pareto import Frontier
 from fairspan.problem.problem import Problem
 from fairspan.report.dimensions import DimensionResult, clip_negligible

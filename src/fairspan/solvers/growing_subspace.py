@@ -23,7 +23,7 @@ from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.eigenvalue_bounds import TRACE_ROUNDING

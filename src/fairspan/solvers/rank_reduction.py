@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.solvers.convex_programs import smat, svec
 from fairspan.typing import BoolArray, FloatArray, IndexArray

@@ -11,7 +11,8 @@ from fairspan.linalg import (
     orthonormalize_against,
     symmetrize,
 )
-from fairspan.moments.operators import CANCELLATION_RATIO, DenseSecondMoments
+from fairspan.moments.projector import CANCELLATION_RATIO
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.solvers.eigenvalue_bounds import (
     RESIDUAL_TOL,

@@ -11,7 +11,8 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.status import Status
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
-from fairspan.moments.operators import DenseSecondMoments, Projector, reconstruction_errors
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import DenseSecondMoments, reconstruction_errors
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.oblique import encoder_not_resolved
 from fairspan.problem.problem import Problem

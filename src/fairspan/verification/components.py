@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.restrictions import Restriction

@@ -7,7 +7,8 @@ import numpy as np
 
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import Projector, reconstruction_errors
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.problem.family import ProblemFamily, build_problem_family
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.reduction import Reduction

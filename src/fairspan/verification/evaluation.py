@@ -13,7 +13,7 @@ from fairspan.certificates.proofs import POLYGON_TOL, Proof
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments import compute
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import Projector
+from fairspan.moments.projector import Projector
 from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem

@@ -23,7 +23,7 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.operators import error_reduction_by_component
+from fairspan.moments.second_moments import error_reduction_by_component
 from fairspan.moments.wide import WideMoments
 from fairspan.problem.family import build_problem_family, check_means_agree
 from fairspan.verification.claims import certificate_failures, status_failures

@@ -15,7 +15,7 @@ from fairspan import (
     NashWelfare,
     RobustErrorGap,
 )
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.solvers.two_groups.branch_and_bound import clip_to_quadrant
 from fairspan.solvers.two_groups.frontier import supporting_contact
 from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic, face_endpoints

@@ -24,7 +24,7 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import MeanDistanceProof
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.limits import MeanDistanceLimit
 from fairspan.problem.piecewise import AffinePieces

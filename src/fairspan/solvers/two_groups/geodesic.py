@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from fairspan.linalg import LeadingSubspace
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.second_moments import SecondMoments
 from fairspan.typing import FloatArray
 
 # Tolerance in t, below the resolution of float64, and maximum number of steps of the root search

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.rounding import target_gap
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.branch_and_bound import SearchResult
 from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic, face_endpoints

@@ -1,29 +1,16 @@
-"""Projections of rows, and the second moments that solvers use.
-
-A row x is encoded as E x and reconstructed as D E x. For an orthogonal projection D = E'; for an
-oblique one D has orthonormal columns U and E differs from U'. By Pythagoras, the squared
-reconstruction error is ||x - UU'x||^2 + ||(U' - E) x||^2: the residual of the subspace plus the
-displacement of the coordinates.
-
-A soft projection (Samadi et al. 2018, Algorithm 1, step 5) has components of length below one. The
-relaxation is solved by P = sum_j lb_j u_j u_j' with 0 <= lb_j <= 1 and sum_j lb_j = d. P is not a
-projection, but P* = sum_j lambda_j u_j u_j', lambda_j = 1 - sqrt(1 - lb_j), attains exactly the
-errors of P: tr((I - P*) S (I - P*)) = tr S - <S, P>.
+"""Second moments of the groups, as solvers use them, and the errors of projections under them.
 
 Solvers access second moments only through traces, captured variances, leading eigenvectors of
 mixtures and small compressions, so that implementations need not form p x p matrices.
 """
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.linalg import lapack, qr
 
-from fairspan.errors import InvalidInput
 from fairspan.linalg import (
     N_GUARD_VECTORS,
     ApproximateSubspace,
@@ -36,274 +23,13 @@ from fairspan.linalg import (
     leading_subspace_krylov,
     smallest_eigenvalue_sum,
 )
+from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.threads import limit_blas_threads
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.moments.projector import CANCELLATION_RATIO, FULL_SPAN_TOL, Projector, encoder_columns
+from fairspan.typing import FloatArray
 
-# Tolerance of entries of the Gram matrix of components.
-_ORTHONORMAL_TOL = 1e-6
-# Squared length below which a basis column counts as shorter than one.
-_UNIT_LENGTH_TOL = 1e-12
-# Tolerance of the dimension of a soft projection, which must be an integer.
-_DIMENSION_TOL = 1e-5
-# Tolerance of encoder @ decoder = I.
-_IDENTITY_TOL = 1e-6
-
-
-def encoder_columns(basis: FloatArray) -> FloatArray:
-    """Return encoder columns sqrt(lambda_j) u_j for basis columns sqrt(lb_j) u_j.
-
-    Parameters
-    ----------
-    basis : (p, r) array
-        Orthogonal columns of length at most one; unit columns are unchanged.
-
-    Returns
-    -------
-    (p, r) array
-
-    Examples
-    --------
-    >>> encoder_columns(np.array([[1.0, 0.0], [0.0, np.sqrt(0.75)]])) ** 2
-    array([[1. , 0. ],
-           [0. , 0.5]])
-    """
-    retained = np.minimum(np.einsum("ij,ij->j", basis, basis), 1.0)
-    is_soft_column = retained < 1 - _UNIT_LENGTH_TOL
-    soft = retained[is_soft_column]
-    factors = np.ones_like(retained)
-    factors[is_soft_column] = np.sqrt((1 - np.sqrt(1 - soft)) / soft)
-    return np.asarray(basis * factors)
-
-
-def captured_basis(encoder: FloatArray) -> FloatArray:
-    """Basis columns sqrt(lb_j) u_j from encoder rows sqrt(lambda_j) u_j.
-
-    This is the inverse of :func:`encoder_columns`.
-
-    Parameters
-    ----------
-    encoder : (r, p) array
-        Orthogonal rows of length at most one.
-
-    Returns
-    -------
-    (p, r) array
-        B, with captured variances tr(B'SB).
-
-    Examples
-    --------
-    >>> captured_basis(np.array([[1.0, 0.0], [0.0, np.sqrt(0.5)]])) ** 2
-    array([[1.  , 0.  ],
-           [0.  , 0.75]])
-    """
-    weights = np.minimum(np.einsum("ij,ij->i", encoder, encoder), 1.0)
-    # lb = 1 - (1 - lambda)^2 = lambda (2 - lambda)
-    return np.asarray((encoder * np.sqrt(2 - weights)[:, None]).T)
-
-
-def is_soft(components: FloatArray) -> bool:
-    """Return whether some of (r, p) orthogonal rows are shorter than one."""
-    return bool((np.einsum("ij,ij->i", components, components) < 1 - _ORTHONORMAL_TOL).any())
-
-
-def soft_dimension(components: FloatArray) -> float:
-    """Dimension sum_j lb_j of (r, p) rows sqrt(lambda_j) u_j, lb_j = lambda_j (2 - lambda_j)."""
-    weights = np.einsum("ij,ij->i", components, components)
-    return float((weights * (2 - weights)).sum())
-
-
-def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
-    """Check that (r, p) components are orthonormal, or form a soft projection.
-
-    The latter are orthogonal rows of length at most one with an integer dimension.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
-        raise InvalidInput(
-            f"The components have shape {components.shape}",
-            "Allowed: (d, p) with 1 <= d <= p",
-            "Pass one row per component",
-        )
-    gram = components @ components.T
-    weights = np.diag(gram)
-    is_soft_projection = False
-    if may_be_soft and (weights <= 1 + _ORTHONORMAL_TOL).all():
-        dimension = soft_dimension(components)
-        is_soft_projection = abs(dimension - max(round(dimension), 1)) <= _DIMENSION_TOL
-    expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
-    if not np.allclose(gram, expected, atol=_ORTHONORMAL_TOL):
-        raise InvalidInput(
-            "The components are not orthonormal",
-            "Allowed: orthonormal rows",
-            "Orthonormalize them, for example with numpy.linalg.qr(components.T)[0].T",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Projector:
-    """Encoder and decoder of a projection.
-
-    Attributes
-    ----------
-    encoder : (r, p) array
-        E: orthonormal rows, or those of a soft projection; arbitrary with an oblique decoder.
-    oblique_decoder : (p, r) array or None
-        D of an oblique projection: orthonormal columns with E D = I.
-
-    Examples
-    --------
-    >>> oblique = Projector(np.array([[1.0, -1.0]]), np.array([[1.0], [0.0]]))
-    >>> oblique.residuals(np.array([[3.0, 1.0]]))
-    array([[1., 1.]])
-    >>> oblique.squared_residuals(np.array([[3.0, 1.0]]))
-    array([2.])
-    """
-
-    encoder: FloatArray
-    oblique_decoder: FloatArray | None = None
-
-    @property
-    def decoder(self) -> FloatArray:
-        """Decoder D, shape (p, r)."""
-        return self.encoder.T if self.oblique_decoder is None else self.oblique_decoder
-
-    @property
-    def basis(self) -> FloatArray:
-        """Basis B, shape (p, r); the captured variance of S is tr(B'SB)."""
-        if self.oblique_decoder is not None:
-            return self.oblique_decoder
-        return captured_basis(self.encoder) if is_soft(self.encoder) else self.encoder.T
-
-    @property
-    def oblique_part(self) -> FloatArray:
-        """E' - U, shape (p, r); empty, (p, 0), for an orthogonal projection."""
-        encoder = self.encoder.T
-        return encoder[:, :0] if self.oblique_decoder is None else encoder - self.oblique_decoder
-
-    @property
-    def stacked_columns(self) -> FloatArray:
-        """Columns that transform with the coordinates: E', followed by D if it is oblique."""
-        if self.oblique_decoder is None:
-            return self.encoder.T
-        return np.hstack([self.encoder.T, self.oblique_decoder])
-
-    def with_stacked_columns(self, columns: FloatArray) -> "Projector":
-        """Return the projector with these columns, in other coordinates."""
-        if self.oblique_decoder is None:
-            return Projector(columns.T)
-        encoder, decoder = np.hsplit(columns, 2)
-        return Projector(encoder.T, decoder)
-
-    def check(self) -> None:
-        """Check that this is a projection.
-
-        Raises
-        ------
-        InvalidInput
-            Components are not orthonormal, or encoder and decoder are inconsistent.
-        """
-        check_components(self.encoder if self.oblique_decoder is None else self.oblique_decoder.T)
-        if self.encoder.shape != self.decoder.T.shape or not np.isfinite(self.encoder).all():
-            raise InvalidInput(
-                f"The encoder has shape {self.encoder.shape}, the decoder {self.decoder.shape}",
-                "Allowed: (d, p) and (p, d) finite numbers",
-                "Use the encoder and decoder of one fit",
-            )
-        product = self.encoder @ self.decoder
-        identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
-        if not np.allclose(product, identity, atol=_IDENTITY_TOL):
-            raise InvalidInput(
-                "The encoder is not a left inverse of the decoder",
-                "Allowed: an encoder and a decoder whose product is the identity",
-                "Use the encoder and decoder of one fit",
-            )
-
-    @cached_property
-    def is_orthonormal(self) -> bool:
-        """Whether E has orthonormal rows up to rounding.
-
-        Then |x - E'E x|^2 = |x|^2 - |E x|^2.
-        """
-        if self.oblique_decoder is not None:
-            return False
-        gram = self.encoder @ self.encoder.T
-        return bool((np.abs(gram - np.eye(len(gram))) <= _FULL_SPAN_TOL).all())
-
-    def residuals(self, rows: FloatArray) -> FloatArray:
-        """Residuals x - D E x of centered rows, shape (n, p).
-
-        Exactly zero with as many components as features.
-        """
-        n_components, n_features = self.encoder.shape
-        if n_components == n_features and not is_soft(self.encoder):
-            return np.zeros_like(rows)
-        return np.asarray(rows - (rows @ self.encoder.T) @ self.decoder.T)
-
-    def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Squared distance of each centered row to its reconstruction, shape (n,)."""
-        residuals = self.residuals(rows)
-        return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
-
-
-class Reconstructor(Protocol):
-    """Anything that reconstructs rows: a projector or another model."""
-
-    def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Squared distance of each centered row to its reconstruction, shape (n,)."""
-
-
-def squared_residuals(rows: FloatArray, models: Sequence[Reconstructor]) -> FloatArray:
-    """Squared distance of each centered row to its reconstruction by each of m models, (m, n).
-
-    Orthonormal models share one matrix product, unless cancellation would lose most digits.
-
-    Examples
-    --------
-    >>> first, both = Projector(np.eye(2)[:1]), Projector(np.eye(2))
-    >>> squared_residuals(np.array([[3.0, 1.0]]), [first, both])
-    array([[1.],
-           [0.]])
-    """
-    distances = np.empty((len(models), len(rows)))
-    is_separate = np.ones(len(models), dtype=bool)
-    orthonormal = [i for i, model in enumerate(models) if getattr(model, "is_orthonormal", False)]
-    if orthonormal:
-        encoders = [cast(Projector, models[i]).encoder for i in orthonormal]
-        total = np.einsum("ij,ij->i", rows, rows)
-        distances[orthonormal] = _orthonormal_distances(rows, total, encoders)
-        cancels = distances[orthonormal] < CANCELLATION_RATIO * total
-        is_separate[orthonormal] = cancels.any(axis=1)
-    for i in np.flatnonzero(is_separate).tolist():
-        distances[i] = models[i].squared_residuals(rows)
-    return distances
-
-
-def _orthonormal_distances(
-    rows: FloatArray, total: FloatArray, encoders: Sequence[FloatArray]
-) -> FloatArray:
-    """Return |x|^2 - |E x|^2 of each row x, with |x|^2 in `total`, by each encoder, (m, n)."""
-    columns = np.vstack(encoders).T
-    starts = np.cumsum([0, *map(len, encoders[:-1])])
-    n_rows = max(_CHUNK_ENTRIES // columns.shape[1], 1)
-    distances = np.empty((len(encoders), len(rows)))
-    for start in range(0, len(rows), n_rows):
-        chunk = slice(start, start + n_rows)
-        captured = np.add.reduceat((rows[chunk] @ columns) ** 2, starts, axis=1)
-        distances[:, chunk] = total[chunk] - captured.T
-    return distances
-
-
-# Entries of I - VV' below this are rounding errors if V is square and not soft.
-_FULL_SPAN_TOL = 1e-12
 # Up to this captured share, the squared row norm of E = I - VV' is accurate as a difference.
 _NEARLY_CAPTURED = 0.9
-# Below this ratio to the total, a difference of traces has lost more than four digits.
-CANCELLATION_RATIO = 1e-4
-# Squared coordinates computed at a time.
-_CHUNK_ENTRIES = 2**20
 # Up to this ratio d / p, block Krylov is faster than LAPACK (p = 1764: a third of the time at
 # d = 20, equal at d = 50).
 _MAX_KRYLOV_RATIO = 1 / 40
@@ -311,8 +37,6 @@ _MAX_KRYLOV_RATIO = 1 / 40
 _COMPONENTS_PER_GUARD = 8
 # Use multithreaded products from this many features.
 _MIN_THREADED_FEATURES = 400
-# LAPACK block size for applying reflectors.
-_REFLECTOR_BLOCK = 64
 # Relative rounding error of sums of products.
 _SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
@@ -555,7 +279,7 @@ class DenseSecondMoments:
             columns = encoder_columns(basis)
             residual_projector = np.eye(len(basis)) - columns @ columns.T
             is_square = basis.shape[1] == len(basis)
-            if is_square and np.abs(residual_projector).max() <= _FULL_SPAN_TOL:
+            if is_square and np.abs(residual_projector).max() <= FULL_SPAN_TOL:
                 residual_projector[:] = 0.0  # exactly zero if V spans everything
             images = self.matrices[cancels] @ residual_projector
             errors[cancels] = _captured_traces(images, residual_projector)
@@ -687,107 +411,6 @@ def _threaded_product(matrices: FloatArray, block: FloatArray) -> FloatArray:
             return np.asarray(matrices @ block)
         # For a symmetric matrix, the transposed product takes two thirds of the time.
         return np.asarray((block.T @ matrices).T)
-
-
-@dataclass(frozen=True, eq=False)
-class OrthogonalComplement:
-    """Orthogonal complement of (p, r) directions, with basis Q stored as r Householder reflectors.
-
-    Compressing a (p, p) matrix then costs products with r columns instead of p - r.
-
-    Attributes
-    ----------
-    reflectors : (p, r) array
-    factors : (r,) array
-        Output of LAPACK's QR factorization of the directions.
-    order : (p,) array of int
-        Order of the features in the reflectors. Few are moved, so that few rows of a matrix are.
-    """
-
-    reflectors: FloatArray
-    factors: FloatArray
-    order: IndexArray
-
-    @classmethod
-    def from_directions(cls, directions: FloatArray) -> "OrthogonalComplement":
-        """Build the complement of orthonormal (p, r) directions, r < p.
-
-        Features are pivoted so that Q stays close to features that the directions do not follow.
-        Then a large-scale column aligned with a direction does not contaminate the others.
-        """
-        r = directions.shape[1]
-        pivots = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
-        order = np.arange(len(directions))
-        for index, feature in enumerate(pivots):
-            other = int(np.flatnonzero(order == feature)[0])
-            order[[index, other]] = order[[other, index]]
-        return cls._in_order(directions, order)
-
-    @classmethod
-    def from_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
-        """Build the complement of independent (p, r) directions, the largest vectors first.
-
-        With row exchanges (Cox and Higham 1998), each direction is removed up to its own rounding
-        error, and each entry up to the rounding error of the entry: neither a large vector nor a
-        large-scale column swamps the others.
-        """
-        order = np.arange(len(directions))
-        # Gaussian elimination pivots on the feature in which a direction differs most from others.
-        for index, pivot in enumerate(lapack.dgetrf(directions)[1]):
-            order[[index, pivot]] = order[[pivot, index]]
-        return cls._in_order(directions, order)
-
-    @classmethod
-    def _in_order(cls, directions: FloatArray, order: IndexArray) -> "OrthogonalComplement":
-        reflectors, factors, *_ = lapack.dgeqrf(directions[order])
-        return cls(reflectors, factors, order)
-
-    @property
-    def basis(self) -> FloatArray:
-        """Basis Q, shape (p, p - r)."""
-        p, r = self.reflectors.shape
-        basis = np.empty((p, p - r))
-        basis[self.order] = self._apply_reflectors(np.eye(p)[:, r:], "L", "N")
-        return basis
-
-    def coordinates(self, columns: FloatArray) -> FloatArray:
-        """Return the coordinates Q'C of (p, n) columns C."""
-        return self._apply_reflectors(columns[self.order], "L", "T")[len(self.factors) :]
-
-    def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
-        """Return Q'MQ of each of (k, p, p) symmetric matrices M times its scale.
-
-        Shape (k, p - r, p - r). Scaling here avoids a scaled copy.
-        """
-        p, r = self.reflectors.shape
-        compressed = np.empty((len(matrices), p - r, p - r))
-        moved = np.flatnonzero(self.order != np.arange(p))
-        for matrix, scale, block in zip(matrices, scales, compressed, strict=True):
-            image = np.multiply(matrix, scale, order="C")
-            image[moved] = image[self.order[moved]]
-            image[:, moved] = image[:, self.order[moved]]
-            # Transposed to Fortran order, so that LAPACK works in place.
-            image = self._apply_reflectors(image.T, "L", "T", overwrite=True)
-            block[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
-        return compressed
-
-    def _apply_reflectors(
-        self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
-    ) -> FloatArray:
-        """Multiply a matrix by the product of the reflectors, from the left or the right."""
-        if not len(self.factors):
-            return columns
-        return np.asarray(
-            lapack.dormqr(
-                side,
-                transposed,
-                self.reflectors,
-                self.factors,
-                columns,
-                lwork=_REFLECTOR_BLOCK * max(columns.shape),
-                overwrite_c=overwrite,
-            )[0]
-        )
 
 
 def deflate(

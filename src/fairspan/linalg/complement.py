@@ -1,0 +1,112 @@
+"""Orthogonal complement of a few columns, without a p x p matrix."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack, qr
+
+from fairspan.typing import FloatArray, IndexArray
+
+# LAPACK block size for applying reflectors.
+_REFLECTOR_BLOCK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class OrthogonalComplement:
+    """Orthogonal complement of (p, r) directions, with basis Q stored as r Householder reflectors.
+
+    Compressing a (p, p) matrix then costs products with r columns instead of p - r.
+
+    Attributes
+    ----------
+    reflectors : (p, r) array
+    factors : (r,) array
+        Output of LAPACK's QR factorization of the directions.
+    order : (p,) array of int
+        Order of the features in the reflectors. Few are moved, so that few rows of a matrix are.
+    """
+
+    reflectors: FloatArray
+    factors: FloatArray
+    order: IndexArray
+
+    @classmethod
+    def from_directions(cls, directions: FloatArray) -> "OrthogonalComplement":
+        """Build the complement of orthonormal (p, r) directions, r < p.
+
+        Features are pivoted so that Q stays close to features that the directions do not follow.
+        Then a large-scale column aligned with a direction does not contaminate the others.
+        """
+        r = directions.shape[1]
+        pivots = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
+        order = np.arange(len(directions))
+        for index, feature in enumerate(pivots):
+            other = int(np.flatnonzero(order == feature)[0])
+            order[[index, other]] = order[[other, index]]
+        return cls._in_order(directions, order)
+
+    @classmethod
+    def from_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
+        """Build the complement of independent (p, r) directions, the largest vectors first.
+
+        With row exchanges (Cox and Higham 1998), each direction is removed up to its own rounding
+        error, and each entry up to the rounding error of the entry: neither a large vector nor a
+        large-scale column swamps the others.
+        """
+        order = np.arange(len(directions))
+        # Gaussian elimination pivots on the feature in which a direction differs most from others.
+        for index, pivot in enumerate(lapack.dgetrf(directions)[1]):
+            order[[index, pivot]] = order[[pivot, index]]
+        return cls._in_order(directions, order)
+
+    @classmethod
+    def _in_order(cls, directions: FloatArray, order: IndexArray) -> "OrthogonalComplement":
+        reflectors, factors, *_ = lapack.dgeqrf(directions[order])
+        return cls(reflectors, factors, order)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Basis Q, shape (p, p - r)."""
+        p, r = self.reflectors.shape
+        basis = np.empty((p, p - r))
+        basis[self.order] = self._apply_reflectors(np.eye(p)[:, r:], "L", "N")
+        return basis
+
+    def coordinates(self, columns: FloatArray) -> FloatArray:
+        """Return the coordinates Q'C of (p, n) columns C."""
+        return self._apply_reflectors(columns[self.order], "L", "T")[len(self.factors) :]
+
+    def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
+        """Return Q'MQ of each of (k, p, p) symmetric matrices M times its scale.
+
+        Shape (k, p - r, p - r). Scaling here avoids a scaled copy.
+        """
+        p, r = self.reflectors.shape
+        compressed = np.empty((len(matrices), p - r, p - r))
+        moved = np.flatnonzero(self.order != np.arange(p))
+        for matrix, scale, block in zip(matrices, scales, compressed, strict=True):
+            image = np.multiply(matrix, scale, order="C")
+            image[moved] = image[self.order[moved]]
+            image[:, moved] = image[:, self.order[moved]]
+            # Transposed to Fortran order, so that LAPACK works in place.
+            image = self._apply_reflectors(image.T, "L", "T", overwrite=True)
+            block[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
+        return compressed
+
+    def _apply_reflectors(
+        self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
+    ) -> FloatArray:
+        """Multiply a matrix by the product of the reflectors, from the left or the right."""
+        if not len(self.factors):
+            return columns
+        return np.asarray(
+            lapack.dormqr(
+                side,
+                transposed,
+                self.reflectors,
+                self.factors,
+                columns,
+                lwork=_REFLECTOR_BLOCK * max(columns.shape),
+                overwrite_c=overwrite,
+            )[0]
+        )
