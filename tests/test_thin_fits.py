@@ -69,7 +69,7 @@ def both(X, labels, weights=None, *, d=3, **settings):
     assert isinstance(thin.moments_, WideMoments)
     moments = GroupMoments.from_rows(X, labels, weights)
     # Matrices alone cannot tell zero errors from rounding.
-    moments = replace(moments, row_rank=thin.moments_.row_rank)
+    moments = replace(moments, row_spread=thin.moments_.row_spread)
     return thin, FairPCA(d, **settings).fit_moments(moments)
 
 

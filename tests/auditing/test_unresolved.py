@@ -37,7 +37,7 @@ def test_the_certificate_gives_a_reason_and_a_remedy(fair, rows):
     solution = fair.solution_
     assert solution.status == "unresolved"
     assert solution.absolute_tol < solution.gap <= solution.resolution
-    assert f"the column {COLUMN!r} is the largest" in solution.unresolved_reason
+    assert f"the column {COLUMN!r} has the largest numbers" in solution.unresolved_reason
     assert solution.unresolved_reason in solution.message
     assert "divide it by its unit" in solution.message
     assert solution.message in solution._repr_html_().replace("&#x27;", "'").replace("&quot;", '"')

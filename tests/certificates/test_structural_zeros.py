@@ -58,7 +58,7 @@ def test_rows_in_few_dimensions_are_optimal(criterion):
         assert model.solution_.status == "optimal"
         assert model.solution_.objective == pytest.approx(0.0, abs=1e-12)
         assert _errors_of_rows(model, rows) == pytest.approx(0.0, abs=1e-20)
-        assert model.moments_.row_rank == 3
+        assert model.moments_.row_spread.rank == 3
         assert fs.verify(model, rows, GROUPS).holds
         order = np.random.default_rng(d).permutation(len(rows))
         assert fs.verify(model, rows[order], GROUPS[order]).holds
@@ -91,12 +91,11 @@ def test_moments_cannot_tell_and_ask_for_the_rows():
     assert fs.verify(model, model.moments_).holds
 
 
-def test_zeros_that_follow_from_counts_need_no_rows():
+def test_zeros_that_follow_from_constant_columns_need_no_rows():
     rng = np.random.default_rng(3)
-    few = GroupMoments.from_rows(rng.standard_normal((4, 6)), [0, 1, 0, 1])
     constant = np.column_stack([rng.standard_normal((120, 3)), np.full(120, 4.0)])
-    for moments in (few, GroupMoments.from_rows(constant, GROUPS)):
-        assert FairPCA(3).fit_moments(moments).solution_.status == "optimal"
+    moments = GroupMoments.from_rows(constant, GROUPS)
+    assert FairPCA(3).fit_moments(moments).solution_.status == "optimal"
 
 
 def test_a_hidden_direction_of_few_rows_is_not_called_zero():

@@ -21,6 +21,7 @@ from fairspan import (
     TotalError,
 )
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.moments.base import RowSpread
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.directions import equal_means_basis, mean_difference_directions
 from fairspan.problem.disparity import signed_disparity
@@ -205,6 +206,7 @@ def test_a_problem_knows_the_smallest_variance_of_rows_that_lie_in_its_dimension
     X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
     moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
     deviations = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) / 2
+    moments = replace(moments, row_spread=RowSpread(2, 1.0))
     problem = build_problem_family(moments, 2, MinimaxError()).template
     assert problem.row_rank.maximum == 2
     assert problem.smallest_row_variance == pytest.approx(deviations[1] ** 2)

@@ -21,7 +21,6 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import unresolved_reason
-from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.memory import explain_memory_errors
@@ -30,7 +29,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector, is_soft
-from fairspan.moments.rank import with_row_rank
+from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion, get_criterion
@@ -179,17 +178,17 @@ def fit_rows(
     Returns
     -------
     moments : GroupMoments, SparseMoments or WideMoments
-        With the rank of the rows, if it was needed.
+        With the spread of the rows, if it was needed.
     subspace, problem, coordinates
         Those of :func:`fit_moments`.
     """
     subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
     certificate = subspace.require_certificate()
-    may_be_zero = certificate.status is Status.UNRESOLVED and certificate.may_be_zero
-    if rows is None or not may_be_zero:
+    is_projection = certificate.n_components < moments.n_features
+    if rows is None or not is_projection or not certificate.may_be_zero:
         return moments, subspace, problem, coordinates
-    moments = with_row_rank(moments, rows)
-    if moments.row_rank is not None:
+    moments = with_row_spread(moments, rows)
+    if moments.row_spread is not None:
         subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
     return moments, subspace, problem, coordinates
 

@@ -115,6 +115,23 @@ def check_center(center: object) -> None:
         )
 
 
+@dataclass(frozen=True)
+class RowSpread:
+    """Rank and typical size of rows, which their moments do not show.
+
+    Attributes
+    ----------
+    rank : int
+        Upper bound on the rank of the rows about their mean.
+    typical_share : float
+        Squared length of a typical row as a share of the mean of all, in raw or standardized
+        features, whichever is smaller. It is tiny if a few huge rows make up the variance.
+    """
+
+    rank: int
+    typical_share: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseMoments(ABC):
     """Base class of all moments: weight, mean and variances of each group.
@@ -139,9 +156,9 @@ class BaseMoments(ABC):
     matrix_free : bool
         Whether only products with second moments are available, no p x p matrices.
     feature_names : tuple of str or None
-    row_rank : int or None
-        Upper bound on the rank of the rows about their mean, found from the rows themselves
-        (:mod:`fairspan.moments.rank`); None if unknown.
+    row_spread : RowSpread or None
+        Rank of the rows about their mean and size of a typical row, found from the rows themselves
+        (:mod:`fairspan.moments.row_spread`); None if unknown.
     """
 
     matrix_free: ClassVar[bool] = False
@@ -154,7 +171,7 @@ class BaseMoments(ABC):
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_dropped: int = field(default=0, kw_only=True)
     weight_exponent: int = field(default=0, kw_only=True)
-    row_rank: int | None = field(default=None, kw_only=True)
+    row_spread: RowSpread | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -212,8 +229,8 @@ class BaseMoments(ABC):
         # Moments completed by a model vary along more directions than their rows.
         if self.counts.all() and self.imputation_model is None:
             bounds.append(int(self.counts.sum()) - 1)
-        if self.row_rank is not None:
-            bounds.append(self.row_rank)
+        if self.row_spread is not None:
+            bounds.append(self.row_spread.rank)
         return min(bounds)
 
     @property

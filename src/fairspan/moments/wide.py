@@ -150,7 +150,7 @@ class RowMoments(BaseMoments):
             moments,
             feature_names=self.feature_names,
             weight_exponent=self.weight_exponent,
-            row_rank=self.row_rank,
+            row_spread=self.row_spread,
             skip_validation=True,
         )
 
@@ -266,7 +266,7 @@ class WideMoments(RowMoments):
             np.concatenate(chunk_weights),
             feature_names=names,
             weight_exponent=self.weight_exponent,
-            row_rank=self.row_rank,
+            row_spread=self.row_spread,
         )
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":

@@ -18,6 +18,7 @@ def signed_disparity(errors: FloatArray) -> float:
 
     Examples
     --------
+    >>> import numpy as np
     >>> signed_disparity(np.array([3.0, 1.0]))
     -2.0
     >>> signed_disparity(np.array([3.0, 1.0, 2.0]))

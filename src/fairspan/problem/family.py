@@ -39,6 +39,9 @@ from fairspan.registry import builtin_names
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Relative rounding error of sums of squares in the forbidden directions.
+# Assumed squared length of a typical row, as a share of the mean of all, if only moments are known:
+# a single row may be 1e8 times larger than the others.
+_UNKNOWN_TYPICAL_SHARE = float(np.finfo(np.float64).eps)
 _SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # Directions are few if they are at most this fraction (1 / n) of all.
 _FEW_DIRECTIONS_DIVISOR = 20
@@ -665,7 +668,14 @@ def build_problem_family(
         weight_exponent=moments.weight_exponent,
     )
     max_rank = scaled_moments.max_rank + int(center == "none")
-    row_rank = RowRank(min(max_rank, problem.n_features), second_moments, problem.proportions)
+    spread = moments.row_spread
+    typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share
+    row_rank = RowRank(
+        min(max_rank, problem.n_features),
+        second_moments,
+        problem.proportions,
+        typical_share * problem.total_variance,
+    )
     problem = replace(problem, row_rank=row_rank)
     if restriction is not None:
         restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)

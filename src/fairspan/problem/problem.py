@@ -212,7 +212,7 @@ class Criterion(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowRank:
-    """Upper bound on the number of directions along which rows vary.
+    """Upper bound on the number of directions along which rows vary, and their least variance.
 
     Attributes
     ----------
@@ -222,6 +222,8 @@ class RowRank:
         Second moments of these rows.
     proportions : (k,) array
         q_g.
+    typical_variance : float
+        Variance of all rows if all were of the typical size.
     n_deflated : int
         Number of previous components that were removed from the rows since.
     """
@@ -229,18 +231,20 @@ class RowRank:
     maximum: int
     second_moments: SecondMoments
     proportions: FloatArray
+    typical_variance: float
     n_deflated: int = 0
 
     @cached_property
     def smallest_variance(self) -> float:
-        """Smallest variance along a direction in which rows vary; infinity if there is none.
+        """Smallest variance along a direction in which rows vary, or that of a typical row.
 
-        Zero, up to rounding, if the rows vary along fewer directions than the bound.
+        Infinity if they do not vary; zero, up to rounding, if they vary along fewer directions than
+        the bound.
         """
         if self.maximum == 0:
             return np.inf
         leading = self.second_moments.leading(self.proportions, self.maximum)
-        return max(float(leading.eigenvalues[-1]), 0.0)
+        return min(max(float(leading.eigenvalues[-1]), 0.0), self.typical_variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +381,7 @@ class Problem:
 
     @cached_property
     def smallest_row_variance(self) -> float:
-        """Smallest variance of all rows along a direction in which they vary.
+        """Smallest variance of all rows along a direction in which they vary, or of a typical row.
 
         Zero if d dimensions may not contain all rows, or if too few digits are left to tell; and
         infinity if the rows do not vary at all.

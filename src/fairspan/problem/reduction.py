@@ -58,7 +58,7 @@ def restricted_rank(
         return None
     maximum = max(unrestricted.row_rank.maximum - n_forbidden, 0)
     maximum = min(maximum, second_moments.n_features)
-    return RowRank(maximum, second_moments, unrestricted.proportions)
+    return replace(unrestricted.row_rank, maximum=maximum, second_moments=second_moments)
 
 
 def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:

@@ -127,7 +127,7 @@ def status_failures(
     *,
     may_be_sparse: bool,
     may_use_row_space: bool,
-    has_row_rank: bool,
+    has_row_spread: bool,
 ) -> Iterator[str]:
     """Check that limits are respected and that the claimed status is justified."""
     problem = reduction.problem
@@ -173,8 +173,8 @@ def status_failures(
             f"The model is called {certificate.status_text}, but the recomputed status is "
             f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
         )
-        rank_would_help = recomputed.may_be_zero and not has_row_rank
-        if lenient_status is Status.UNRESOLVED and (may_use_row_space or rank_would_help):
+        rows_would_help = recomputed.may_be_zero and not has_row_spread
+        if lenient_status is Status.UNRESOLVED and (may_use_row_space or rows_would_help):
             message += PASS_ROWS_HINT
         yield message
     # Rows may resolve less than their matrices, or more.

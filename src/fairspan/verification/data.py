@@ -10,7 +10,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments import compute
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.moments.rank import with_row_rank
+from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.label_resolution import SingleGroup
@@ -50,7 +50,7 @@ def moments_from(
         moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
     if certificate.may_be_zero and subspace.dimension < subspace.n_features:
-        moments = with_row_rank(moments, rows)
+        moments = with_row_spread(moments, rows)
     return moments
 
 

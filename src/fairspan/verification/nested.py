@@ -80,7 +80,7 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
                 tolerances,
                 may_be_sparse=evaluation.may_be_sparse,
                 may_use_row_space=evaluation.may_use_row_space,
-                has_row_rank=evaluation.moments.row_rank is not None,
+                has_row_spread=evaluation.moments.row_spread is not None,
             ),
         ]
         for message in messages:

@@ -298,7 +298,7 @@ def _explained_failures(evaluation: Evaluation) -> list[str]:
             f"{CANNOT_BE_VERIFIED}: rounding is more than {rounding_cap(certificate):.0e} of "
             "what the model says."
         )
-        if evaluation.recomputed.may_be_zero and evaluation.moments.row_rank is None:
+        if evaluation.recomputed.may_be_zero and evaluation.moments.row_spread is None:
             reason += PASS_ROWS_HINT
         failures = [reason, *failures]
     elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
@@ -380,7 +380,7 @@ def _failures(
         tolerances,
         may_be_sparse=evaluation.may_be_sparse,
         may_use_row_space=evaluation.may_use_row_space,
-        has_row_rank=evaluation.moments.row_rank is not None,
+        has_row_spread=evaluation.moments.row_spread is not None,
     )
     try:
         # In units of each component, which may vary much less than the features.

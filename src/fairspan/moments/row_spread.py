@@ -1,4 +1,4 @@
-"""Numerical rank of rows, which decides whether zero errors are exact or lost in rounding.
+"""Rank and typical size of rows, which decide whether zero errors are exact or lost in rounding.
 
 Moments square the rows, so they cannot tell rows that lie in few dimensions from rows whose
 variation is lost beside a single row of 1e8 times their size. The rows themselves can: their rank
@@ -7,13 +7,13 @@ column beside which others are negligible.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.base import BaseMoments
+from fairspan.moments.base import BaseMoments, RowSpread
 from fairspan.rows.aggregation import Aggregator, Rows, aggregate
 from fairspan.rows.protocol import BaseRows, RowSource
 from fairspan.typing import FloatArray
@@ -28,56 +28,84 @@ _EPSILON = float(np.finfo(np.float64).eps)
 MomentsType = TypeVar("MomentsType", bound=BaseMoments)
 
 
-class RowFactors(NamedTuple):
-    """Triangular factors of the rows extended by a one, each row divided by its largest entry.
+@dataclass(frozen=True, eq=False)
+class RowSummary:
+    """Mergeable summary of rows of positive weight.
 
     Attributes
     ----------
     uncentered, centered : (m, p + 1) arrays
-        For rows about zero, and about a point near their mean. Each keeps digits that the other
-        loses: the first those of ordinary rows beside huge ones, which move the mean; the second
-        those of rows far from zero.
+        Triangular factors of the rows extended by a one, each row divided by its largest entry: for
+        rows about zero, and about a point near their mean. Each keeps digits that the other loses:
+        the first those of ordinary rows beside huge ones, which move the mean; the second those of
+        rows far from zero.
+    n_rows : (2,) array
+        Number of rows that are not zero, in raw and in standardized features.
+    inverse_lengths : (2,) array
+        Sum of the inverse lengths of these rows, about zero or about the point, whichever is
+        shorter.
     """
 
     uncentered: FloatArray
     centered: FloatArray
+    n_rows: FloatArray
+    inverse_lengths: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class RowFactorAggregator(Aggregator[RowFactors]):
-    """Triangular factors of all rows of positive weight, in one pass.
+class RowSummaryAggregator(Aggregator[RowSummary]):
+    """Summary of all rows of positive weight, in one pass.
 
     Attributes
     ----------
     point : (p,) array
         Point near the mean of the rows.
+    scale : (p,) array
+        Standard deviations of the features, with one in place of zero.
     """
 
     point: FloatArray
+    scale: FloatArray
 
-    def aggregate(self, rows: RowSource) -> RowFactors | None:
-        """Return the factors of some rows; None if there are none."""
-        factors = None
+    def aggregate(self, rows: RowSource) -> RowSummary | None:
+        """Return the summary of some rows; None if there are none."""
+        summary = None
         for block in rows.blocks():
             values = block.values
             if block.weights is not None:
                 values = values[block.weights > 0]
             if not len(values):
                 continue
-            new = RowFactors(_factor_rows(values), _factor_rows(values - self.point))
-            factors = new if factors is None else self.merge(factors, new)
-        return factors
+            new = self._summarize(values)
+            summary = new if summary is None else self.merge(summary, new)
+        return summary
 
-    def merge(self, left: RowFactors, right: RowFactors) -> RowFactors:
-        """Merge the factors of two parts."""
-        return RowFactors(
+    def _summarize(self, values: FloatArray) -> RowSummary:
+        """Return the summary of rows in memory."""
+        centered = values - self.point
+        n_rows = np.zeros(2)
+        inverse_lengths = np.zeros(2)
+        for i, scale in enumerate((np.ones_like(self.scale), self.scale)):
+            lengths = np.minimum(
+                np.linalg.norm(values / scale, axis=1), np.linalg.norm(centered / scale, axis=1)
+            )
+            positive = lengths[lengths > 0]
+            n_rows[i] = len(positive)
+            inverse_lengths[i] = (1 / positive).sum()
+        return RowSummary(_factor_rows(values), _factor_rows(centered), n_rows, inverse_lengths)
+
+    def merge(self, left: RowSummary, right: RowSummary) -> RowSummary:
+        """Merge the summaries of two parts."""
+        return RowSummary(
             _triangular_factor(np.vstack([left.uncentered, right.uncentered])),
             _triangular_factor(np.vstack([left.centered, right.centered])),
+            left.n_rows + right.n_rows,
+            left.inverse_lengths + right.inverse_lengths,
         )
 
 
-def with_row_rank(moments: MomentsType, rows: Rows) -> MomentsType:
-    """Return the moments with the rank of their rows, if it can be found.
+def with_row_spread(moments: MomentsType, rows: Rows) -> MomentsType:
+    """Return the moments with the spread of their rows, if it can be found.
 
     Parameters
     ----------
@@ -86,19 +114,19 @@ def with_row_rank(moments: MomentsType, rows: Rows) -> MomentsType:
         The rows of these moments.
     """
     # Attributes of a restriction are columns of the rows, but no features.
-    if moments.row_rank is not None or rows.n_features != moments.n_features:
+    if moments.row_spread is not None or rows.n_features != moments.n_features:
         return moments
     try:
-        rank = centered_rank(rows, moments)
+        spread = row_spread(rows, moments)
     except InvalidInput:
         # The rows were valid when their moments were computed: these are a stream that cannot be
-        # read again, and their rank remains unknown.
+        # read again, and their spread remains unknown.
         return moments
-    return replace(moments, row_rank=rank)
+    return replace(moments, row_spread=spread)
 
 
-def centered_rank(rows: Rows, moments: BaseMoments) -> int | None:
-    """Return the numerical rank of the rows about their mean, in one more pass over them.
+def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
+    """Return the rank and the typical size of the rows, in one more pass over them.
 
     Parameters
     ----------
@@ -109,7 +137,7 @@ def centered_rank(rows: Rows, moments: BaseMoments) -> int | None:
 
     Returns
     -------
-    int or None
+    RowSpread or None
         None for rows with missing cells, and for too many features.
 
     Examples
@@ -118,8 +146,9 @@ def centered_rank(rows: Rows, moments: BaseMoments) -> int | None:
     >>> from fairspan.rows.opening import open_group_rows
     >>> rows = np.outer([1.0, 1e9, -2.0, 5.0], [3.0, 0.0, -1.0])
     >>> groups = ["a", "a", "b", "b"]
-    >>> centered_rank(open_group_rows(rows, groups), GroupMoments.from_rows(rows, groups))
-    1
+    >>> spread = row_spread(open_group_rows(rows, groups), GroupMoments.from_rows(rows, groups))
+    >>> spread.rank, f"{spread.typical_share:.0e}"
+    (1, '3e-17')
     """
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         return None
@@ -127,11 +156,23 @@ def centered_rank(rows: Rows, moments: BaseMoments) -> int | None:
     n_factor_rows = n_features if rows.n_rows is None else min(rows.n_rows, n_features)
     if n_factor_rows * n_features > _MAX_FACTOR_ENTRIES:
         return None
-    factors = aggregate(rows, RowFactorAggregator(moments.mean))
-    if factors is None:
+    deviations = moments.standard_deviations
+    scale = np.where(deviations > 0, deviations, 1.0)
+    summary = aggregate(rows, RowSummaryAggregator(moments.mean, scale))
+    if summary is None:
         return None
     # The column of ones adds one to the rank of the centered rows.
-    return max(_numerical_rank(factor) for factor in factors) - 1
+    rank = max(_numerical_rank(summary.uncentered), _numerical_rank(summary.centered)) - 1
+    return RowSpread(rank, _typical_share(summary, deviations))
+
+
+def _typical_share(summary: RowSummary, deviations: FloatArray) -> float:
+    """Return the squared harmonic mean of the lengths, as a share of the mean of their squares."""
+    mean_squares = np.array([deviations @ deviations, (deviations > 0).sum()])
+    if not mean_squares.all() or not summary.n_rows.all():
+        return 1.0
+    typical_lengths = summary.n_rows / summary.inverse_lengths
+    return min(float((typical_lengths**2 / mean_squares).min()), 1.0)
 
 
 def _factor_rows(values: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The rank of rows, where one row or column is much larger than the others, or all are far away."""
+"""Rank and typical size of rows: huge rows and columns, and rows far from zero."""
 
 from dataclasses import replace
 
@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from fairspan import GroupMoments
-from fairspan.moments.rank import RowFactorAggregator, centered_rank, with_row_rank
+from fairspan.moments.base import RowSpread
+from fairspan.moments.row_spread import RowSummaryAggregator, row_spread, with_row_spread
 from fairspan.rows.opening import open_group_rows
 
 
-def _rank_of(rows, weights=None, groups=None):
+def _spread_of(rows, weights=None, groups=None):
     groups = np.arange(len(rows)) % 2 if groups is None else groups
     moments = GroupMoments.from_rows(rows, groups, weights)
-    return centered_rank(open_group_rows(rows, groups, weights), moments)
+    return row_spread(open_group_rows(rows, groups, weights), moments)
+
+
+def _rank_of(rows, weights=None):
+    return _spread_of(rows, weights).rank
 
 
 def _rows_of_rank(rank, n=60, p=6, seed=0):
@@ -71,7 +76,7 @@ def test_parts_have_the_factors_of_all_rows(rank):
     rows = _rows_of_rank(rank, n=400)
     rows[0] *= 1e8
     groups = np.arange(400) % 2
-    aggregator = RowFactorAggregator(rows.mean(axis=0))
+    aggregator = RowSummaryAggregator(rows.mean(axis=0), rows.std(axis=0))
     parts = [
         aggregator.aggregate(open_group_rows(rows[i : i + 40], groups[i : i + 40]))
         for i in range(0, 400, 40)
@@ -80,8 +85,25 @@ def test_parts_have_the_factors_of_all_rows(rank):
     for part in parts[1:]:
         merged = aggregator.merge(merged, part)
     whole = aggregator.aggregate(open_group_rows(rows, groups))
-    for part, total in zip(merged, whole, strict=True):
+    for name in ("uncentered", "centered"):
+        part, total = getattr(merged, name), getattr(whole, name)
         assert part.T @ part == pytest.approx(total.T @ total, rel=1e-12, abs=1e-12)
+    assert merged.n_rows.tolist() == whole.n_rows.tolist()
+    assert merged.inverse_lengths == pytest.approx(whole.inverse_lengths, rel=1e-12)
+
+
+def test_the_typical_share_is_that_of_ordinary_rows():
+    rows = _rows_of_rank(6, n=200)
+    ordinary = _spread_of(rows).typical_share
+    assert 0.1 < ordinary < 1
+    assert _spread_of(rows * 1e6).typical_share == pytest.approx(ordinary)
+    for size in (1e3, 1e8, 1e12):
+        huge = rows.copy()
+        huge[5:8] *= size
+        square = ordinary * (rows**2).sum(axis=1).mean()
+        expected = square / ((huge - huge.mean(axis=0)) ** 2).sum(axis=1).mean()
+        assert _spread_of(huge).typical_share == pytest.approx(expected, rel=0.1)
+    assert _spread_of(np.ones((6, 3))) == RowSpread(0, 1.0)
 
 
 def test_incomplete_rows_have_no_rank():
@@ -89,8 +111,13 @@ def test_incomplete_rows_have_no_rank():
     rows[0, 0] = np.nan
     groups = np.arange(60) % 2
     moments = GroupMoments.from_rows(rows, groups, on_missing="drop")
-    assert with_row_rank(moments, open_group_rows(rows, groups, on_missing="drop")).row_rank == 2
-    assert with_row_rank(moments, open_group_rows(rows, groups, on_missing="em")).row_rank is None
+    assert (
+        with_row_spread(moments, open_group_rows(rows, groups, on_missing="drop")).row_spread.rank
+        == 2
+    )
+    assert (
+        with_row_spread(moments, open_group_rows(rows, groups, on_missing="em")).row_spread is None
+    )
 
 
 def test_moments_bound_the_rank_by_rows_and_by_columns_that_vary():
@@ -100,5 +127,5 @@ def test_moments_bound_the_rank_by_rows_and_by_columns_that_vary():
     constant = np.column_stack([rng.standard_normal((9, 2)), np.ones(9)])
     many = GroupMoments.from_rows(constant, np.arange(9) % 2)
     assert many.max_rank == 2
-    assert replace(many, row_rank=1).max_rank == 1
-    assert (many + many).row_rank is None
+    assert replace(many, row_spread=RowSpread(1, 1.0)).max_rank == 1
+    assert (many + many).row_spread is None
