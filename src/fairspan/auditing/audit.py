@@ -45,6 +45,7 @@ from fairspan.rows.opening import (
 )
 
 _FINDING_INDENT = " " * len("FS101 ")
+# Difference between the seeds of two repeats. One audit uses its seed and the next four at most.
 _SEED_STRIDE = 10
 
 
@@ -99,8 +100,9 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, rows, share (of all rows), change (in expected error; negative is
-            an improvement), change_low and change_high (simultaneous over groups).
+            Columns: model, group, n_rows, proportion (of all rows), expected_change (in error;
+            negative is an improvement), expected_change_low and expected_change_high (simultaneous
+            over groups). Models without baseline and groups without estimates are omitted.
 
         Raises
         ------
@@ -122,10 +124,11 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, n, n_clusters (if `clusters` was given), proportion. Observed on
-            the audited rows: observed_variance, observed_error with _low and _high,
-            observed_best_error, observed_loss, observed_variance_kept, observed_kurtosis, and drift
-            (change in error since the fit, for models fitted to other rows) with _low and _high.
+            Columns: model, group, n_rows, n_clusters (None unless `clusters` was given),
+            proportion. Observed on the audited rows: observed_total_variance, observed_error with
+            _low and _high, observed_best_error, observed_loss, observed_variance_kept,
+            observed_kurtosis, and drift (change in error since the fit, for models fitted to other
+            rows) with _low and _high.
             Expected on new rows: expected_error and expected_loss with _low and _high,
             cross_fitted_loss, expected_best_error, state, relative_optimism, expected_change with
             _low and _high, n_rows_needed and min_detectable_loss. Per model: observed_disparity and
@@ -170,8 +173,16 @@ class Audit:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the audit as JSON-serializable values."""
+        """Return the audit as JSON-serializable values.
+
+        Errors by feature are those of the 20 features with the largest ones; from the twentieth on
+        they are summed if there are more. :meth:`feature_errors` returns all.
+        """
+        feature_error_records = [
+            record for table in self._feature_error_tables for record in table.top().records
+        ]
         return {
+            # The first of the verdicts, or None without estimates for new rows.
             "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
             "verdicts": [asdict(verdict) for verdict in self.verdicts],
             "changes": change_records(self.models),
@@ -183,9 +194,7 @@ class Audit:
                 {**asdict(each), "qualifies_verdict": each.qualifies_verdict}
                 for each in self.findings
             ],
-            "feature_errors": [
-                record for table in self._feature_error_tables for record in table.top().records
-            ],
+            "feature_errors": feature_error_records,
         }
 
     def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:
@@ -344,8 +353,8 @@ def audit(
         Treatment of rows in which a feature or the group is missing. Dropped rows are counted by
         group and feature in `rows.missing`. With "em", rows keep their missing cells (see
         :meth:`GroupMoments.from_rows`): observed figures are expectations given the observed cells,
-        and intervals account for the missing ones.
-        every feature is missing is then an error; "em-drop-empty" leaves such rows out.
+        and intervals account for the missing ones. A row in which every feature is missing is then
+        an error; "em-drop-empty" drops such rows.
 
     Returns
     -------
@@ -487,7 +496,10 @@ def audit_rows(
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
 ) -> Audit:
-    """Audit models on rows in two passes: one for moments, one for standard errors."""
+    """Audit models on rows in two passes: one for moments, one for standard errors.
+
+    See :func:`audit_rows_with_folds`, which returns the moments by fold as well.
+    """
     return audit_rows_with_folds(models, rows, moments, options=options, max_groups=max_groups)[0]
 
 
@@ -502,7 +514,22 @@ def audit_rows_with_folds(
 ) -> tuple[Audit, FoldMoments | None]:
     """Audit models on rows, and return the moments by fold as well.
 
-    These are None if nothing was estimated for new rows.
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    source : Rows
+        Rows with all label columns; features are selected by the models' names, if they have any.
+    moments : GroupMoments, SparseMoments or WideMoments, optional
+        Moments of the same rows, if already known.
+    options : EstimationOptions
+    max_groups : int, optional
+
+    Returns
+    -------
+    Audit
+        Of the first fold assignment with the most frequent verdict.
+    FoldMoments or None
+        Of that assignment; None if nothing was estimated for new rows.
     """
     feature_names = (model.subspace.feature_names for model in models)
     names = next(filter(None, feature_names), None)
@@ -526,7 +553,9 @@ def audit_rows_with_folds(
         # Further assignments reuse the moments of the first.
         moments = runs[0].moments
     total = runs[0].moments
+    # The moments count only rows that were dropped in reading, not those dropped above.
     moments = replace(total, n_dropped=max(total.n_dropped, n_dropped))
+    # Columns after the group in each label.
     n_extra_labels = options.has_y + options.has_clusters
     first_rows = summarize_first_rows(
         models, rows, moments, n_extra_labels, has_clusters=options.has_clusters
@@ -559,13 +588,21 @@ def audit_rows_with_folds(
 
 
 def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:
-    """Index of the first audit whose first verdict is the most frequent one."""
+    """Index of the first audit whose first verdict is of the most frequent kind.
+
+    Zero for audits without verdicts.
+
+    Parameters
+    ----------
+    verdict_kinds : sequence of sequences of str
+        Kinds of the verdicts of each audit.
+    """
     first_kinds = [next(iter(kinds), "") for kinds in verdict_kinds]
     return first_kinds.index(max(first_kinds, key=first_kinds.count))
 
 
 def _with_agreement(audits: Sequence[Audit], selected: int) -> tuple[Verdict, ...]:
-    """Return the verdicts of one audit with the number of audits that agree."""
+    """Return the verdicts of `audits[selected]`, each with the number of audits that agree."""
     verdicts_by_model = zip(*(audit.verdicts for audit in audits), strict=True)
     return tuple(
         replace(
@@ -600,13 +637,14 @@ def _assemble_audit(
     *,
     has_intervals: bool = True,
 ) -> Audit:
+    """Apply the rules for findings and verdicts to the results, and return them as an audit."""
     rows = AuditedRows(
-        int(moments.counts.sum()),
-        moments.n_features,
-        has_intervals,
-        moments.n_dropped,
-        missing,
-        options.has_clusters,
+        n_rows=int(moments.counts.sum()),
+        n_features=moments.n_features,
+        has_intervals=has_intervals,
+        n_dropped=moments.n_dropped,
+        missing=missing,
+        has_clusters=options.has_clusters,
     )
     has_estimates = options.folds is not None and has_intervals
     # With clusters, dependence between rows is accounted for.

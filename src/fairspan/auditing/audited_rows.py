@@ -80,9 +80,10 @@ class AuditedRows:
     Attributes
     ----------
     n_rows : int
-        Rows.
+        Number of audited rows, without dropped ones.
     n_features : int
     has_intervals : bool
+        Whether errors have intervals; not if a single set of moments was audited.
     n_dropped : int
         Number of rows dropped because a feature or the group is missing.
     missing : MissingValues or None

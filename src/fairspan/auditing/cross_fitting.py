@@ -120,18 +120,27 @@ def measure_quantities(
     fold: int,
     n_folds: int,
 ) -> FloatArray:
-    """Measure all quantities for rows of one group in one fold, (m, q, r).
+    """Measure every :class:`Quantity` for rows of one group in one fold.
 
     Parameters
     ----------
     squared_residuals : callable
-        Function that maps l pairs (optima for the center, model) to squared residuals (l, r).
+        Function that maps l pairs (optima, map) to the squared residuals (l, r) of the r rows under
+        each map; the optima provide center and scale. Where a mean over rows is enough, r = 1.
     optima : sequence of GroupOptima
     models : sequence of m EvaluatedModel
     group, fold : int
+        Group of the rows, and the fold that contains them.
     n_folds : int
         Number K of folds.
+
+    Returns
+    -------
+    (m, q, r) array
+        For m models, the q quantities and r rows. Changes of models without baseline are zero.
     """
+    # With n rows, the error of the best subspace has a bias of -B / n in sample, and of
+    # B K / (n (K - 1)) if it is found from the other folds. With this weight the two cancel.
     held_out_weight = (n_folds - 1) / (2 * n_folds - 1)
     refitted_models = [item for item in models if item.refits]
     pairs: list[tuple[GroupOptima, Reconstructor]] = [
@@ -146,6 +155,7 @@ def measure_quantities(
         squared_residuals(pairs), [n_optima, 2 * n_optima, 2 * n_optima + n_models]
     )
     result = np.zeros((n_models, len(Quantity), model_errors.shape[1]))
+    # For a model without refits, which was fitted to other rows, all rows are held out.
     held_out_errors = model_errors.copy()
     held_out_errors[[bool(item.refits) for item in models]] = refit_errors
     optima_index = [item.optima_index for item in models]
@@ -171,14 +181,17 @@ class CrossFit:
     Attributes
     ----------
     optima : tuple of GroupOptima
+        One for each dimension, center and scale among the models.
     training_errors : tuple of (K, k) arrays
-        For each set of optima: in-sample error of each group's best subspace without each fold.
+        For each of `optima`: error of each group's best subspace without each fold, on the rows
+        outside that fold, from which it was found.
     models : tuple of EvaluatedModel
         One per model.
     fold_shares : (K, k) array
         Share of each group's weight in each fold.
     has_enough_rows : (m, k) array of bool
-        For each model, the groups with enough rows whichever fold is left out.
+        For each model, the groups with more rows than the model has dimensions, whichever fold is
+        left out.
     refit_failures : dict of str to str
         Why a model could not be refitted, by model name.
     """
@@ -201,7 +214,7 @@ class _BestSubspaces:
     weights: FloatArray
 
 
-# Models with the same dimension, center and scale share their group optima.
+# Dimension, and the bytes of centers and scale. Models with the same key share their group optima.
 _OptimaKey = tuple[int, bytes, bytes]
 
 
@@ -213,6 +226,8 @@ def cross_fit(
     n_folds: int,
 ) -> CrossFit:
     """Find every group's best subspace without each fold, and refit the in-sample models.
+
+    A model that cannot be refitted is evaluated as it is, and named in `refit_failures`.
 
     Parameters
     ----------
@@ -227,6 +242,7 @@ def cross_fit(
     """
     total = folds.total
     keys = [_optima_key(model.subspace, total) for model in models]
+    # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
     distinct_keys = list(model_by_key)
     best_on_all_rows = _best_subspaces_by_key(model_by_key, total, total)
@@ -265,16 +281,19 @@ def cross_fit(
                 min_cosine=min_cosine,
             )
         )
-    counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
-    held_out_weights = np.array([best.weights for best in best_by_fold[0]])
+    # Counts and weights of the rows outside each fold are the same for all keys.
+    min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
+    training_weights = np.array([best.weights for best in best_by_fold[0]])
     return CrossFit(
         optima=_group_optima(model_by_key, total, best_on_all_rows, best_by_fold),
         training_errors=tuple(
             np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
         ),
         models=tuple(evaluated_models),
-        fold_shares=1 - held_out_weights / total.weights,
-        has_enough_rows=np.array([counts > model.subspace.dimension for model in models]),
+        fold_shares=1 - training_weights / total.weights,
+        has_enough_rows=np.array(
+            [min_training_counts > model.subspace.dimension for model in models]
+        ),
         refit_failures=refit_failures,
     )
 
@@ -286,7 +305,7 @@ class _FoldFit:
     Attributes
     ----------
     best : list of _BestSubspaces
-        Best subspaces of the groups for each key.
+        Best subspaces of the groups for each key, in the order of `model_by_key`.
     refits : list of Projector or None
         Refit of each model; None if it was not refitted.
     """
@@ -381,7 +400,18 @@ def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
 def _best_subspaces_by_key(
     model_by_key: Mapping[_OptimaKey, AuditedModel], moments: Moments, total: Moments
 ) -> list[_BestSubspaces]:
-    """Best subspaces for all keys, computed from `moments`."""
+    """Best subspaces from the training rows, in the order of the keys.
+
+    Keys that differ only in the dimension share one computation.
+
+    Parameters
+    ----------
+    model_by_key : mapping of key to AuditedModel
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the training rows.
+    total : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows, which determine groups and centers.
+    """
     keys_by_coordinates: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
     for key in model_by_key:
         keys_by_coordinates.setdefault(key[1:], []).append(key)
@@ -403,18 +433,33 @@ def _best_subspaces(
     dimensions: Sequence[int],
     total: Moments,
 ) -> list[_BestSubspaces]:
-    """Best subspaces of the groups of `total` for each dimension, computed from `moments`."""
+    """Best subspaces of each group from the training rows, one result per dimension.
+
+    A group without training rows gets count and weight zero and the first axes as a placeholder, so
+    that the arrays have an entry for every group.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the training rows.
+    centers : (1, p) or (k, p) array
+        Center of all groups or of each group of `total`.
+    scale : (p,) array or None
+        Divisors of the features.
+    dimensions : sequence of int
+    total : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows, with k groups.
+    """
     present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
     second_moments = _second_moments_about(
         centers if len(centers) == 1 else centers[present], scale, moments
     )
-    m = len(dimensions)
-    k = total.n_groups
-    p = moments.n_features
-    bases = [[np.eye(d, p)] * k for d in dimensions]
-    errors = np.zeros((m, k))
-    weights = np.zeros(k)
-    counts = np.zeros(k, dtype=np.int64)
+    n_groups = total.n_groups
+    bases = [[np.eye(d, moments.n_features)] * n_groups for d in dimensions]
+    errors = np.zeros((len(dimensions), n_groups))
+    weights = np.zeros(n_groups)
+    counts = np.zeros(n_groups, dtype=np.int64)
+    # A mixture with weight one on a single group is the second moment matrix of that group.
     for unit_weights, group in zip(np.eye(len(present)), present, strict=True):
         for i, vectors in enumerate(
             _leading_eigenvectors(second_moments, unit_weights, dimensions)
@@ -444,10 +489,11 @@ def _second_moments_about(
 def _leading_eigenvectors(
     second_moments: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
 ) -> list[FloatArray]:
-    """Leading eigenvectors of a mixture of groups, (p, d) for each dimension.
+    """Leading eigenvectors of a mixture of groups, a (p, d) array for each dimension d.
 
-    With few features, one decomposition serves all dimensions; with many, the vectors of each
-    dimension are computed iteratively to their own tolerance.
+    The mixture is sum_g w_g S_g, with `weights` w and second moment matrices S_g. With few
+    features, one decomposition serves all dimensions; with many, the vectors of each dimension are
+    iterated until the sum of their eigenvalues is within a tolerance.
     """
     max_dimension = max(dimensions)
     if second_moments.n_features <= _MAX_DENSE_FEATURES or not hasattr(
@@ -455,15 +501,18 @@ def _leading_eigenvectors(
     ):
         vectors = second_moments.leading(weights, max_dimension).vectors
         return [vectors[:, :d] for d in dimensions]
-    goal = _ITERATIVE_TOL * float(second_moments.traces @ weights)
+    sum_tolerance = _ITERATIVE_TOL * float(second_moments.traces @ weights)
     return [
-        second_moments.approximate_leading(weights, d, sum_goal=goal).vectors[:, :d]
+        second_moments.approximate_leading(weights, d, sum_goal=sum_tolerance).vectors[:, :d]
         for d in dimensions
     ]
 
 
 def _is_pca(model: AuditedModel) -> bool:
-    """Whether a model is ordinary PCA, whose components do not depend on d."""
+    """Whether a model is refitted as ordinary PCA: it is one, or has no certificate.
+
+    The first d components of one PCA serve all such models with d dimensions.
+    """
     return model.is_pca or model.subspace.certificate is None
 
 
@@ -490,7 +539,11 @@ class _TrainingMoments:
     def second_moments_about(
         self, center: Center, scale: FloatArray | None
     ) -> tuple[Moments, SecondMoments]:
-        """Return the scaled moments and their second moments about a center."""
+        """Return the scaled moments and their second moments about a center.
+
+        If models differ in dimension, the spectrum of each group is computed up front, since the
+        fits of all dimensions need it.
+        """
         key = (center, b"" if scale is None else scale.tobytes())
         if key not in self._second_moments:
             scaled = self._moments if scale is None else self._moments.divided_by(scale)
@@ -521,7 +574,10 @@ def _decompose_groups(second_moments: SecondMoments) -> None:
 
 
 def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
-    """Refit a model with its own settings, keeping its scale."""
+    """Refit a model with its own settings, keeping its scale.
+
+    A model without certificate is refitted as ordinary PCA, like PCA itself.
+    """
     subspace = model.subspace
     certificate = model.subspace.certificate
     if certificate is None or _is_pca(model):
@@ -550,15 +606,30 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
 def _refit_errors_and_cosine(
     subspace: FairSubspace, refits: Sequence[Projector], total: Moments, errors: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Errors of all rows under each refit, (K, k), and the smallest cosine.
+    """Mean error of each group over all of its rows under each refit, and the smallest cosine.
 
-    The second moments are those of all rows, so the errors differ only because of the fits. See
+    The second moments are those of all rows, so the errors differ only because of the fits. The
+    cosine is that of the largest principal angle between the model and any refit. See
     :class:`EvaluatedModel`.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    refits : sequence of K Projectors
+    total : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows.
+    errors : (k,) array
+        The model's own errors, returned as (1, k) with cosine 1 if there are no refits.
+
+    Returns
+    -------
+    (K, k) array, float
     """
     if not refits:
         return errors[None], 1.0
     second_moments = _second_moments_about(reference_points(subspace, total), subspace.scale, total)
     basis = np.linalg.qr(subspace.projector.basis)[0]
+    # The singular values of Q1'Q2 for orthonormal bases are the cosines of the principal angles.
     cosines = [
         np.linalg.svd(basis.T @ np.linalg.qr(refit.basis)[0], compute_uv=False)[-1]
         for refit in refits

@@ -1,9 +1,10 @@
 """Reconstruction error of each feature in each group.
 
-With R = I - DE the residual map of the model (encoder E, decoder D) and S_g the second moment
-matrix of a group, the errors are the diagonal of R S_g R'; they sum to e_g. The expected errors of
-an in-sample model come from the folds: the diagonal for the moments of a fold under the refit
-without it, averaged with the folds' weights.
+A model maps a row x (centered, and divided by the model's scale) to E x with its encoder E, (d, p),
+and back to D E x with its decoder D, (p, d). With R = I - DE and S_g the second moment matrix of
+group g, (p, p), the errors are the diagonal of R S_g R'; their sum e_g is the error of the group.
+The expected errors of an in-sample model come from the folds: the diagonal for the moments of a
+fold under the refit without it, averaged with the folds' weights.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,9 @@ _MAX_FEATURES = 5000
 
 @dataclass(frozen=True, eq=False)
 class FeatureErrors:
-    """Error of each feature in each group under one model, in squared (scaled) units.
+    """Error of each feature in each group under one model.
+
+    Errors are in squared units of the features; if the model scales, of the scaled features.
 
     Attributes
     ----------
@@ -63,7 +66,8 @@ class FeatureErrors:
     def top(self, n_features: int = MAX_FEATURES_SHOWN) -> "FeatureErrors":
         """Return the features with the largest error in any group, in decreasing order.
 
-        If there are more than `n_features`, the last entry is the sum of the others.
+        Order by expected errors if every group has them. If there are more than `n_features`, the
+        last entry is the sum of the others.
         """
         order = np.argsort(-self.best_estimate.max(axis=0), kind="stable")
         if len(order) <= n_features:
@@ -133,7 +137,10 @@ def compute_feature_errors(
 ) -> FeatureErrors | None:
     """Compute the errors by feature.
 
-    None above 5,000 features and for models that are not projections.
+    None above 5,000 features and for models that are not projections. Expected errors are the
+    observed ones for a model without refits, since it was fitted to other rows; they are NaN for
+    groups that are not estimated, and for a model with refits if `folds` has no matrices in the
+    coordinates of the features.
 
     Parameters
     ----------
@@ -142,9 +149,10 @@ def compute_feature_errors(
         Moments of all rows.
     is_estimated : (k,) array of bool
         Groups that have estimates for new rows.
-    folds : sequence of K Projectors
+    refits : sequence of K Projectors
         Refits without each fold; empty for models fitted to other rows.
     folds : FoldMoments, optional
+        Moments by fold, needed if there are refits.
     """
     if moments.n_features > _MAX_FEATURES or model.row_model is not None:
         return None
@@ -173,6 +181,7 @@ def _held_out_errors(
     scale: FloatArray | None,
     refits: Sequence[Projector],
 ) -> FloatArray:
+    """Errors by feature of each fold under the refit without it, averaged over folds, (k, p)."""
     total = folds.total
     errors = np.zeros((total.n_groups, total.n_features))
     labels = total.labels
@@ -189,17 +198,36 @@ def _held_out_errors(
 def _residual_diagonals(
     moments: Moments, center: FloatArray, scale: FloatArray | None, projector: Projector
 ) -> FloatArray:
-    """Diagonal of R S_g R' for each group, (k, p)."""
+    """Error of each feature in each group, (k, p), in squared scaled units.
+
+    For each group g it is the diagonal of R S_g R' = S_g - R0 - R0' + D (E S_g E') D', where
+    R0 = S_g E' D', without forming a (p, p) matrix. E and D are the encoder (d, p) and the decoder
+    (p, d) of the projector, R = I - DE, and S_g is the second moment matrix of the rows of the
+    group divided by `scale`, about the scaled center.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments in the units of the features.
+    center : (p,) or (k, p) array
+        Center of all groups or of each group, in the units of the features.
+    scale : (p,) array or None
+    projector : Projector
+    """
     second_moment_diagonal = moments.variances + (moments.means - center) ** 2
     if scale is not None:
         moments = moments.divided_by(scale)
         center = center / scale
         second_moment_diagonal = second_moment_diagonal / scale**2
-    encoder = projector.encoder.T
+    encoder_columns = projector.encoder.T
     decoder = projector.decoder
-    images = moments.second_moments_about(center).apply(encoder)
-    encoded = np.einsum("pr,gps->grs", encoder, images)
-    cross_term = np.einsum("gpr,pr->gp", images, decoder)
-    reconstructed = np.einsum("pr,grs,ps->gp", decoder, encoded, decoder, optimize=True)
+    # S_g E', (k, p, d), and E S_g E', (k, d, d).
+    images = moments.second_moments_about(center).apply(encoder_columns)
+    encoded_moments = np.einsum("pr,gps->grs", encoder_columns, images)
+    cross_diagonal = np.einsum("gpr,pr->gp", images, decoder)
+    reconstructed_diagonal = np.einsum(
+        "pr,grs,ps->gp", decoder, encoded_moments, decoder, optimize=True
+    )
+    errors = second_moment_diagonal - 2 * cross_diagonal + reconstructed_diagonal
     # Clip rounding errors: a feature may be reconstructed exactly.
-    return np.asarray(np.maximum(second_moment_diagonal - 2 * cross_term + reconstructed, 0.0))
+    return np.asarray(np.maximum(errors, 0.0))

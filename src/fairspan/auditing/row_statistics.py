@@ -33,7 +33,8 @@ class RowStatistics:
     Attributes
     ----------
     means, standard_errors : (m, q, k) arrays
-        For m models and q quantities; weights are sampling weights.
+        For m models, q quantities (:class:`Quantity`; without folds only the first) and k groups.
+        Weights are sampling weights.
     n_independent : (k,) array of int
         Number of independent rows or clusters of each group.
     kurtosis : (m, q, k) array
@@ -111,17 +112,19 @@ def compute_row_statistics(
 
 @dataclass(eq=False)
 class RunningSums:
-    """Running sums over rows.
+    """Running sums over rows, for K folds, m models, q quantities and k groups.
+
+    With w the weight of a row in units of its group (`weight_units`) and x its value of a quantity,
+    as deviation from the reference mean and divided by the model's scale:
 
     Attributes
     ----------
     power_sums : (K, m, q, 5, k) array
-        Sums of w x, w^2, w^2 x, w^2 x^2 and x^4 by fold, with x the deviation from the reference
-        mean.
+        Sums of w x, w^2, w^2 x, (w x)^2 and (w x)^4.
     totals : (K, 2, k) array
-        Sum of weights and number of rows.
+        Sum of weights w, and number of rows.
     cluster_sums : dict of (group, cluster) to (m q + 1,) array
-        Sums of w x and of w by cluster.
+        Sums of w x for each model and quantity, and last the sum of w.
     monotonicity : (4, p) array
         First value, last value, whether strictly increasing, and whether strictly decreasing, for
         each column; empty before the first row.
@@ -146,6 +149,7 @@ class RowStatisticsAggregator:
     models : tuple of EvaluatedModel
     folds : Folds or None
     has_y : bool
+        Whether the label columns include y after the group.
     """
 
     labels: tuple[Label, ...]
@@ -156,7 +160,7 @@ class RowStatisticsAggregator:
     has_y: bool = False
 
     def aggregate(self, rows: RowSource) -> RunningSums | None:
-        """Accumulate the sums over some rows."""
+        """Accumulate the sums over some rows; rows of weight zero count only for monotonicity."""
         coder = LabelEncoder(self.labels)
         n_groups = len(self.labels)
         n_quantities = len(Quantity) if self.folds else 1
@@ -178,6 +182,7 @@ class RowStatisticsAggregator:
             block_weights = np.ones(len(block.values)) if block.weights is None else block.weights
             weighted_rows = np.flatnonzero(block_weights)
             group_codes = coder.encode(row_labels.groups[weighted_rows], block.first_row)
+            # One code for each pair of group and fold: their rows share center and refits.
             cell_codes = group_codes * n_folds + row_labels.folds[weighted_rows]
             order, slices = sort_by_code(cell_codes)
             for code, slice_ in slices:
@@ -191,7 +196,7 @@ class RowStatisticsAggregator:
         return sums
 
     def merge(self, left: RunningSums, right: RunningSums) -> RunningSums:
-        """Add the sums of two parts."""
+        """Add the sums of two parts, `left` being the one with the earlier rows."""
         left_clusters = left.cluster_sums
         right_clusters = right.cluster_sums
         shared_clusters = {
@@ -207,12 +212,17 @@ class RowStatisticsAggregator:
         )
 
     def finish(self, sums: RunningSums) -> RowStatistics:
-        """Compute means and standard errors from the sums."""
+        """Compute means and standard errors from the sums.
+
+        Offsets, standard errors and sums are in scaled units and relative to the reference means;
+        the result is not.
+        """
         _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
         weight, counts = sums.totals.sum(axis=0)
         power_sums = sums.power_sums.sum(axis=0)
         offsets = power_sums[:, :, 0] / weight
         sum_w2, sum_w2x, sum_w2x2 = (power_sums[:, :, i] for i in (1, 2, 3))
+        # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
         squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         n_independent = counts.astype(np.int64)
         if self.folds is not None and self.folds.by_cluster:
@@ -229,6 +239,7 @@ class RowStatisticsAggregator:
                 n_independent > 1, n_independent / np.maximum(n_independent - 1, 1), 0.0
             )
             standard_errors = np.sqrt(np.maximum(squared_deviations, 0.0) * correction) / weight
+            # NaN if all values equal the reference mean.
             kurtosis = counts * power_sums[:, :, 4] / sum_w2x2**2
         is_monotone = sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
         scales = self._scales()
@@ -242,7 +253,7 @@ class RowStatisticsAggregator:
         )
 
     def _reference_means(self) -> FloatArray:
-        """Return the reference means from the moments, (m, 5, k)."""
+        """Return the reference means, (m, 5, k): errors of the models, and zero for differences."""
         means = np.zeros((len(self.models), len(Quantity), len(self.labels)))
         means[:, :2] = np.array([model.errors for model in self.models])[:, None]
         return means
@@ -257,14 +268,19 @@ class RowStatisticsAggregator:
             row_labels = RowLabels(labels, np.zeros(len(labels), dtype=np.intp))
         else:
             row_labels = self.folds.assign(labels, first_row, first_position)
+        # Clusters are removed by the assignment; what follows the group now is y.
         if self.has_y:
             row_labels = replace(row_labels, groups=row_labels.groups.without_last_attribute())
         return row_labels
 
     def _measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
-        """Measure all quantities for rows of one group in one fold, (m, q, r)."""
+        """Measure the quantities for r rows of one group in one fold, (m, q, r).
+
+        Without folds, only the first quantity, the error, is measured.
+        """
 
         def residuals(pairs: Sequence[tuple[GroupOptima, Reconstructor]]) -> FloatArray:
+            # Center and scale the rows once for all pairs that share both.
             residuals_by_pair = np.empty((len(pairs), len(values)))
             pairs_by_key = dict[Any, list[int]]()
             for i, (optima, _) in enumerate(pairs):
@@ -283,7 +299,7 @@ class RowStatisticsAggregator:
 
 
 def _monotonicity(rows: FloatArray) -> FloatArray:
-    """`RunningSums.monotonicity` of consecutive rows, (4, p)."""
+    """`RunningSums.monotonicity` of consecutive rows, (4, p); (4, 0) if there are none."""
     if not len(rows):
         return np.empty((4, 0))
     rises = (rows[1:] > rows[:-1]).all(axis=0)
@@ -304,9 +320,10 @@ def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
 def _training_standard_errors(sums: RunningSums, standard_errors: FloatArray) -> FloatArray:
     """Return the standard error of each mean due to the choice of training rows, (m, q, k).
 
-    With S^2 the variance of the folds' means and s the standard error from the rows, it is the
-    positive part of S^2 - K s^2, times 1 / K + 1 / (K - 1), since the folds' models share most of
-    their training rows (Nadeau and Bengio 2003).
+    With S^2 the variance of the means in K folds and s the standard error from the rows
+    (`standard_errors`, as are the sums, in scaled units), the squared standard error is the
+    positive part of S^2 - K s^2 times 1 / K + 1 / (K - 1), since the folds' models share most of
+    their training rows (Nadeau and Bengio 2003). Zero without folds.
     """
     weights = sums.totals[:, 0]
     if len(weights) < 2:
@@ -330,7 +347,18 @@ def _accumulate(
     group: int,
     clusters: CodedLabels | None,
 ) -> None:
-    """Accumulate values (m, q, r) of one group in one fold, in place."""
+    """Add r rows of one group in one fold to `sums`, in place.
+
+    Parameters
+    ----------
+    sums : RunningSums
+    values : (m, q, r) array
+        Scaled deviations x of each row, for m models and q quantities.
+    weights : (r,) array
+        Weights w in units of the group.
+    fold, group : int
+    clusters : CodedLabels of r rows, or None
+    """
     power_sums = sums.power_sums[fold]
     weighted_values = values * weights
     # Powers of widely spread errors may overflow, which then have no valid kurtosis.
@@ -343,6 +371,7 @@ def _accumulate(
     sums.totals[fold, :, group] += weights.sum(), len(weights)
     if clusters is None:
         return
+    # Rows of the matrix: w x for each model and quantity, and last w.
     weighted_with_weights = np.vstack([weighted_values.reshape(-1, len(weights)), weights])
     order, slices = sort_by_code(clusters.codes)
     for code, slice_ in slices:
