@@ -79,7 +79,7 @@ class ArrayAdapter(SourceAdapter):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrayRows:
         """Open the rows of an array."""
-        array = ArrayRows(X).array
+        array = ArrayRows(X).array  # converted and validated
         if array.dtype.kind in "iu":
             warn_if_rounded({"X": array})
         metadata = resolve_labels_and_weights(X, len(array), sensitive_features, sample_weight)

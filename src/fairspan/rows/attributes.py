@@ -106,7 +106,7 @@ class RowsWithAttributes(WrappedRows):
 
     def select_features(self, names: tuple[str, ...]) -> Self:
         """Return the same rows with these features, in this order, and the same attributes."""
-        if self.source.feature_names is None:
+        if self.source.feature_names is None:  # nothing to select by name
             return self
         attribute_names = map(str, self.attributes)
         return replace(self, source=self.source.select_features((*names, *attribute_names)))

@@ -53,7 +53,7 @@ class RowBlock:
     weights : (r,) array or None
     n_dropped : int
         Number of rows of this block that were dropped because of missing values.
-    extra_columns : pyarrow.Table of r rows, or None
+    extra_columns : pyarrow Table or narwhals DataFrame of r rows, or None
         Requested columns that are passed through unchanged.
     dropped_rows : DroppedRows or None
     """
@@ -84,16 +84,29 @@ def make_row_block(
 ) -> RowBlock:
     """Make a block of validated rows, dropping incomplete ones as `on_missing` says.
 
-    "drop" drops rows with a missing cell or without a group. "drop without group", "em" and
-    "em-drop-empty" drop rows without a group; the latter two keep missing cells as NaN, and
-    "em-drop-empty" also drops rows in which every feature is missing.
-
-    Infinity is never treated as missing: it raises. `extra_columns` is a Table of as many rows.
+    Parameters
+    ----------
+    first_row : int
+        Position of the first row in the whole table.
+    values : (r, p) array
+        Values that are not validated yet; NaN marks missing cells.
+    labels : CodedLabels of r rows, or None
+    weights : (r,) array or None
+    feature_names : tuple of str or None
+        For error messages.
+    on_missing : {"error", "drop", "drop without group", "em", "em-drop-empty"}
+        "error" drops no row, and a missing cell raises; missing labels are left to the
+        `LabelEncoder`. All others drop rows without a group. "drop" also drops rows with a missing
+        cell. "drop without group" raises for missing cells of other rows. The last two keep missing
+        cells as NaN; of rows in which every feature is missing, "em" raises for the first, and
+        "em-drop-empty" drops all.
+    extra_columns : pyarrow Table or narwhals DataFrame of r rows, or None
 
     Raises
     ------
     InvalidInput, InvalidType
-        Same as for :func:`to_finite_float64`; with "em" a row in which every feature is missing.
+        Same as for :func:`to_finite_float64`: infinity is not a missing cell, and raises unless its
+        row is dropped. With "em", also a row in which every feature is missing.
     """
     if on_missing == "error":
         values = to_finite_float64(values, first_row, feature_names)
@@ -105,7 +118,8 @@ def make_row_block(
     if not n_dropped:
         values = check(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
-    # Validate before dropping rows, so that errors name the row of the original table.
+    # Validate before dropping rows, so that errors name the row of the original table. Zeros stand
+    # for the rows to drop, since these may be incomplete.
     check(np.where(drop_mask[:, None], 0, values), first_row, feature_names)
     keep_mask = ~drop_mask
     dropped_rows = None
@@ -118,6 +132,7 @@ def make_row_block(
         # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
         take = getattr(extra_columns, "take", extra_columns.__getitem__)
         extra_columns = take(np.flatnonzero(keep_mask))
+    # Validated above: this only converts them to float64.
     values = check(values[keep_mask], first_row, feature_names)
     return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped_rows)
 

@@ -69,7 +69,10 @@ class CodedLabels:
 
     @classmethod
     def cross(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
-        """Cross several columns of labels into tuples."""
+        """Cross several columns of labels into tuples, of which those that occur are categories.
+
+        A single column is returned unchanged.
+        """
         if len(columns) == 1:
             return columns[0]
         codes = _combine_codes(columns)
@@ -197,6 +200,7 @@ class LabelEncoder:
             category: self._encode_category(labels, category, first_row)
             for category in _present_categories(labels)
         }
+        # Usually so: blocks of one table share their categories.
         if all(code == category for category, code in code_by_category.items()):
             return labels.codes
         codes = np.zeros(len(labels.categories), dtype=np.intp)
@@ -204,6 +208,7 @@ class LabelEncoder:
         return codes[labels.codes]
 
     def _encode_category(self, labels: CodedLabels, category: int, first_row: int) -> int:
+        """Return the code of the label at index `category`; the next free one for a new label."""
         label = labels.categories[category]
         if not isinstance(label, list):  # lists are invalid, and would become tuples
             label = to_python_label(label)
@@ -260,6 +265,8 @@ def _present_categories(labels: CodedLabels) -> list[int]:
 
 def sort_by_code(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
     """Stable sort of rows by code: the order, and the code and slice of each group in it.
+
+    Rows of a group are ``order[slice]``; codes that do not occur are omitted.
 
     Examples
     --------

@@ -63,11 +63,14 @@ def python_label_type(dtype: Any) -> type | None:
 def infer_categories(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Infer the categorical columns and their categories from one-hot feature names.
 
+    Names of columns, and names that begin with no column and "=", are not one-hot features.
+
     Examples
     --------
     >>> infer_categories(["age", "job=clerk", "job=smith"], ["age", "job"])
     {'job': ('clerk', 'smith')}
     """
+    # A column name may contain "=": of several columns that fit a feature, the longest is meant.
     longest_first = sorted(map(str, columns), key=len, reverse=True)
     categories: dict[str, tuple[str, ...]] = {}
     known = set(columns)
@@ -226,7 +229,10 @@ class ColumnSelection:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns to read as text from files without types (CSV)."""
+        """Columns to read as text from files without types (CSV).
+
+        A group column that is also a numeric feature, or binned, is read as numbers.
+        """
         numeric = {*self.features, *self.bins}.difference(self.categories)
         texts = dict.fromkeys((*self.group_columns, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
@@ -261,7 +267,10 @@ class ColumnSelection:
         return replace(encoded, features=tuple(selected_columns))
 
     def _check_features(self, names: Sequence[str], column_of: Mapping[str, str]) -> None:
-        """Check that each feature is provided by a column."""
+        """Check that each of the features `names` is provided by a column.
+
+        `column_of` has the column of each feature that the table provides.
+        """
         missing = [name for name in names if name not in column_of]
         prefixes = [name.partition("=")[0] for name in missing]
         # Report a missing categorical column once, not each of its indicators.
@@ -270,6 +279,7 @@ class ColumnSelection:
             for prefix, name in zip(prefixes, missing, strict=True)
         ]
         check_columns(list(dict.fromkeys(missing_columns)), self.available, names)
+        # The columns exist, but provide other features, such as shorter vectors.
         check_columns(missing, list(column_of), names)
 
     def _feature_names_by_column(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -360,7 +370,10 @@ class PartitionedColumnRows(ColumnRows):
         return replace(self, selection=selection)  # type: ignore[type-var]
 
     def find_weight_scale(self) -> None:
-        """Read all weights to choose a unit that brings them into range."""
+        """Read all weights to choose a unit that brings them into range.
+
+        The unit is set in the `weight_scale` of the selection, which all partitions share.
+        """
         rows = cast(Rows, self.with_raw_weights())
         self.selection.weight_scale.set_from(aggregate(rows, WeightAggregator()))
 

@@ -34,6 +34,7 @@ def numeric_columns(frame: Any) -> list[AnyArray]:
     InvalidInput
         A non-numeric column.
     """
+    # A pyarrow Table, itself or wrapped by narwhals, has `column_names`.
     table = frame if hasattr(frame, "column_names") else frame.to_native()
     if hasattr(table, "column_names"):
         return _arrow_columns(table)
@@ -93,7 +94,8 @@ def series_to_float64(column: Any) -> FloatArray:
 def arrow_to_numpy(array: Any) -> AnyArray:
     """Convert an Arrow array to numpy, without a copy if possible.
 
-    Other arrays are converted to float64, with NaN for nulls.
+    Integers and floats without nulls keep their type. Anything else becomes float64, with NaN for
+    nulls.
 
     Parameters
     ----------

@@ -180,6 +180,7 @@ class DaskRows(PartitionedColumnRows):
     def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
         """Aggregate all partitions; None if there are no rows."""
         delayed_aggregator = _delay(aggregator)
+        # A copy for tasks, which receive their own partition, labels and weights.
         template = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
         partitions = _delayed_partitions(_select_columns(self.collection, self.selection))
         parts = zip(partitions, self.partition_labels, self.partition_weights, strict=True)
@@ -193,7 +194,15 @@ class DaskRows(PartitionedColumnRows):
     def open_partition(
         self, partition: Any, labels: Any, weights: Any, number: int = 0
     ) -> RowSource:
-        """Open a non-empty partition (pandas data frame or numpy array).
+        """Open a non-empty partition.
+
+        Parameters
+        ----------
+        partition : pandas data frame or numpy array
+        labels, weights : array-like, CodedLabels, SingleGroup or None
+            Those of its rows, unless they are columns of the selection.
+        number : int
+            Number of the partition.
 
         Raises
         ------
@@ -231,6 +240,7 @@ class DaskRows(PartitionedColumnRows):
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that creates its blocks",
             )
+        # If rows are dropped, the number of those that remain in earlier partitions is unknown.
         row_offset = 0
         if self.row_offsets is not None and selection.on_missing != "drop":
             row_offset = self.row_offsets[number]
@@ -330,6 +340,7 @@ class DaskAdapter(SourceAdapter):
 
 
 def _map_array(X: Any, row_map: RowMap) -> Any:
+    """Apply a row function lazily to each chunk of rows of a Dask array."""
     _check_array(X)
     check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
     keeps_float32 = (
@@ -344,10 +355,12 @@ def _map_array(X: Any, row_map: RowMap) -> Any:
         chunks=(X.chunks[0], (width,)),
         meta=empty[:, :0],
     )
+    # A function that is not affine gives one number for each row.
     return mapped[:, 0] if row_map.affine is None else mapped
 
 
 def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
+    """Apply a row function of features lazily to each partition of a Dask data frame."""
     selection = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
     if row_map.feature_names is not None:
         selection = selection.select_features(row_map.feature_names)
@@ -361,6 +374,7 @@ def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
     features = _select_columns(X, selection)
     mapped_meta = _transform_partition(features._meta, **arguments)
     mapped = features.map_partitions(_transform_partition, **arguments, meta=mapped_meta)
+    # A function that is not affine gives one number for each row: a series.
     return mapped[row_map.output_names[0]] if row_map.affine is None else mapped
 
 
@@ -399,7 +413,10 @@ def _check_array(X: Any) -> None:
 
 
 def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: Any = None) -> Any:
-    """Apply a function to an array block; dtype and trailing shape follow `empty`."""
+    """Apply a function to an array block; dtype and trailing shape follow `empty`.
+
+    Dask fills in `block_id`, the position of the block.
+    """
     if len(block) == 0:
         return empty
     with add_error_context(f"partition {block_id[0]}"), threadpool_limits(1):
@@ -409,7 +426,10 @@ def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: An
 def _transform_partition(
     frame: Any, function: RowFunction, columns: list[str], partition_info: Any = None
 ) -> Any:
-    """Apply a function to a data frame partition, keeping its index."""
+    """Apply a function to a data frame partition, keeping its index.
+
+    Dask fills in `partition_info` for the partitions; the empty meta frame has none.
+    """
     values = np.empty((0, len(columns)))
     if len(frame):
         with add_error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
@@ -450,7 +470,8 @@ def _split_by_partition(
     name : str
         Name of the values in messages.
     validate : callable
-        Validates values in memory for a given number of rows.
+        Validates values in memory for a given number of rows, and returns them as CodedLabels or
+        array.
     has_index : bool
         Whether the index of X identifies its rows.
 
@@ -463,7 +484,7 @@ def _split_by_partition(
         return [values] * len(partitions)
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
         return _split_collection(values, len(partitions), sizes, name)
-    if isinstance(values, str):  # raise before counting rows
+    if isinstance(values, str):  # a name of no column: raise before counting rows
         validate(0)
     if sizes is None:
         sizes = _compute(_delay(list)([_delay(len)(partition) for partition in partitions]))
@@ -502,7 +523,7 @@ def _merge_tree(aggregator: Any, results: Sequence[Any]) -> Any:
 
     The shape of the tree depends only on the number of partitions, and so does the result.
     """
-    width = 1
+    width = 1  # partitions in each result
     while len(results) > 1:
         results = [
             _delay(_merge_results)(

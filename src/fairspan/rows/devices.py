@@ -171,8 +171,9 @@ class DeviceArrayAdapter(SourceAdapter):
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Apply an affine function, returning an array of the same package on the same device.
 
-        float32 input gives float32 output, anything else float64; centering is always in float64.
-        The device is synchronized once, at the end.
+        None for other functions: the caller evaluates them on numpy arrays. float32 input gives
+        float32 output, anything else float64; centering is always in float64. The device is
+        synchronized once, at the end.
 
         Raises
         ------
@@ -201,6 +202,8 @@ class DeviceArrayAdapter(SourceAdapter):
                 coordinates = xp.matmul(block - shift, matrix) + offset
                 parts.append(xp.astype(coordinates, dtype, copy=False))
         if not xp.isfinite(total):
+            # Raises with the row and column of NaN or infinity. If there are none, a sum of large
+            # numbers overflowed, and the coordinates are right.
             for rows_slice in slices:
                 block = to_numpy(backend.float64(rows[rows_slice, :]))
                 to_finite_float64(block, rows_slice.start, None)
@@ -213,6 +216,7 @@ class DeviceLabels(CodedLabels):
     device_codes: Any
 
     def __init__(self, categories: list[Any], device_codes: Any) -> None:
+        # Not by `super().__init__`, which would need the codes: they are copied on first access.
         vars(self).update(
             categories=categories, column_names=(), unused=(), device_codes=device_codes
         )

@@ -24,7 +24,7 @@ def compute_fingerprint(rows: Rows) -> str | None:
     Returns
     -------
     str or None
-        None for rows on a cluster.
+        None for other rows in partitions, such as those of Dask and Spark.
     """
     if isinstance(rows, RowsWithAttributes):
         return compute_fingerprint(rows.source)
@@ -60,6 +60,7 @@ class _RowHasher:
             ]
             self._groups.update(b"".join(lines[code] for code in block.group_labels.codes.tolist()))
         if block.weights is not None:
+            # As the user gave them.
             weights = np.ldexp(block.weights, weight_exponent)
             self._weights.update(np.ascontiguousarray(weights, dtype="<f8").data)
 
@@ -71,7 +72,10 @@ class _RowHasher:
 
 
 def sha256_of_files(path: Path, files: Sequence[Path]) -> str:
-    """SHA-256 of a file; for a folder, of a sorted list of file hashes and names."""
+    """SHA-256 of a file; for a folder, of a sorted list of file hashes and names.
+
+    `files` are those of the folder that are hashed; ignored if the path is a file.
+    """
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

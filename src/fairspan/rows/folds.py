@@ -78,7 +78,11 @@ class Folds:
             )
 
     def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
-        """Return the folds of consecutive rows, shape (n_rows,)."""
+        """Return the folds of consecutive rows, shape (n_rows,).
+
+        Position i is in fold i + s modulo `n_folds`, where s is a hash (splitmix64) of the seed and
+        of the number of its run of `n_folds` rows.
+        """
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         with np.errstate(over="ignore"):  # wrap-around is intended
             shift = (

@@ -70,6 +70,7 @@ class FrameRows(ColumnRows, InMemoryRows):
     selection: ColumnSelection
 
     def __post_init__(self) -> None:
+        """Check the columns, and resolve labels and weights that are columns of the frame."""
         selection = self.selection
         labels = self.group_labels
         weights = self.weights
@@ -87,6 +88,7 @@ class FrameRows(ColumnRows, InMemoryRows):
             weights = weights_from_column(self.frame, selection.weight_column)
             weights = selection.weight_scale.scale(weights)
             vars(self).update(weight_exponent=selection.weight_scale.exponent)
+        # Fields of a frozen dataclass cannot be assigned.
         vars(self).update(group_labels=labels, weights=weights, on_missing=selection.on_missing)
 
     @classmethod
@@ -124,7 +126,10 @@ class FrameRows(ColumnRows, InMemoryRows):
             yield from super().blocks()
 
     def row_name(self, index: int) -> str | None:
-        """Return a row's position and label in a pandas index; None for other frames."""
+        """Return a row's position and label in a pandas index.
+
+        None for other frames, and if the label is the position, which messages have anyway.
+        """
         native: Any = getattr(self.frame, "to_native", lambda: None)()
         labels = getattr(native, "index", None)
         if not hasattr(native, "iloc") or labels is None or not index < len(labels):
@@ -148,7 +153,10 @@ class FrameRows(ColumnRows, InMemoryRows):
 
     @cached_property
     def _numeric_columns(self) -> Any:
-        """Numeric feature columns as a list of arrays, or as an all-numeric pandas frame."""
+        """Numeric feature columns as a list of arrays, or as an all-numeric pandas frame.
+
+        Slices of such a frame are converted as a whole, without an array for each column.
+        """
         if self.selection.categories:
             return self._encoded_columns()
         pandas_frame: Any = getattr(self.feature_frame, "to_native", lambda: None)()
@@ -158,6 +166,7 @@ class FrameRows(ColumnRows, InMemoryRows):
             integer_names = pandas_frame.select_dtypes("integer")
             warn_if_rounded({name: pandas_frame[name].to_numpy() for name in integer_names})
             return pandas_frame
+        # Rows of a caller without groups have no labels, or all the same.
         has_groups = self.group_labels is not None and len(self.group_labels.categories) > 1
         with caller_remedies(_REMEDIES_WITH_LABELS if has_groups else {}):
             return numeric_columns(self.feature_frame)

@@ -69,6 +69,7 @@ class GroupLimit:
     def for_rows(self, rows: Rows) -> "GroupLimit":
         """Return the limit with the group columns and partitioning of these rows."""
         info = rows if isinstance(rows, BaseRows) else BaseRows()
+        # A pass over partitions checks the groups of those read so far.
         is_partitioned = info.n_partitions != 1 and as_partitioned(rows) is not None
         is_partial = self.is_partial or is_partitioned
         return replace(self, group_columns=info.group_columns, is_partial=is_partial)
@@ -119,7 +120,8 @@ class GroupLimit:
         groups : str
             Number of groups and of rows, in words.
         suggested : int or str
-            Limit with which the same rows would be accepted.
+            Limit with which the same rows would be accepted; "N" if more rows may follow, which may
+            have more groups.
         """
         if not self.group_columns:
             problem = f"There are {groups}"

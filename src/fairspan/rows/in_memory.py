@@ -119,7 +119,7 @@ class InMemoryRows(BaseRows, ABC):
         """Select rows by position."""
 
     def without_dropped(self) -> tuple[Self, int]:
-        """Return the rows without incomplete ones, and the number of dropped rows.
+        """Return the rows without those that `on_missing` drops, and the number of dropped rows.
 
         If none remains, all rows are returned: aggregating them raises an error with the reason.
 
@@ -132,8 +132,9 @@ class InMemoryRows(BaseRows, ABC):
         if labels is None or self.on_missing == "error":
             return self, 0
         drop_mask = labels.missing_mask
-        drops = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
-        if drops is not None:
+        # Other values of `on_missing` drop a row for its group only, whatever its missing cells.
+        is_dropped = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
+        if is_dropped is not None:
             size = rows_per_block(self.n_features)
             for start in range(0, self.n_rows, size):
                 part = slice(start, min(start + size, self.n_rows))
@@ -142,15 +143,15 @@ class InMemoryRows(BaseRows, ABC):
                     values = to_numeric(values)
                 if np.isfinite(values).all():
                     continue
-                drop_mask[part] |= drops(np.isnan(values), axis=1)
-                # Called for its validation only.
+                drop_mask[part] |= is_dropped(np.isnan(values), axis=1)
+                # Called for its validation only, which needs no weights.
                 make_row_block(
                     self.first_row + start,
                     values,
                     labels[part],
-                    None,
-                    self.feature_names,
-                    self.on_missing,
+                    weights=None,
+                    feature_names=self.feature_names,
+                    on_missing=self.on_missing,
                 )
         n_dropped = int(drop_mask.sum())
         if n_dropped in (0, self.n_rows):

@@ -104,10 +104,25 @@ class KnownLabels:
         return replace(block, group_labels=labels, dropped_rows=dropped_rows)
 
     def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:
-        """Return, for each attribute, the new value by old value; empty if their types agree."""
+        """Return the values to replace in each attribute of the labels.
+
+        Returns
+        -------
+        list of dict
+            For each entry of `values`, a dict from a value in the rows to the value that replaces
+            it: the equal one of the fit, or its conversion to the type of the fit if no value is
+            equal. Empty for an attribute whose types agree, or that cannot be matched.
+
+        Examples
+        --------
+        >>> known = KnownLabels.from_groups([("f", 1), ("m", 2)])
+        >>> known.replacements(CodedLabels.from_labels([("f", "1"), ("m", "3")]))
+        [{}, {'1': 1, '3': 3}]
+        """
         rows = [attributes_of(to_python_label(label)) for label in labels.present]
         by_attribute = []
         for position, known in enumerate(self.values):
+            # Labels may have fewer attributes than those of the fit: other rows, or no classes.
             values = [row[position] for row in rows if len(row) > position]
             by_attribute.append(_find_replacements(values, known))
         return by_attribute
@@ -122,9 +137,9 @@ class KnownLabels:
         "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
         """
         pairs = [
-            f"{value!r} is {known!r}"
+            f"{value!r} is {replacement!r}"
             for replacements in self.replacements(labels)
-            for value, known in replacements.items()
+            for value, replacement in replacements.items()
         ]
         if not pairs:
             return None
@@ -154,6 +169,7 @@ class KnownLabels:
         )
 
     def _replace(self, label: Any, replacements: Sequence[Mapping[Any, Any]]) -> Any:
+        """Return a label with the attributes replaced that have a replacement."""
         values = list(attributes_of(to_python_label(label)))
         for position, new_values in enumerate(replacements[: len(values)]):
             if not is_missing_label(values[position]):
@@ -204,7 +220,12 @@ def check_types(row_labels: Sequence[Label], fitted: Sequence[Label]) -> None:
 
 
 def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]:
-    """Return the replacement by value; empty if the types agree or a value cannot be matched."""
+    """Return the replacement of each value of one attribute.
+
+    Empty if nothing is to be replaced: the values and the known ones agree in type, or either have
+    several types; a value cannot be converted, or matches several known ones; or no value matches a
+    known one, so that nothing suggests that they mean the same.
+    """
     types = {type(value) for value in values if not is_missing_label(value)}
     known_types = set(map(type, known))
     if len(types) != 1 or len(known_types) != 1 or types == known_types:
@@ -220,6 +241,7 @@ def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any,
             continue
         matching = {match for text in _spellings(value) for match in known_by_text.get(text, [])}
         if not isinstance(value, str) and known_type is not str:
+            # Equal numbers and booleans may be written differently, such as 1.0 and True.
             matching |= {known_value for known_value in known if known_value == value}
         if len(matching) > 1:
             return {}

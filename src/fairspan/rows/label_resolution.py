@@ -104,7 +104,7 @@ def labels_from_columns(
 
 
 def _bin_labels(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> CodedLabels:
-    """Bin numbers into left-closed intervals."""
+    """Bin numbers into left-closed intervals; NaN becomes None, a missing label."""
     formatted_edges = [f"{edge:.15g}" for edge in edges]
     intervals = [f"{low} to below {high}" for low, high in pairwise(formatted_edges)]
     categories = [f"below {formatted_edges[0]}", *intervals, f"{formatted_edges[-1]} or more", None]
@@ -113,11 +113,18 @@ def _bin_labels(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> Coded
 
 
 def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
-    """Return labels from one column of a data frame or pyarrow Table."""
+    """Return labels from one column of a data frame or pyarrow Table.
+
+    Parameters
+    ----------
+    series : narwhals Series, or pyarrow ChunkedArray
+    names : tuple of names
+        Names of the column for messages; None and "" are omitted.
+    """
     native = series.to_native() if hasattr(series, "to_native") else series
-    if hasattr(native, "dictionary_encode"):
+    if hasattr(native, "dictionary_encode"):  # pyarrow
         labels = _labels_from_arrow(native)
-    elif hasattr(getattr(native, "cat", None), "codes"):
+    elif hasattr(getattr(native, "cat", None), "codes"):  # categorical, of pandas
         labels = _labels_from_categorical(native.cat)
     elif (
         series.dtype.is_integer()
@@ -157,6 +164,8 @@ def label_type_of_series(series: Any) -> type | None:
 def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
     """Return labels from a 1-D or 2-D array; columns of a 2-D array are crossed.
 
+    `name` is the name of the labels in messages.
+
     Raises
     ------
     InvalidType
@@ -173,7 +182,7 @@ def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
         return CodedLabels.cross([_labels_from_array(column, name) for column in array.T])
     if kind == "U" and len(set(array[:_N_SAMPLED_TEXTS].tolist())) <= _MAX_COMPARED_TEXTS:
         return _labels_from_text_array(array)
-    if kind not in "iub":
+    if kind not in "iub":  # longer texts, objects and floats are encoded by a dictionary
         return CodedLabels.from_labels(array.tolist())
     if kind != "b" and len(array):
         low = int(array.min())
@@ -246,6 +255,7 @@ def resolve_labels(
     values : array-like, column name(s) of X, or SingleGroup
     n_rows : int
     X : object
+        The rows; only a data frame has names of columns.
     name, rows_name : str
         Names of the labels and of the rows in messages.
 
@@ -276,7 +286,8 @@ def resolve_labels_and_weights(
 ) -> dict[str, Any]:
     """Resolve and validate labels and weights, given by value or by column name.
 
-    Weights out of range are scaled; `weight_exponent` is the exponent of their unit.
+    Returns the arguments `group_labels`, `weights` and `weight_exponent` of `InMemoryRows`. Weights
+    out of range are scaled; `weight_exponent` is the exponent of their unit.
 
     Raises
     ------

@@ -39,8 +39,8 @@ class MissingCounts:
     n_without_group: int
 
 
-# Per group: rows, dropped rows, missing cells by feature, and rows dropped because of one feature
-# alone, by feature; shape (2 + 2p,).
+# By group, or None for rows without a group, an array of 2 + 2p counts: rows, dropped rows, missing
+# cells by feature, and rows dropped because of one feature alone, by feature.
 _Counts = dict[Label | None, IntegerArray]
 
 
@@ -56,6 +56,7 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
     """
     p = rows.n_features
     by_group = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
+    # The columns of counts are those of `_Counts`.
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
     unlabeled = by_group.pop(None, zeros)
     groups: list[Any] = sorted(label for label in by_group if label is not None)
@@ -85,10 +86,13 @@ class _MissingAggregator:
             assert labels is not None
             n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
             for label, n in zip(labels.categories, n_rows, strict=True):
-                self._add_counts(total, label, np.array([n, 0] + [0] * (2 * rows.n_features)))
+                counts = np.zeros(2 + 2 * rows.n_features, dtype=np.int64)
+                counts[0] = n
+                self._add_counts(total, label, counts)
             missing = np.isnan(block.values)
             if missing.any():  # incomplete rows that are kept
-                self._count_block(total, labels, missing, np.zeros_like(missing), n_rows=0)
+                no_cause = np.zeros_like(missing)
+                self._count_block(total, labels, missing, no_cause, n_rows=0)
             if block.dropped_rows is not None:
                 self._count_dropped(total, *block.dropped_rows)
         return total
@@ -108,7 +112,18 @@ class _MissingAggregator:
         *,
         n_rows: int,
     ) -> None:
-        """Add missing cells; `n_rows` is 1 for dropped rows and 0 for kept ones."""
+        """Add the counts of some rows to `total`, in place.
+
+        Parameters
+        ----------
+        total : dict
+        labels : CodedLabels of r rows
+        missing, sole_cause : (r, p) arrays of bool
+            Masks of missing cells, and of those that alone caused their row to be dropped.
+        n_rows : int
+            1 for dropped rows, each of which adds to the rows and to the dropped rows of its group;
+            0 for other rows, which have been counted.
+        """
         for code, label in enumerate(labels.categories):
             mask = labels.codes == code
             counts = [missing[mask].sum(axis=0), sole_cause[mask].sum(axis=0)]
@@ -122,7 +137,7 @@ class _MissingAggregator:
         return total
 
     def _add_counts(self, total: _Counts, label: Any, counts: IntegerArray) -> None:
-        if not counts.any():
+        if not counts.any():  # a category that does not occur
             return
         for _ in range(self.n_extra_labels):
             label = without_last_attribute(label)

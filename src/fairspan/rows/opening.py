@@ -131,7 +131,8 @@ def open_group_rows(
 def map_rows(X: Any, row_map: RowMap) -> Any | None:
     """Apply a row function where the data are stored, returning the same kind of object.
 
-    None for data in memory. For open rows the result is an array.
+    None for arrays and data frames in memory: the caller then applies the function itself. For open
+    rows the result is a numpy array.
 
     Raises
     ------
@@ -207,6 +208,11 @@ def _open_with_extra_labels(
     sample_weight: Any,
     on_missing: OnMissing,
 ) -> Rows:
+    """Open rows whose labels are crossed with the extra ones; see :func:`open_rows`.
+
+    Without groups, extra labels are ignored. If groups and extra labels are all column names, the
+    adapter reads them as one list of columns; otherwise values are crossed in memory.
+    """
     extra_values = {name: values for name, values in extra_labels.items() if values is not None}
     if extra_values and is_row_source(X):
         raise InvalidInput(
@@ -251,6 +257,7 @@ def _open_with_extra_values(
     frame = as_eager_frame(X)
     if frame is not None:
         check_columns(extra_columns, frame.columns)
+    # A column of extra labels is not a feature.
     table = drop_columns(X, extra_columns)
     rows = open_group_rows(table, sensitive_features, sample_weight, on_missing)
     if not isinstance(rows, InMemoryRows):
@@ -271,6 +278,7 @@ def _open_with_extra_values(
             **extra_values,
         }
     )
+    # Messages about groups name only the columns of the groups.
     labels = replace(CodedLabels.cross([groups, *extra]), column_names=groups.column_names)
     return replace(rows, group_labels=labels)
 
@@ -317,6 +325,7 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
             warn(notice)
         return replace(rows, group_labels=matched)
     if isinstance(rows, ColumnRows):
+        # Labels are matched as they are read; until then only the types of columns are known.
         notice = known.describe_type_differences(rows.label_types)
         if notice is not None:
             warn(notice)

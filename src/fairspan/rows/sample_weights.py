@@ -99,6 +99,10 @@ def weights_from_column(frame: Any, name: str) -> FloatArray:
 
 
 def _check_weight_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
+    """Return weights unchanged if they are finite and nonnegative, and not all zero.
+
+    `may_be_zero` allows weights that are all zero; `name` is for the message.
+    """
     # If a weight is NaN, then so are minimum and maximum.
     is_usable = not len(weights) or (weights.min() >= 0 and np.isfinite(weights.max()))
     if not is_usable or not (may_be_zero or weights.any()):

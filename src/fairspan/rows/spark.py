@@ -89,25 +89,30 @@ class SparkAdapter(StreamAdapter):
         frame = _validate_frame(X)
         columns = column_name_arguments(sensitive_features, sample_weight, "a Spark DataFrame")
         selection = ColumnSelection.from_patterns(
-            frame.columns, {}, on_missing=on_missing, **columns
+            frame.columns, vector_lengths={}, on_missing=on_missing, **columns
         )
         return SparkRows(frame, selection)
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Transform rows lazily to a Spark DataFrame.
 
-        Non-feature columns are appended to the components, because Spark rows have no order by
-        which to join them later.
+        Only affine functions of features, such as `transform`, are applied. Others, such as scores
+        and reconstructions, are refused: Spark rows have no order by which their results could be
+        joined later. For the same reason, non-feature columns are appended to the components.
 
         Raises
         ------
+        InvalidType
+            The function is not an affine function of features.
         InvalidInput
             Missing column, non-numeric feature, or a column named like a component.
         """
         if row_map.affine is None or row_map.input_kind != "features":
-            return super().map_rows(X, row_map)
+            return super().map_rows(X, row_map)  # raises InvalidType
         frame = _validate_frame(X)
-        selection = ColumnSelection.from_patterns(frame.columns, {})
+        # All columns are features, unless the model names its own. Columns of vectors are not
+        # numeric, and are refused below.
+        selection = ColumnSelection.from_patterns(frame.columns, vector_lengths={})
         if row_map.feature_names is not None:
             selection = selection.select_features(row_map.feature_names)
         check_n_columns(len(selection.features), row_map.n_inputs, "features")
@@ -136,10 +141,11 @@ class SparkAdapter(StreamAdapter):
 def _aggregate_partition(
     aggregator: Aggregator[Any], selection: ColumnSelection, batches: Batches
 ) -> Batches:
-    """Aggregate one partition; yields nothing if it is empty.
+    """Aggregate one partition, given as Arrow record batches.
 
-    Errors in the rows are returned as text, because raising would make Spark retry the task several
-    times.
+    Yields a single batch of one row in the schema `_OUTCOME_SCHEMA`, or nothing if the partition is
+    empty. Errors in the rows are yielded as text, because raising would make Spark retry the task
+    several times.
     """
     import pyarrow as pa
 
@@ -171,7 +177,11 @@ def _aggregate_partition(
 def _transform_partition(
     row_map: RowMap, features: list[str], passed_through: list[str], batches: Batches
 ) -> Batches:
-    """Transform one partition, batch by batch."""
+    """Transform one partition, batch by batch.
+
+    The columns of each batch are the features, in order, followed by the columns to pass through;
+    their names are positions (:func:`_select_by_position`).
+    """
     import pyarrow as pa
 
     first_row = 0
@@ -241,7 +251,7 @@ def _check_numeric(frame: Any, names: Sequence[str]) -> None:
 def _select_by_position(frame: Any, names: Sequence[str]) -> Any:
     """Select columns in this order and rename them to their positions.
 
-    mapInArrow fails on names with dots.
+    mapInArrow fails on names with dots. The functions that it calls restore the names.
     """
     position_of = {name: str(position) for position, name in enumerate(frame.columns)}
     return frame.toDF(*position_of.values()).select([position_of[name] for name in names])
@@ -291,7 +301,7 @@ def _error_from_json(text: str) -> FairspanError:
 
 
 def _collect_failures(outcomes: Any) -> list[Any]:
-    """Collect outcomes in partition order.
+    """Collect the errors of tasks in partition order; this runs the job.
 
     Raises
     ------

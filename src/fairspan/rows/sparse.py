@@ -57,17 +57,21 @@ class SparseRows(InMemoryRows):
         return np.asarray(self.matrix[start:stop].toarray())
 
     def drop_incomplete(self) -> "SparseRows":
-        """Drop incomplete rows if `on_missing` says so."""
+        """Drop rows with a missing cell or without a group if `on_missing` is "drop".
+
+        Rows without any group labels are returned unchanged.
+        """
         if self.on_missing == "error" or self.group_labels is None:
             return self
         drop_mask = self.group_labels.missing_mask
+        # Missing cells are stored entries that are NaN.
         drop_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
         return self.take(np.flatnonzero(~drop_mask)) if drop_mask.any() else self
 
     def without_dropped(self) -> tuple["SparseRows", int]:
         """Return the rows without incomplete ones, and the number of dropped rows.
 
-        If none remains, all rows are returned.
+        If none remains, all rows are returned: aggregating them raises an error with the reason.
         """
         complete = self.drop_incomplete()
         if not complete.n_rows:
@@ -75,7 +79,10 @@ class SparseRows(InMemoryRows):
         return complete, self.n_rows - complete.n_rows
 
     def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
-        """Return the groups of rows with positive weight that are not among the remaining ones."""
+        """Return the groups that no remaining row has, of all rows with positive weight.
+
+        Called for the rows before incomplete ones are dropped; `remaining` are the groups after it.
+        """
         labels = self.group_labels
         if labels is None:
             return frozenset()
@@ -121,6 +128,9 @@ class SparseAdapter(SourceAdapter):
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Transform the rows to an (n, d) array; float32 input gives float32 output.
 
+        None for functions that are not affine functions of features: the caller evaluates them
+        itself.
+
         Raises
         ------
         InvalidInput
@@ -131,6 +141,7 @@ class SparseAdapter(SourceAdapter):
         rows = _to_canonical_csr(X)
         check_n_columns(rows.shape[1], row_map.n_inputs, row_map.input_kind)
         shift, matrix, offset = row_map.affine
+        # (x - shift) @ matrix + offset, without centering the rows: they would become dense.
         constant = offset - shift @ matrix
         dtype = np.float32 if np.dtype(X.dtype) == np.float32 else np.float64
         coordinates = np.empty((rows.shape[0], matrix.shape[1]), dtype)
@@ -165,7 +176,8 @@ def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
     if is_invalid.any():
         first = int(np.argmax(is_invalid))
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
-        # The validation of dense rows raises the error, with this row and column.
+        # The validation of dense rows raises the error: it is given a row that ends with this
+        # entry, so that its message names the row and column.
         cells = np.zeros((1, int(matrix.indices[first]) + 1))
         cells[0, -1] = matrix.data[first]
         to_finite_float64(cells, row, None)

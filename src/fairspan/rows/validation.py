@@ -99,6 +99,11 @@ def to_float64_with_missing(
     values, first_row, feature_names
         Same as for :func:`to_finite_float64`.
 
+    Returns
+    -------
+    (r, p) array of float64
+        `values` itself if no conversion was needed.
+
     Raises
     ------
     InvalidInput, InvalidType
@@ -109,6 +114,7 @@ def to_float64_with_missing(
     missing = np.isnan(block)
     if not missing.any():
         return to_finite_float64(block, first_row, feature_names)
+    # Only to raise for infinity in the other cells.
     to_finite_float64(np.where(missing, 0.0, block), first_row, feature_names)
     empty = missing.all(axis=1)
     if empty.any():
@@ -145,12 +151,18 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
 
 
 def to_numeric(values: AnyArray) -> AnyArray:
-    """Convert object arrays to float64; numeric arrays are returned unchanged.
+    """Convert object arrays to float64; numeric and boolean arrays are returned unchanged.
+
+    Arrays whose dtype is text, dates or complex numbers are refused by :func:`check_dtype`, which
+    callers use first.
 
     Raises
     ------
-    InvalidInput, InvalidType
-        Non-numeric objects.
+    InvalidInput
+        Text, complex numbers, or numpy dates among the objects, or a number too large for float64.
+    InvalidType
+        An object without a numeric value, such as a `datetime.date`, for which numpy raises
+        TypeError.
     """
     if values.dtype.kind in "fiub":
         return values
@@ -196,7 +208,7 @@ def warn_if_rounded(columns: Mapping[str, AnyArray]) -> None:
 
 
 def _is_rounded(values: AnyArray) -> bool:
-    if values.dtype.itemsize != 8:
+    if values.dtype.itemsize != 8:  # shorter integers are exact
         return False
     # fmax and fmin ignore NaN.
     if np.fmax.reduce(values, None, initial=0) > _MAX_EXACT_INTEGER:

@@ -193,7 +193,7 @@ class WeightScale:
 
     It is unknown until a partition has a weight out of range. That partition raises an error whose
     cause triggers a pass over all weights, to find the largest, and then a second pass over the
-    rows.
+    rows (:func:`fairspan.rows.aggregation.aggregate`).
 
     Attributes
     ----------
