@@ -1,7 +1,8 @@
 """Local ascent to subspaces that respect a limit on the difference of two covariances.
 
-A local maximum of tr(V'SV) subject to ||V'DV|| <= tau is found by an augmented Lagrangian method
-with a (d, d) multiplier, and made feasible by Newton steps.
+A local maximum of tr(V'SV), over V with d orthonormal columns, subject to ||V'DV|| <= tau is found
+by an augmented Lagrangian method with a (d, d) multiplier, and made feasible by Newton steps. S and
+D are symmetric (p, p) matrices, and the norm is the spectral norm.
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ def best_feasible_subspace(
     Returns
     -------
     (p, d) array
+        The feasible subspace with the largest tr(V'SV). The direct construction is feasible, so
+        there always is one.
     """
     p = len(second_moment)
     d = starts[0].shape[1]
@@ -81,18 +84,20 @@ def _spectral_norm(symmetric: FloatArray) -> float:
 
 
 def _feasible_directions(difference: FloatArray, tau: float) -> FloatArray:
-    """Orthonormal W, such that every subspace of its span is feasible.
+    """Orthonormal (p, m) matrix W, such that every subspace of its span is feasible.
 
     W'DW is diagonal and within the limit. Eigenvectors of D within the limit are kept; those beyond
     it are combined in pairs of opposite sign, such that the value of each pair is zero.
     """
     values, vectors = np.linalg.eigh(difference)
     inside = np.abs(values) <= tau + _FEASIBILITY_TOL * np.abs(values).max()
+    # Positions of the eigenvalues beyond the limit, those of largest magnitude first.
     below = np.flatnonzero(~inside & (values < 0))
     above = np.flatnonzero(~inside & (values > 0))[::-1]
     n_pairs = min(len(below), len(above))
     low = below[:n_pairs]
     high = above[:n_pairs]
+    # With fractions a and 1 - a of two eigenvectors the value is a low + (1 - a) high, here zero.
     low_fraction = values[high] / (values[high] - values[low])
     pairs = vectors[:, low] * np.sqrt(low_fraction) + vectors[:, high] * np.sqrt(1 - low_fraction)
     return np.hstack([vectors[:, inside], pairs])
@@ -101,7 +106,12 @@ def _feasible_directions(difference: FloatArray, tau: float) -> FloatArray:
 def local_ascent(
     second_moment: FloatArray, difference: FloatArray, tau: float, start: FloatArray
 ) -> FloatArray:
-    """Local maximum of tr(V'SV) subject to the limit, shape (p, d)."""
+    """Local maximum of tr(V'SV) subject to ||V'DV|| <= tau, from a (p, d) start, same shape.
+
+    Each round minimizes the augmented Lagrangian for a fixed multiplier, then updates the
+    multiplier, and raises the penalty if the violation of the limit has not fallen to a quarter.
+    The result may still violate the limit, which the caller checks.
+    """
     moment_norm = _spectral_norm(second_moment) or 1.0
     difference_norm = _spectral_norm(difference)
     second_moment = second_moment / moment_norm
@@ -122,6 +132,7 @@ def local_ascent(
             options={"maxiter": _ASCENT_STEPS, "ftol": 1e-13, "gtol": 1e-9},
         )
         candidate = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
+        # The multiplier refers to the previous basis; the rotation expresses it in the new one.
         rotation = candidate.T @ basis
         compressed = candidate.T @ difference @ candidate
         multiplier = _soft_threshold(
@@ -142,9 +153,11 @@ def local_ascent(
 
 
 def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) -> FloatArray:
-    """Take Newton steps V - N Z until V'DV respects the limit.
+    """Take Newton steps V - N Z until V'DV respects the limit, or the steps are used up.
 
-    Here N = (I - VV')DV, and N'N Z + Z N'N equals the excess of V'DV over the limit.
+    Here N = (I - VV')DV is the direction in which V'DV changes fastest, and the (d, d) matrix Z
+    solves N'N Z + Z N'N = E, where E is the excess of V'DV over the limit (its soft-thresholded
+    eigenvalues): to first order the step subtracts E from V'DV.
     """
     for _ in range(_MAX_NEWTON_STEPS):
         image = difference @ basis
@@ -161,7 +174,7 @@ def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) 
 
 
 def _soft_threshold(matrix: FloatArray, tau: float) -> FloatArray:
-    """Soft-threshold the eigenvalues of a symmetric matrix."""
+    """Move the eigenvalues of a symmetric matrix towards zero by tau, those within tau to zero."""
     values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
     reduced_values = np.sign(values) * np.maximum(np.abs(values) - tau, 0.0)
     return np.asarray((axes * reduced_values) @ axes.T)
@@ -176,10 +189,12 @@ def _augmented_lagrangian(
     multiplier: FloatArray,
     penalty: float,
 ) -> tuple[float, FloatArray]:
-    """Augmented Lagrangian -tr(V'SV) + ||excess||^2 / (2 penalty), and its gradient.
+    """Augmented Lagrangian -tr(V'SV) + |E|_F^2 / (2 penalty), and its gradient with respect to x.
 
-    V is the Q factor of x. The multiplier refers to the basis `reference`, so that its meaning does
-    not depend on the basis.
+    V is the Q factor of x, reshaped to (p, d). E is multiplier + penalty * V'DV with its
+    eigenvalues soft-thresholded by penalty * tau: it vanishes where the limit holds with slack. The
+    (d, d) multiplier refers to the basis `reference` and is rotated to V, since V may be any basis
+    of its subspace.
     """
     basis, triangle = np.linalg.qr(x.reshape(reference.shape))
     moment_image = second_moment @ basis
@@ -192,5 +207,7 @@ def _augmented_lagrangian(
     value = -float(np.vdot(basis, moment_image)) + penalty_term
     constraint_slope = reference @ (multiplier @ rotation) + penalty * difference_image
     gradient = -2 * moment_image + 2 / penalty * constraint_slope @ excess
+    # The value depends on the subspace only. Its gradient with respect to x = VR is then the part
+    # orthogonal to V, times the inverse of R'.
     gradient -= basis @ (basis.T @ gradient)
     return value, np.linalg.solve(triangle, gradient.T).T.ravel()

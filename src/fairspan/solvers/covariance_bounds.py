@@ -1,5 +1,8 @@
 """Upper bounds on tr(V'SV) subject to ||V'DV|| <= tau: with one multiplier, and semidefinite.
 
+S is the second moment of all rows, D the difference of two covariances, both (p, p); V has d
+orthonormal columns, and t_d is the sum of the d largest eigenvalues of a symmetric matrix.
+
 The scalar bound is the Lagrangian dual over V'V = I, whose multiplier can be reduced to a number by
 symmetry: tr(V'SV) <= t_d(S - nu D) + |nu| d tau for every nu.
 
@@ -28,18 +31,32 @@ _MAX_MULTIPLIER = 1e8
 def scalar_dual_multiplier(
     second_moment: FloatArray, difference: FloatArray, n_components: int, tau: float
 ) -> float:
-    """Minimizer nu of the convex function t_d(S - nu D) + |nu| d tau."""
+    """Multiplier nu with the smallest bound t_d(S - nu D) + |nu| d tau, which is convex in nu.
+
+    t_d is the sum of the d largest eigenvalues. Every nu gives a valid bound on tr(V'SV) subject to
+    ||V'DV|| <= tau, so the minimizer need not be exact.
+
+    Parameters
+    ----------
+    second_moment, difference : (p, p) arrays
+        S, and D, which is not zero.
+    n_components : int
+        d.
+    tau : float
+        Limit on the spectral norm of V'DV.
+    """
     scale = float(np.linalg.norm(second_moment) / np.linalg.norm(difference))
 
-    def bound(t: float) -> float:
+    # The substitution nu = scale * sinh(t) covers many orders of magnitude of either sign, and
+    # leaves the function unimodal, since it is increasing.
+    def bound_at(t: float) -> float:
         nu = scale * np.sinh(t)
         leading = leading_subspace(second_moment - nu * difference, n_components)
         return float(leading.eigenvalue_sum + abs(nu) * n_components * tau)
 
-    # The substitution nu = sinh(t) covers many orders of magnitude and keeps the function unimodal.
     max_t = np.arcsinh(_MAX_MULTIPLIER)
     minimum = scipy.optimize.minimize_scalar(
-        bound, bounds=(-max_t, max_t), method="bounded", options={"xatol": 1e-8}
+        bound_at, bounds=(-max_t, max_t), method="bounded", options={"xatol": 1e-8}
     )
     return scale * float(np.sinh(minimum.x))
 
@@ -56,6 +73,9 @@ def solve_semidefinite_relaxation(
 ) -> tuple[FloatArray, FloatArray]:
     """Solve the semidefinite relaxation: dual multipliers, and a starting point.
 
+    The relaxation maximizes <S, P> over symmetric P with 0 <= P <= I, tr P = d and M'PM <=
+    (phi + tau) I, where MM' = phi I + D, and likewise for -D. V is replaced by P = VV'.
+
     The bound is recomputed from the multipliers alone
     (:class:`fairspan.certificates.proofs.CovarianceDifferenceProof`), so it holds however
     inaccurate the conic solver is.
@@ -69,12 +89,13 @@ def solve_semidefinite_relaxation(
     n_components : int
         d.
     tau : float
-        Limit.
+        Limit on the spectral norm of V'DV.
 
     Returns
     -------
     multipliers : (2, p, p) array
-        Z_1 and Z_2, positive semidefinite.
+        Dual multipliers of the limits for D and for -D, positive semidefinite; zero if the conic
+        solver fails.
     start : (p, d) array
         Leading eigenvectors of the relaxed P; not necessarily feasible.
 
@@ -98,7 +119,9 @@ def solve_semidefinite_relaxation(
     tau = tau / difference_norm
     # In the eigenvectors of D every M is diagonal, which makes the program sparse and accurate.
     scaled_moment = axes.T @ second_moment @ axes / moment_norm
-    # The variable is svec(P); D and -D both become MM', each with its smallest phi.
+    # The variable x is svec(P), the upper triangle as a vector, and the constraints say that rhs -
+    # rows @ x lies in a cone: tr P = d, then P >= 0, I - P >= 0, and (phi + tau) I - M'PM >= 0 for
+    # D and for -D, each with its smallest phi.
     identity = svec(np.eye(p))
     entries = scipy.sparse.identity(len(identity))
     zeros = np.zeros(len(identity))
@@ -111,18 +134,19 @@ def solve_semidefinite_relaxation(
         rows.append(scipy.sparse.diags(roots[row_index] * roots[columns]))
         rhs.append((phi + tau) * identity)
     x, duals, _ = solve_conic(
-        None,
-        -svec(scaled_moment),
-        scipy.sparse.vstack(rows),
-        np.concatenate(rhs),
-        (1, 0, (p, p, p, p)),
-        _SDP_TOL,
+        quadratic=None,
+        linear=-svec(scaled_moment),
+        constraints=scipy.sparse.vstack(rows),
+        rhs=np.concatenate(rhs),
+        cone_sizes=(1, 0, (p, p, p, p)),
+        tol=_SDP_TOL,
     )
     start = leading_subspace(scaled_moment, n_components).vectors
     multipliers = np.zeros((2, p, p))
-    # Inaccurate multipliers still prove a bound.
+    # Inaccurate multipliers still prove a bound; if there are none, zeros prove that of PCA.
     if np.isfinite(x).all():
         start = leading_subspace(smat(x, p), n_components).vectors
+        # Skip the duals of the trace and of 0 <= P <= I.
         dual_pair = duals[1 + 2 * len(identity) :].reshape(2, -1)
         multipliers = np.array([positive_part(smat(dual, p)) for dual in dual_pair])
     # Undo the scaling by ||S|| and ||D||.

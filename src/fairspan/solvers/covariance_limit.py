@@ -1,6 +1,8 @@
 """Solver for a limit on the difference of two covariances: a bound, and a feasible subspace.
 
-Maximize tr(V'SV) subject to ||V'DV|| <= tau, D = C_1 - C_2. The bound is that of
+Maximize tr(V'SV) over V with d orthonormal columns subject to ||V'DV|| <= tau, in the spectral
+norm. S is the second moment of all rows, and D = C_1 - C_2 the difference of the covariances of two
+groups. The bound is that of
 :mod:`fairspan.solvers.covariance_bounds`, the subspace that of
 :mod:`fairspan.solvers.covariance_ascent`.
 """
@@ -29,7 +31,10 @@ from fairspan.typing import FloatArray
 def solver_for_limit(
     problem: Problem, restriction: Restriction | None, solver: Solver
 ) -> "BoundarySearch | CovarianceLimitSolver":
-    """Solver for a restriction with a tolerance.
+    """Solver for a restriction with a tolerance, which is not linear in the components.
+
+    A limit on the distance of the projected means needs the boundary search, a limit on the
+    difference of the projected covariances the solver of this module.
 
     Parameters
     ----------
@@ -55,6 +60,7 @@ def solver_for_limit(
     if limits_means:
         return BoundarySearch()
     if solver.name == "auto":
+        # With a scalar multiplier, which any number of features allows.
         return CovarianceLimitSolver()
     return CovarianceLimitSolver(solver_name)
 
@@ -78,9 +84,10 @@ class CovarianceLimitSolver:
     name: str = "augmented_lagrangian"
 
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Find a feasible subspace and a bound.
+        """Find a feasible subspace and a bound, and return their certificate.
 
-        The `weights` of the certificate are those of the total error.
+        The `weights` of the certificate are those of the total error. `tol` only decides which gap
+        counts as optimal; `random_state` is ignored, since random starts use a fixed seed.
 
         Raises
         ------
@@ -99,6 +106,7 @@ class CovarianceLimitSolver:
             basis = best_feasible_subspace(
                 pooled, limit.difference, limit.tolerance, [basis, start]
             )
+        # The trace has no lower bound: it is computed from the proof by `certify`.
         return certify(
             problem,
             basis,
@@ -135,11 +143,18 @@ class CovarianceLimitSolver:
 
 
 def _check_feasible(difference: FloatArray, n_components: int, tolerance: float) -> None:
-    """Check that some subspace respects the limit."""
+    """Check that some subspace of d dimensions respects the limit ||V'DV|| <= tolerance.
+
+    Raises
+    ------
+    IncompatibleParameters
+        None does; the message names the smallest tolerance and the largest d that are feasible.
+    """
     values = np.linalg.eigvalsh(difference)
     rounding = _EIGENVALUE_ROUNDING * float(np.abs(values).max())
     # The eigenvalues of V'DV interlace with those of D, and all interlacing values are attained
-    # (Fan and Pall 1957): these are the smallest achievable norms for each dimension.
+    # (Fan and Pall 1957). So entry d - 1 is the smallest norm that a V of d columns can achieve:
+    # eigenvalue d from below may be too large, or eigenvalue d from above too small.
     min_norms = np.maximum(np.maximum(values, -values[::-1]), 0.0)
     if min_norms[n_components - 1] > tolerance + rounding:
         max_feasible = int(np.count_nonzero(min_norms <= tolerance + rounding))

@@ -57,6 +57,8 @@ def complement_eigenvalue_bound(
     Returns
     -------
     float
+        Upper bound on the eigenvalues of (I - WW') M (I - WW'): the trial value plus the rounding
+        errors of its proof, or infinity if the factorization fails.
 
     Examples
     --------
@@ -68,6 +70,8 @@ def complement_eigenvalue_bound(
     inf
     """
     p, m = basis.shape
+    # bound I - M; with a subspace, the terms with W of (I - WW') M (I - WW') are added, which are W
+    # times the transpose of MW - W(W'MW) / 2, and its transpose.
     shifted = -matrix
     shifted.flat[:: p + 1] += bound
     with limit_blas_threads("scipy"):
@@ -112,7 +116,7 @@ class ProjectedMixture:
         return float(self.leading.eigenvalues[:n_components].sum())
 
     def missing_sum_estimate(self, n_components: int) -> float:
-        """First-order estimate of t_d(M) - t_d(H).
+        """First-order estimate of t_d(M) - t_d(H), the part of the eigenvalue sum that W misses.
 
         It presumes that W contains approximations of all leading eigenvectors.
         """
@@ -121,7 +125,9 @@ class ProjectedMixture:
     def residual_gain(self, coordinates: FloatArray, n_components: int) -> float:
         """First-order estimate of what a basis captures more of M once its residual is in W.
 
-        It presumes that W contains approximations of all leading eigenvectors.
+        It is the squared norm of the residual by the distance of eigenvalue d from the smallest
+        Ritz value known, which stands for the eigenvalues outside of W. It presumes that W contains
+        approximations of all leading eigenvectors.
 
         Parameters
         ----------
@@ -135,10 +141,23 @@ class ProjectedMixture:
         distance = float(values[n_components - 1] - values[-1])
         if distance > 0:
             return squared_norm / distance
+        # At a tie eigenvalues change by up to the norm of the residual, to first order.
         return float(np.sqrt(squared_norm * n_components))
 
     def complement_bound_target(self, n_components: int, goal: float) -> float:
-        """Bound on the complement eigenvalues for which the excess stays within the goal."""
+        """Bound to be proven for the eigenvalues of M on the complement of W (a trial value).
+
+        If it is proven, :meth:`top_sum_excess` is likely to be within the goal: it lies halfway
+        between eigenvalue d and the smallest Ritz value known, or is so small that eigenvalues of
+        the complement up to it cost less than the goal.
+
+        Parameters
+        ----------
+        n_components : int
+            d.
+        goal : float
+            Excess t_d(M) - t_d(H) to allow.
+        """
         values = self.leading.eigenvalues
         eigenvalue_d = float(values[n_components - 1])
         margin = max((eigenvalue_d - float(values[-1])) / 2, _MIN_MARGIN * abs(eigenvalue_d))
@@ -157,14 +176,26 @@ class ProjectedMixture:
             np.diag(values),
             ritz_coordinates.T @ self.residual_gram @ ritz_coordinates,
             self.complement_dim + len(ritz_coordinates) - n,
-            LeadingSubspace(values, np.eye(n), n, ritz_coordinates[:, :0], 0.0),
+            # Only eigenvalues and vectors are used: no ties, and no gap.
+            LeadingSubspace(
+                values, np.eye(n), n_untied=n, tied_vectors=ritz_coordinates[:, :0], gap=0.0
+            ),
         )
 
     def top_sum_excess(self, n_components: int, complement_bound: float) -> float:
         """Upper bound on t_d(M) - t_d(H), given an upper bound on the complement eigenvalues.
 
-        The excess of the d leading eigenvalues over the last of them is subtracted from both: t_d
-        is subadditive, and large numbers then leave no rounding error.
+        M is at most (H + G'G / eta) + (beta + eta) I, on W and on its complement, where G is the
+        residual and beta the given bound; see the module. To let large eigenvalues cause no
+        rounding error, what the d leading Ritz values exceed the last of them by is subtracted from
+        M and H alike, which is valid because t_d is subadditive.
+
+        Parameters
+        ----------
+        n_components : int
+            d.
+        complement_bound : float
+            beta; the result is infinite if it is not finite.
         """
         if self.complement_dim == 0:
             return 0.0
@@ -180,9 +211,12 @@ class ProjectedMixture:
         if not eigenvalue_d > complement_bound:
             mean_squared_residual = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
             eta = float(np.sqrt(mean_squared_residual))
+        # H + G'G / eta with the leading Ritz values lowered to eigenvalue d, minus eigenvalue d:
+        # without a residual the d largest eigenvalues would be zero.
         shifted = self.compressed - (vectors * (values[:d] - eigenvalue_d)) @ vectors.T
         shifted = shifted + self.residual_gram / eta
         shifted.flat[:: len(shifted) + 1] -= eigenvalue_d
+        # Ascending. Eigenvalues of the complement count as far as they exceed the smallest of them.
         raised = np.maximum(np.linalg.eigvalsh(shifted)[-d:], 0.0)
         raised_complement = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0)
         complement_excess = raised_complement * min(d, self.complement_dim)

@@ -33,7 +33,8 @@ class _ProjectedMoments(DenseSecondMoments):
     Attributes
     ----------
     missing_sums : dict of bytes to float
-        Bound on t_d(M) - t_d(H) of each mixture, keyed by the bytes of its weights.
+        Bound on t_d(M) - t_d(H) of each mixture M = sum_g weights_g S_g, keyed by the bytes of its
+        weights. t_d is the sum of the d largest eigenvalues, and H = W'MW.
     """
 
     missing_sums: dict[bytes, float] = field(default_factory=dict)
@@ -41,7 +42,11 @@ class _ProjectedMoments(DenseSecondMoments):
     def smallest_eigenvalue_sum(
         self, weights: FloatArray, n_components: int
     ) -> SmallestEigenvalueSum:
-        """Sum of the smallest eigenvalues; a bound in all features once it allows for W."""
+        """Sum of the p - d smallest eigenvalues, with a rounding error that covers what W misses.
+
+        Value minus rounding error is then a lower bound on the sum in all p features. A mixture
+        without a recorded missing sum counts as missing nothing.
+        """
         smallest = super().smallest_eigenvalue_sum(weights, n_components)
         missing = self.missing_sums.get(weights.tobytes(), 0.0)
         return smallest._replace(rounding_error=smallest.rounding_error + missing)
@@ -58,7 +63,9 @@ class SearchSubspace:
     n_ritz : int
         Number of leading eigenvectors of a mixture that W should contain, at least d.
     basis : (p, m) array
+        W, orthonormal columns.
     images : (k, p, m) array
+        S_gW of each group.
     compressed : (k, m, m) array
         W'S_gW.
     """
@@ -88,29 +95,35 @@ class SearchSubspace:
         return _ProjectedMoments(self.compressed, outside)
 
     def expand(self, columns: FloatArray) -> "SearchSubspace":
-        """Return the subspace extended by (p, r) columns; the same object if they add nothing."""
-        existing = self.basis
+        """Return the subspace extended by (p, r) columns; the same object if they add nothing.
+
+        Images and projected second moments are computed for the new columns only.
+        """
+        excluded = self.basis
         if isinstance(self.full_moments, SparseSecondMoments):
-            # Otherwise components along forbidden directions would be amplified in columns that add
-            # little.
-            existing = np.hstack([self.full_moments.forbidden, existing])
-        max_columns = len(existing) - existing.shape[1]
-        new_columns = orthonormalize_against(existing, columns)[:, :max_columns]
+            # A restriction forbids these directions: all solutions are orthogonal to them. What
+            # rounding leaves of them in a column that adds little would grow when the column is
+            # scaled to unit length, so new columns are orthogonalized against them, too.
+            excluded = np.hstack([self.full_moments.forbidden, excluded])
+        max_columns = len(excluded) - excluded.shape[1]
+        new_columns = orthonormalize_against(excluded, columns)[:, :max_columns]
         if new_columns.shape[1] == 0:
             return self
+        # S_g applied to the new columns, and the new blocks of W'S_gW, with a leading group axis.
         images = self.full_moments.apply(new_columns)
         cross_products = self.basis.T @ images
         new_products = symmetrize(new_columns.T @ images)
-        rows = [
+        block_rows = [
             [self.compressed, cross_products],
             [cross_products.transpose(0, 2, 1), new_products],
         ]
+        compressed = np.concatenate([np.concatenate(row, axis=2) for row in block_rows], axis=1)
         return SearchSubspace(
             self.full_moments,
             self.n_ritz,
-            np.hstack([self.basis, new_columns]),
-            np.concatenate([self.images, images], axis=2),
-            np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1),
+            basis=np.hstack([self.basis, new_columns]),
+            images=np.concatenate([self.images, images], axis=2),
+            compressed=compressed,
         )
 
     def project_mixture(self, weights: FloatArray) -> ProjectedMixture:
@@ -136,11 +149,24 @@ class SearchSubspace:
     def residual_directions(
         self, weights: FloatArray, coordinates: FloatArray, min_gain: float
     ) -> FloatArray:
-        """Residual of a mixture applied to an (m, d) basis within W: the directions outside of W.
+        """Residual (I - WW')MB of a mixture M at a basis B: the directions that W lacks.
 
-        A solution need not be spanned by leading eigenvectors. If the solution would gain at most
-        `min_gain` from these directions, none is returned: until a basis has converged, each
-        direction added makes others appear, without end.
+        Adding leading eigenvectors of M to W is not enough if the solution is not spanned by them.
+
+        Parameters
+        ----------
+        weights : (k,) array
+            Weights of the groups in the mixture M.
+        coordinates : (m, d) array
+            Coordinates of the basis B within W.
+        min_gain : float
+            Smallest estimated gain in captured variance for which directions are returned. Until a
+            basis has converged, each direction added makes others appear, without end.
+
+        Returns
+        -------
+        (p, d) or (p, 0) array
+            No columns if the gain is too small or the residual is rounding error.
         """
         mixture = self.project_mixture(weights)
         if mixture.residual_gain(coordinates, coordinates.shape[1]) <= min_gain:
@@ -156,15 +182,33 @@ class SearchSubspace:
     def prove_missing_sums(
         self, mixtures: list[FloatArray], n_components: int, goal: float
     ) -> dict[bytes, float]:
-        """Proven bounds on t_d(M) - t_d(H) for all mixtures, keyed by the bytes of their weights.
+        """Prove how much of the sum of the d largest eigenvalues W misses, for several mixtures.
 
-        One joint factorization on the complement of W; if it fails, or leaves more than the goal
-        for a mixture, a separate one on the complement of that mixture's Ritz vectors.
+        M is a mixture in all features, H = W'MW, and t_d the sum of the d largest eigenvalues. A
+        single factorization bounds the eigenvalues of all mixtures on the complement of W. Where
+        this fails, or bounds the missing sum by more than the goal, the mixture gets a separate
+        factorization on the complement of its own Ritz vectors.
+
+        Parameters
+        ----------
+        mixtures : list of (k,) arrays
+            Weights of each mixture.
+        n_components : int
+            d.
+        goal : float
+            Missing sum that is small enough; the result may exceed it or be infinite, which the
+            caller checks.
+
+        Returns
+        -------
+        dict of bytes to float
+            Upper bound on t_d(M) - t_d(H) of each mixture, keyed by the bytes of its weights.
         """
         d = n_components
         projected = [self.project_mixture(weights) for weights in mixtures]
         targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
-        # Each mixture divided by its target: complement eigenvalues of at most one are wanted.
+        # Divide each mixture by the bound wanted for its eigenvalues on the complement, so that the
+        # common trial bound is one. Clipping negative weights at zero can only raise eigenvalues.
         scaled_weights = np.maximum(mixtures, 0.0) / np.array(targets)[:, None]
         joint_bounds = self._bound_complement_jointly(scaled_weights)
         missing_sums: dict[bytes, float] = {}
@@ -176,19 +220,27 @@ class SearchSubspace:
         return missing_sums
 
     def _bound_complement_jointly(self, mixtures: FloatArray) -> FloatArray:
-        """Bound the eigenvalues of (n, k) mixtures on the complement of W by one factorization.
+        """Bound the eigenvalues of several mixtures on the complement of W by one factorization.
+
+        Second moments are positive semidefinite, so no mixture exceeds the envelope, in which each
+        group has its largest weight in any of them.
+
+        Parameters
+        ----------
+        mixtures : (n, k) array
+            Nonnegative weights, scaled such that eigenvalues of at most one are wanted.
 
         Returns
         -------
         (n,) array
-            Just above one, or infinite for mixtures that had to be left out.
+            Upper bounds: just above one, or infinite for mixtures that had to be left out.
         """
         second_moments = self.full_moments
         assert isinstance(second_moments, DenseSecondMoments)
         bounds = np.full(len(mixtures), np.inf)
         largest_first = np.argsort(-mixtures.max(axis=1))
-        # The mixtures with the largest weights are left out until a factorization succeeds: none,
-        # 1, 3, 7, ...
+        # Mixtures with large weights raise the envelope, and a factorization fails if it exceeds
+        # the trial bound of one: leave out none, then the 1, 3, 7, ... with the largest weights.
         n_left_out = 0
         while n_left_out < len(mixtures) and not np.isfinite(bounds).any():
             joint = largest_first[n_left_out:]
@@ -196,14 +248,21 @@ class SearchSubspace:
             image = np.tensordot(envelope, self.images, axes=1)
             matrix = second_moments.mixture(envelope)
             size = second_moments.norm_bound(envelope)
-            bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
+            bounds[joint] = complement_eigenvalue_bound(
+                matrix, self.basis, image, bound=1.0, size=size
+            )
             n_left_out = 2 * n_left_out + 1
         return bounds
 
     def _prove_separately(
         self, mixture: ProjectedMixture, n_components: int, target: float
     ) -> float:
-        """Proven bound on t_d(M) - t_d(H) of one mixture, with its own factorization."""
+        """Proven bound on t_d(M) - t_d(H) of one mixture, with its own factorization.
+
+        W is replaced by the leading Ritz vectors of this mixture, whose residuals are the smallest.
+        `target` is the trial bound on the eigenvalues on their complement; the result is infinite
+        if it cannot be proven.
+        """
         second_moments = self.full_moments
         assert isinstance(second_moments, DenseSecondMoments)
         weights = mixture.weights

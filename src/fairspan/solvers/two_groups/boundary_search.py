@@ -1,6 +1,8 @@
 """Exact solver for two groups, on the boundary of the trade-off between their errors.
 
-Every boundary point of conv W, W = {(c_1(V), c_2(V))}, is attained by a basis of rank exactly d
+Let c_g(V) = tr(V'S_gV) and e_g(V) = tr S_g - c_g(V) be the captured variance and the error of group
+g with second moment S_g, and q_g its proportion. Every boundary point of the convex hull of W =
+{(c_1(V), c_2(V))}, over V with d orthonormal columns, is attained by a basis of rank exactly d
 (see :mod:`fairspan.solvers.two_groups.geodesic`), and every criterion here has its optimum there.
 So no relaxation and no extra dimension is needed: one symmetric eigenproblem gives a boundary point
 with its supporting line, and the search is over a single weight
@@ -60,7 +62,8 @@ class BoundarySearch(Solver):
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
         criterion = problem.criterion
-        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here.
+        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here:
+        # with two groups they are supported, and with more they count as not linear.
         if problem.n_groups == 1 or (problem.n_groups == 2 and criterion.uses_excess_loss):
             return None
         pieces = None if criterion.uses_excess_loss else problem.pieces
@@ -120,19 +123,23 @@ class BoundarySearch(Solver):
 
 
 def _solve_linear(problem: Problem, weights: FloatArray) -> SearchResult:
-    """Leading eigenvectors of one mixture."""
+    """Minimize w.e over subspaces, with errors e: the leading eigenvectors of the mixture of w.
+
+    Bound and value agree, up to rounding.
+    """
     basis = problem.second_moments.leading(weights, problem.n_components).vectors
     value = problem.objective(basis)
     return SearchResult(basis, weights, 1, [TracePoint(1, value, value)])
 
 
 def _solve_max_of_two(problem: Problem, pieces: AffinePieces, tol: float) -> SearchResult:
-    """Minimize the maximum of two affine functions."""
+    """Minimize the maximum of two affine functions f_0, f_1 of the errors: the two pieces."""
     search = RootSearch(
         problem, tol, pieces.coefficients, lambda _, errors: pieces.piece_values(errors).tolist()
     )
     left = search.solve_at(0.0)
-    # At an end where the minimized function is also the larger one, the end is optimal.
+    # The residual is f_1 - f_0. Where the function minimized at an end is also the larger one, the
+    # end is optimal; otherwise the residual changes sign, and the root is searched.
     if left.residual > 0:
         right = search.solve_at(1.0)
         if right.residual < 0:
@@ -154,6 +161,9 @@ _TRIAL_MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
 def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     """Smallest total error with equal errors, or errors that differ by at most the tolerance.
 
+    In terms of :class:`RootSearch`, f_0 is the total error and f_1 the gap between the two errors
+    minus the tolerance, positive for ordinary PCA.
+
     Raises
     ------
     IncompatibleParameters
@@ -174,6 +184,7 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
         constraint_tol=_EQUAL_ERROR_TOL * float(max(first_error, second_error)),
     )
     left = search.solve_at(0.0)
+    # Ordinary PCA is optimal if it respects the tolerance already.
     if left.f1 <= search.target_gap_at(left.errors):
         search.update_best(left.basis, left.errors, left.f0)
         return search.result
@@ -183,6 +194,8 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
         search.refine_bracket(left, right)
         return search.result
     # The smallest gap either equals the tolerance, or is too large for the problem to be feasible.
+    # Infeasible only if it is too large even after rounding; variances outside of the features of
+    # the problem (excluded by a restriction) are part of every error.
     second_moments = problem.dense_moments
     excluded = second_moments.excluded_variances
     min_gap_sum = second_moments.smallest_eigenvalue_sum(gap_weights, problem.n_components)
@@ -191,7 +204,9 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     if min_gap - rounding - tolerance > search.target_gap_at(right.errors):
         raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
 
+    # At the border every multiplier proves a bound, none the exact optimum: choose the best one.
     def safe_bound(multiplier: float) -> float:
+        """Bound on the total error, less a part of its rounding error."""
         weights = problem.proportions + multiplier * gap_weights
         smallest = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
         return smallest.value - multiplier * tolerance - _ROUNDING_WEIGHT * smallest.rounding_error
@@ -233,7 +248,10 @@ _DISTANCE_TOL = 1e-10
 
 
 def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) -> SearchResult:
-    """Maximize tr(V'SV) subject to f'VV'f <= delta^2, f = m_1 - m_2.
+    """Maximize tr(V'SV) subject to f'VV'f <= delta^2: projected means within a distance of delta.
+
+    S is the second moment of all rows, and f = m_1 - m_2 the difference of the groups' means. In
+    terms of :class:`RootSearch`, f_0 is the total error and f_1 = scale * (f'VV'f - delta^2).
 
     The pair (S, ff') is a problem of two matrices like that of two groups: its optimum lies on the
     boundary of {(tr V'SV, f'VV'f)}, which bases of rank exactly d attain. It is found as the root
@@ -263,6 +281,7 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
     search = RootSearch(
         problem,
         tol,
+        # The error falls with S, and the distance rises with ff'.
         np.array([[1.0, 0.0], [0.0, -1.0]]),
         evaluate_pair,
         second_moments=DenseSecondMoments(np.array([pooled, difference_moment])),
@@ -283,6 +302,7 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
                 "Choose a larger tolerance, or fewer components",
             )
         search.refine_bracket(left, right)
+    # The mixture (1 - t) S - t scale ff' of the best bound, divided by 1 - t.
     t = search.best_t
     multiplier = t / (1 - t) * scale if t < 1 else 0.0
     # If the means hardly differ, the multiplier overflows; the limit alone proves the bound.

@@ -35,7 +35,19 @@ _MIN_SPLIT_FRACTION = 0.1
 
 
 class SearchResult(NamedTuple):
-    """Basis, proof of its bound (or dual weights), number of eigenproblems, trace of the bounds."""
+    """Result of a search.
+
+    Attributes
+    ----------
+    basis : (p, d) array
+        Best subspace found.
+    proof : Proof or (k,) array
+        Proof of the lower bound; an array holds the group weights of a dual bound.
+    n_eigenproblems : int
+        Number of eigenproblems solved.
+    trace : list of TracePoint
+        Bounds after each step.
+    """
 
     basis: FloatArray
     proof: Proof | FloatArray
@@ -84,9 +96,14 @@ class BranchAndBound:
         self.trace: list[TracePoint] = []
 
     def run(self) -> SearchResult:
-        """Split the sector with the smallest bound until the gap is closed."""
+        """Split the sector with the smallest bound until the gap is closed.
+
+        Stops after a maximum number of steps. Returns the best point, with all supporting lines as
+        proof of the bound.
+        """
         penalty = cast(ErrorGap, self.problem.criterion).penalty
         q = self.problem.proportions
+        # Angle of the weights of ordinary PCA.
         pooled = float(np.arctan2(q[1], q[0]))
         # The initial lines are at most 45 degrees apart, over the arc that contains the optimum. If
         # a group's error has a negative weight, this arc extends beyond the Pareto frontier, which
@@ -100,6 +117,8 @@ class BranchAndBound:
         if penalty > q[0]:
             angles.add(RIGHT_ANGLE + _HALF_RIGHT_ANGLE)
         sectors = sectors_between([self._add_contact(angle) for angle in sorted(angles)])
+        # The worst sector is the one with the smallest lower bound. The callbacks update the best
+        # point, the bounds and the lines, which are attributes.
         refine_worst(
             sectors, lambda sector: -self._sector_bound(sector), self._is_closed, self._split
         )
@@ -108,13 +127,17 @@ class BranchAndBound:
         return SearchResult(self.best.basis, proof, len(lines), self.trace)
 
     def _is_closed(self, negative_bound: float) -> bool:
-        """Whether the best value meets the smallest sector bound, passed with negative sign."""
+        """Update the lower bound; return whether the gap is closed, or the steps are used up.
+
+        `negative_bound` is minus the smallest bound of all sectors, none of which can contain a
+        smaller value.
+        """
         self.lower = min(-negative_bound, self.upper)
         self.trace.append(TracePoint(len(self.supporting_weights), self.lower, self.upper))
         return self.upper - self.lower <= self.target_gap or len(self.trace) > _MAX_STEPS
 
     def _add_contact(self, angle: float) -> EdgeEnds:
-        """Contact with the supporting line at an angle, recorded."""
+        """Return the contact with the supporting line at an angle, after recording it."""
         contact = supporting_contact(self.problem, angle, self._tie_tolerance())
         self.supporting_weights.append(contact[0].weights)
         for point in dict.fromkeys(contact):
@@ -122,13 +145,14 @@ class BranchAndBound:
         return contact
 
     def _tie_tolerance(self) -> float:
-        """Distance within which eigenvalues count as tied.
+        """Distance within which eigenvalues count as tied; zero before a positive bound is known.
 
         Close eigenvalues count as tied if that changes no score near the best point by much of the
-        target gap. Small errors and large penalties make scores steep. The target gap is relative
-        to the best value so far, which may be 1e10 times the optimum after the first line in the
-        presence of a large column: an edge of that width would never be narrowed, so the tolerance
-        is relative to the proven bound.
+        target gap: confusing d of them changes the errors by at most d times their distance, and
+        scores by that times their slope, which small errors and large penalties make steep. The
+        target gap is relative to the best value so far, which may be 1e10 times the optimum after
+        the first line in the presence of a large column: an edge of that width would never be
+        narrowed, so the tolerance is relative to the proven bound.
         """
         if self.lower <= 0:
             return 0.0
@@ -138,7 +162,10 @@ class BranchAndBound:
         return _TIE_GAP_FRACTION * proven_target_gap / (self.problem.n_components * max_slope)
 
     def _update_best(self, point: BoundaryPoint) -> None:
-        """Keep a point if it is the best so far, and update the target gap."""
+        """Keep a point if it is the best so far, and set the target gap to that of its value.
+
+        The target gap is at least half of the rounding error of the value, which cannot be reduced.
+        """
         value = max(self._scores(point.errors))
         if value < self.upper:
             self.upper = value
@@ -149,7 +176,11 @@ class BranchAndBound:
             self.target_gap = max(target_gap(self.problem, errors, self.tol), rounding / 2)
 
     def _split(self, sector: Sector) -> list[Sector]:
-        """Parts of a sector, split at a new point of the boundary."""
+        """Return the parts of a sector, split at a new point of the boundary.
+
+        An edge between two points on one supporting line is split at the middle of the geodesic
+        between their subspaces.
+        """
         first = sector.first
         last = sector.last
         if first.angle < last.angle:
@@ -184,6 +215,7 @@ class BranchAndBound:
         else:
             errors = self.best.errors
             larger = int(np.argmax(self._scores(errors)))
+            # Minimizing a linear function means solving for the weights of its gradient.
             slope = self.problem.criterion.score_gradients(errors, self.problem)[larger]
             fraction = (float(np.arctan2(slope[1], slope[0])) - low) / width
         if not 0 < fraction < 1:
@@ -193,18 +225,23 @@ class BranchAndBound:
         return low + width * fraction
 
     def _sector_bound(self, sector: Sector) -> float:
-        """Lower bound on the largest score on a sector."""
+        """Lower bound on the larger score of all errors in a sector.
+
+        The sector is a segment, or a triangle with the corner of its supporting lines. Scores are
+        concave, so they are at least the affine functions with their values at the vertices.
+        """
         vertices = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             vertices.insert(1, sector.corner)
         scores = self._scores(clip_to_quadrant(np.array(vertices)))
+        # Clipping may leave a polygon of more vertices: split it into triangles at the first.
         if len(scores) < 3:
             return min_of_max_affine(scores)
         return min(min_of_max_affine([scores[0], *pair]) for pair in pairwise(scores[1:]))
 
 
 def clip_to_quadrant(corners: FloatArray) -> FloatArray:
-    """Clip a convex polygon to nonnegative errors.
+    """Clip the (n, 2) corners of a convex polygon to nonnegative errors; return (m, 2) corners.
 
     If rounding leaves nothing of it, its corners are moved to the quadrant instead.
     """

@@ -1,9 +1,10 @@
 """Boundary of the achievable errors of two groups, enclosed between supporting lines.
 
-Let (x, y) be the errors of the two groups. Weights w = (cos a, sin a) define the supporting line
-w.(x, y) = w.(tr S_1, tr S_2) - t_d(w_1 S_1 + w_2 S_2) of the convex hull of all errors, which it
-touches at a point or, if eigenvalue d is tied, along an edge. Between two supporting lines the
-boundary lies in the triangle of their contact points and the intersection of the lines: a sector.
+Let (x, y) be the errors of the two groups, S_1 and S_2 their second moments, and t_d the sum of the
+d largest eigenvalues. Weights w = (cos a, sin a) define the supporting line w.(x, y) = w.(tr S_1,
+tr S_2) - t_d(w_1 S_1 + w_2 S_2) of the convex hull of all errors, which it touches at a point or,
+if eigenvalue d is tied, along an edge. Between two supporting lines the boundary lies in the
+triangle of their contact points and the intersection of the lines: a sector.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,17 +80,19 @@ class Sector:
     def from_points(cls, first: BoundaryPoint, last: BoundaryPoint) -> "Sector":
         """Sector between two points in increasing order of angle."""
         angle = last.angle - first.angle
+        # Unit normals of both lines, and the vector from foot to foot.
         w = first.weights
         v = last.weights
         chord = last.foot - first.foot
-        # If a foot lies beyond the other line, so does the chord, and the boundary is on its inner
-        # side.
+        # If rounding puts a foot beyond the other supporting line, so is part of the chord, and the
+        # boundary lies on the inner side of the chord: there is no corner.
         is_beyond = v @ chord > 0 or w @ chord < 0
         if angle < _ANGLE_TOL or is_beyond:
             return cls(first, last)
-        # In exact arithmetic the limit is inactive, since lines at most 90 degrees apart intersect
-        # no further from a point than the other point is; at angles near 1e-12 rounding could
-        # exceed it.
+        # The corner is at a distance along one line, limited by the length of the chord. In exact
+        # arithmetic the limit is inactive, since lines at most 90 degrees apart intersect no
+        # further from a point than the other point is; at angles near 1e-12 rounding could exceed
+        # it.
         length = float(np.hypot(*chord))
         sine = np.sin(angle)
         # Start from the foot with the smaller errors: far out, rounding moves both lines further.
@@ -125,7 +128,22 @@ class Sector:
 
 
 def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> EdgeEnds:
-    """Both ends of the boundary's contact with the supporting line at an angle."""
+    """Both ends of the boundary's contact with the supporting line at an angle.
+
+    Parameters
+    ----------
+    problem : Problem
+    angle : float
+        Angle a of the weights (cos a, sin a) of the two groups, in radians.
+    tie_tolerance : float
+        Distance up to which eigenvalues count as equal to eigenvalue d.
+
+    Returns
+    -------
+    tuple of 2 BoundaryPoint
+        In the order from the optimum of the first group to that of the second; the same point
+        twice unless eigenvalue d is tied.
+    """
     # Make (1, 0), (0, 1) and the like exact.
     weights = np.array([np.cos(angle), np.sin(angle)])
     weights[np.abs(weights) < 1e-15] = 0.0
@@ -134,6 +152,7 @@ def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.
     if not leading.is_tied:
         point = BoundaryPoint(angle, weights, leading.vectors, errors, errors)
         return point, point
+    # Among the tied subspaces, the ends of the edge capture least and most in its direction.
     along_line = np.array([-weights[1], weights[0]])
     height = float(weights @ errors)
     first_basis, last_basis = face_endpoints(problem.second_moments, along_line, leading)
@@ -145,7 +164,11 @@ def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.
 def boundary_point(
     problem: Problem, angle: float, weights: FloatArray, basis: FloatArray, height: float
 ) -> BoundaryPoint:
-    """Subspace that touches, or nearly touches, the supporting line w.e = height."""
+    """Subspace that touches, or nearly touches, the supporting line w.e = height of errors e.
+
+    The foot is the point of the line that is closest to its errors, if they lie above the line by
+    more than rounding.
+    """
     errors = problem.errors(basis)
     foot = errors
     distance = float(weights @ errors) - height
@@ -168,6 +191,17 @@ def refine_worst(
     split: Callable[[Sector], list[Sector]],
 ) -> tuple[list[Sector], float, int]:
     """Split the worst sector repeatedly until the worst remaining one is good enough.
+
+    Parameters
+    ----------
+    sectors : list of Sector
+        Sectors to start with.
+    priority : function of a sector
+        The sector with the largest priority is the worst.
+    is_converged : function of the largest priority
+        Whether to stop; called before each split.
+    split : function of a sector
+        Returns the sectors that replace it.
 
     Returns
     -------
@@ -215,6 +249,7 @@ def frontier_vertices(
         Bound on the distance of the curve from the polygon, in units of the errors.
     n_eigenproblems : int
     """
+    # Deviations below rounding could be refined forever.
     threshold = max(max_deviation, _CONTACT_ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
 
@@ -234,7 +269,8 @@ def frontier_vertices(
         lambda height: height <= threshold,
         split,
     )
-    # Ordered along the curve; a corner touched at many angles is kept once.
+    # Ordered along the curve: the first error increases and the second decreases. A corner of the
+    # curve is touched at many angles, by points that differ by rounding, and kept once.
     points = {point for sector in sectors for point in (sector.first, sector.last)}
     ordered = sorted(points, key=lambda point: (point.angle, *point.errors * (1, -1)))
     vertices = [ordered[0]]

@@ -1,12 +1,13 @@
 """Subspaces between the ends of an edge of the achievable set of two groups.
 
-Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V. A mixture M = w_1 S_1 +
-w_2 S_2 defines the supporting line w.c = t_d(M) of W. If eigenvalue d is simple, it touches W at
-one point. If it is tied, it touches along an edge: V contains the eigenvectors above the tie and j
-columns from the tied eigenspace E. Rotating one choice of columns into another moves the point
-along the edge, so every point of the edge is attained by a basis of rank exactly d, on the geodesic
-between the subspaces at its ends. If rounding hides a tie, the geodesic between the subspaces of
-two neighboring supporting lines is used instead.
+Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V, where c_g(V) = tr(V'S_gV)
+is the variance captured of group g, and t_d the sum of the d largest eigenvalues. A mixture M =
+w_1 S_1 + w_2 S_2 defines the supporting line w.c = t_d(M) of W. If eigenvalue d is simple, it
+touches W at one point. If it is tied, it touches along an edge: V contains the eigenvectors above
+the tie and j columns from the tied eigenspace E. Rotating one choice of columns into another moves
+the point along the edge, so every point of the edge is attained by a basis of rank exactly d, on
+the geodesic between the subspaces at its ends. If rounding hides a tie, the geodesic between the
+subspaces of two neighboring supporting lines is used instead.
 """
 
 from collections.abc import Callable
@@ -29,23 +30,30 @@ def face_endpoints(
     weights: FloatArray,
     leading: LeadingSubspace,
 ) -> tuple[FloatArray, FloatArray]:
-    """Leading subspaces of a mixture that capture least and most in a given direction.
+    """Two leading subspaces of a mixture: with the smallest and the largest value of another one.
+
+    If eigenvalue d of the mixture is tied, every choice of columns from the tied eigenspace gives a
+    leading subspace. Their captured variances (c_1, c_2) form an edge (face) of the achievable set,
+    whose ends minimize and maximize w.c for weights w along the edge.
 
     Parameters
     ----------
+    second_moments : SecondMoments
+        S_1 and S_2.
     weights : (2,) array
-        Weights of the groups' captured variances that define the direction (not those of the
-        mixture).
+        w, the weights of the captured variances; other than those of the mixture.
     leading : LeadingSubspace
-        Leading subspace of the mixture.
+        Leading subspace of the mixture, with the eigenvectors of the tie.
 
     Returns
     -------
     least, most : (p, d) arrays
-        Identical if there is no tie.
+        Orthonormal columns; identical if there is no tie.
     """
     if not leading.is_tied:
         return leading.vectors, leading.vectors
+    # Within the tied eigenspace the extremes are spanned by eigenvectors of w_1 S_1 + w_2 S_2, in
+    # ascending order. Eigenvectors above the tie belong to every choice.
     compressed = second_moments.compress(leading.tied_vectors)
     axes = leading.tied_vectors @ np.linalg.eigh(np.tensordot(weights, compressed, axes=1))[1]
     fixed = leading.vectors[:, : leading.n_untied]
@@ -71,6 +79,7 @@ class GrassmannGeodesic:
     """
 
     def __init__(self, start: FloatArray, end: FloatArray) -> None:
+        # Principal vectors of both subspaces, and the cosines of the principal angles theta.
         left, cosines, right = np.linalg.svd(start.T @ end)
         self._start = start @ left
         residual = end @ right.T - self._start * cosines
@@ -101,6 +110,11 @@ class GrassmannGeodesic:
             Values of the function at the start and at the end.
         tol : float
             Absolute values up to this count as zero.
+
+        Returns
+        -------
+        (p, d) array
+            Orthonormal columns. If the root search does not converge, those of its last step.
         """
         known = dict(enumerate(end_values))
 

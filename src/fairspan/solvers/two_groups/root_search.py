@@ -123,7 +123,7 @@ class RootSearch:
         self.trace: list[TracePoint] = []
 
     def weights_at(self, t: float) -> FloatArray:
-        """Group weights of the mixture at t."""
+        """Group weights (1 - t) w_0 + t w_1 of the mixture at t, shape (k,)."""
         return np.asarray((1 - t) * self.coefficients[0] + t * self.coefficients[1])
 
     def target_gap_at(self, errors: FloatArray) -> float:
@@ -131,18 +131,24 @@ class RootSearch:
         return target_gap(self.problem, errors, self.tol)
 
     def solve_at(self, t: float) -> DualPoint:
-        """Solve the eigenproblem at t, and record its bound and subspace."""
+        """Solve the eigenproblem at t, and record its bound and subspace.
+
+        If constrained, the subspace is not recorded as a solution, since it rarely is
+        feasible.
+        """
         weights = self.weights_at(t)
         leading = self.second_moments.leading(weights, self.problem.n_components)
         basis = leading.vectors
         minimizes_one_function = t == 1 or (t == 0 and not self.constrained)
         if leading.is_tied and minimizes_one_function:
-            # Among the minimizers of one function, take the one that is best for the other.
+            # Among the minimizers of one function, take the one that is best for the other: it
+            # captures most with the other's weights.
             basis = face_endpoints(self.second_moments, self.weights_at(1 - t), leading)[1]
         errors = self.problem.errors(basis)
         f0, f1 = self.evaluate_pair(basis, errors)
         dual_value = (1 - t) * f0 + t * f1
         self.n_eigenproblems += 1
+        # D(t) is a bound on the maximum of both functions; if f_1 = 0, then (1 - t) f_0 >= D(t).
         if not self.constrained:
             bound = dual_value
         elif t < 1:
@@ -160,7 +166,10 @@ class RootSearch:
         return f1 if self.constrained else f1 - f0
 
     def update_best(self, basis: FloatArray, errors: FloatArray, value: float) -> None:
-        """Keep a subspace if it is the best so far, and record the bounds."""
+        """Keep a subspace if it is the best so far, and record the bounds in the trace.
+
+        `value` is what the subspace attains; infinite if it is not feasible.
+        """
         if value < self.upper:
             self.upper = value
             self.basis = basis
@@ -175,12 +184,13 @@ class RootSearch:
         return SearchResult(self.basis, weights, self.n_eigenproblems, self.trace)
 
     def refine_bracket(self, left: DualPoint, right: DualPoint) -> None:
-        """Refine a bracket of the root until the gap is closed.
+        """Refine a bracket of the root until the gap is closed or no number is left in between.
 
         The residual is positive at its left end, and not at its right end. Each step goes to the
-        root of a cubic model of the dual. Where the residual jumps no smooth model holds, but the
+        root of a cubic model of the dual D. Where the residual jumps no smooth model holds, but the
         supporting lines of both ends cross there: this weight is tried after a slow step. Near the
-        root the geodesic between the ends is tried.
+        root a subspace on the geodesic between the ends is tried. Results are kept as attributes
+        (bounds, basis, errors, trace).
         """
         # The target gap is relative to the value, which changes by a bounded factor, so most gaps
         # can be rejected without evaluating the target.
@@ -188,6 +198,8 @@ class RootSearch:
         max_target_gap = _MAX_TARGET_GROWTH * self.target_gap_at(initial_errors)
 
         def is_within(gap: float, n_target_gaps: float) -> bool:
+            """Whether a gap is at most this many target gaps."""
+            # NaN must fail this test.
             if not gap <= n_target_gaps * max_target_gap:
                 return False
             best_errors = left.errors if self.basis is None else self.errors
@@ -199,6 +211,7 @@ class RootSearch:
             high = right.t
             if is_within(self.upper - self.lower, 1.0):
                 return
+            # No bound in the bracket can exceed the height at which the supporting lines cross.
             crossing, height = _line_crossing(left, right)
             crossing_bound = height / max(1 - crossing, _TINY) if self.constrained else height
             if is_within(crossing_bound - self.lower, _GEODESIC_GAP_RATIO):
@@ -226,6 +239,7 @@ class RootSearch:
         basis = self._root_on_geodesic(left, right) if right.residual < 0 else right.basis
         errors = self.problem.errors(basis)
         f0, f1 = self.evaluate_pair(basis, errors)
+        # If constrained, f_1 vanishes here up to its tolerance, so the subspace is feasible.
         self.update_best(basis, errors, f0 if self.constrained else max(f0, f1))
 
     def _root_on_geodesic(self, left: DualPoint, right: DualPoint) -> FloatArray:
@@ -244,20 +258,24 @@ class RootSearch:
         return geodesic.find_root(residual_at, end_residuals, residual_tol)
 
     def _cubic_root(self, left: DualPoint, right: DualPoint) -> float:
-        """Root of the residual if the dual is the cubic determined by both ends.
+        """Root t of the residual if the dual D is the cubic in t determined by both ends.
 
-        Each end gives a value and a slope of the dual D: f_1 - f_0 = D' and f_1 = D + (1 - t) D'.
+        Each end gives the value D and the slope D' = f_1 - f_0. The residual is D', a quadratic,
+        or, if constrained, f_1 = D + (1 - t) D', a cubic. Coefficients refer to the fraction x =
+        (t - low) / width of the bracket.
         """
         low = left.t
         width = right.t - left.t
         left_slope = left.f1 - left.f0
         right_slope = right.f1 - right.f0
         mean_slope = (right.dual_value - left.dual_value) / width
-        # Coefficients of the dual in the bracket fraction (Hermite interpolation).
+        # D / width is a constant + left_slope x + quadratic_term x^2 + cubic_term x^3 (Hermite
+        # interpolation).
         quadratic_term = 3 * mean_slope - 2 * left_slope - right_slope
         cubic_term = left_slope + right_slope - 2 * mean_slope
-        # Coefficients of the residual in the bracket fraction; the square follows from the value at
-        # the right end.
+        # The residual is left.residual + linear x + square x^2 + cubic x^3. The sum `quadratic` of
+        # the last two coefficients follows from the value at the right end; it is the square of the
+        # first model, which drops the cubic term.
         linear = 2 * quadratic_term
         cubic = 0.0
         if self.constrained:
@@ -277,7 +295,11 @@ class RootSearch:
 
 
 def _overshoot(fraction: float) -> float:
-    """Move a root near one end of its bracket slightly, so that both sides soon enclose it."""
+    """Move a root, a fraction of its bracket, away from the end that it is near.
+
+    The next bracket then encloses it closely from both sides: a step that falls short of the root
+    would leave the far end where it is.
+    """
     if fraction < _END_FRACTION:
         return fraction * _OVERSHOOT
     if 1 - fraction < _END_FRACTION:
@@ -286,7 +308,11 @@ def _overshoot(fraction: float) -> float:
 
 
 def _line_crossing(left: DualPoint, right: DualPoint) -> tuple[float, float]:
-    """Weight and height at which the lines that bound the dual from both ends cross."""
+    """Weight t and height at which the lines that bound the dual from both ends cross.
+
+    The line of an end is (1 - t) f_0 + t f_1 with its values; the dual, which is concave, lies
+    below both. Both are NaN if the lines do not cross.
+    """
     slope = left.f1 - left.f0
     slope_decrease = slope - (right.f1 - right.f0)
     t = (right.f0 - left.f0) / slope_decrease if slope_decrease > 0 else np.nan
