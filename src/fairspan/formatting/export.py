@@ -11,6 +11,8 @@ from fairspan.errors import import_optional
 def to_json_value(value: Any, digits: int = 17) -> Any:
     """Convert a value to JSON-compatible types; NaN and infinity become None.
 
+    Dictionaries, lists and tuples are converted recursively; other types are returned unchanged.
+
     Parameters
     ----------
     value : object

@@ -46,6 +46,7 @@ def quoted_label(label: Any) -> str:
 
 
 def _quoted(value: Any, max_length: int) -> str:
+    """Quote a value, the parts of a tuple one by one; text is truncated after `max_length`."""
     if isinstance(value, tuple):
         parts = [_quoted(part, max_length) for part in value]
         if len(parts) == 1:

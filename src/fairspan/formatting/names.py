@@ -51,7 +51,8 @@ def plot_label(name: str, max_width: int = _MAX_PLOT_LABEL, n_tail_characters: i
 def plot_labels(names: Sequence[str], max_width: int = _MAX_PLOT_LABEL) -> list[str]:
     """Shorten names for a plot while keeping them distinct.
 
-    They are shortened at the end, else in the middle, else at the end with numbers.
+    They are shortened at the end; if that makes distinct names equal, in the middle; if that does
+    too, at the end, and equal ones are numbered by their position.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from math import floor, log10
 
+# Typographic characters: minus sign, multiplication sign, en dash and non-breaking space.
 _MINUS = "\u2212"
 _TIMES = "\u00d7"
 _DASH = "\u2013"
@@ -48,7 +49,7 @@ def format_number(
     r"""Format a number with four significant digits, or the decimals of its column.
 
     None becomes a dash; spaces are non-breaking. A number that would show fewer than two digits
-    with these decimals gets its own format.
+    with these decimals gets its own format, with `digits` significant digits.
 
     Examples
     --------
@@ -90,12 +91,14 @@ def common_decimals(values: Iterable[float | None]) -> int | None:
 
 
 def format_tick(value: float) -> str:
-    """Format an axis tick: up to six digits, with a short exponent.
+    r"""Format an axis tick: up to six digits, with a short exponent and a typographic minus sign.
 
     Examples
     --------
     >>> format_tick(0.1 + 0.2), format_tick(-0.0), format_tick(2.5e12), format_tick(30000000)
     ('0.3', '0', '2.5e12', '3e7')
+    >>> ascii(format_tick(-0.5))
+    "'\\u22120.5'"
     """
     # Adding zero avoids "-0".
     digits, _, exponent = f"{value + 0.0:.6g}".partition("e")
@@ -187,6 +190,9 @@ def number_with_interval(
     value: float | None, low: float | None, high: float | None, decimals: int | None = None
 ) -> tuple[str, str]:
     r"""Format a number and its interval, with enough digits to show the width of the interval.
+
+    Without an interval, its text is empty. `decimals` are those of the column, if it has common
+    ones.
 
     Examples
     --------

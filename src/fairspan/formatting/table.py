@@ -148,6 +148,9 @@ class Table:
     ) -> "Table":
         """Make a table from rows of text; the first column contains row names.
 
+        Cells are sorted by their text. `others` are further attributes of the table, such as notes
+        or sections.
+
         Examples
         --------
         >>> table = Table.from_texts("Errors", ["group", "error"], [["<b>", "1.5"]])
@@ -160,7 +163,7 @@ class Table:
         (False, True)
         """
         columns = [
-            Column(heading, [Cell(row[i], row[i]) for row in rows], is_text=i == 0)
+            Column(heading, [Cell(row[i], sort_value=row[i]) for row in rows], is_text=i == 0)
             for i, heading in enumerate(headings)
         ]
         return cls(caption, tuple(columns), **others)
@@ -179,6 +182,7 @@ class Table:
         """
         names = [row[0].text for row in self.rows]
         section_headings = dict(self.sections)
+        # Take the first layout that fits; `short_names` is None if names would become equal.
         for inline_details, max_name_width, gap in _LAYOUTS:
             short_names = shorten_names(names, max_name_width)
             lines, right_edges = self._render_lines(
@@ -252,6 +256,7 @@ class Table:
 
     def _bodies_to_html(self, *, is_sortable: bool) -> str:
         section_headings = dict(self.sections)
+        # Each section starts another table body; one without a heading is separated by a rule.
         bodies = [""]
         for i, row in enumerate(self.rows):
             if i in section_headings:
@@ -295,7 +300,11 @@ class Table:
     def _render_lines(
         self, names: Sequence[str], gap: int, paint: Styler, *, inline_details: bool
     ) -> tuple[list[str], list[int]]:
-        """Render the heading and row lines, and return the right edge of each column."""
+        """Render the heading and row lines, and return the right edge of each column.
+
+        The heading is the first text and may have two lines. With inline details, each column that
+        has some is followed by a column of them.
+        """
         first = self.columns[0]
         name_cells = [Cell(f"{self._indent}{name}") for name in names]
         columns: list[tuple[str, Sequence[Cell], bool]]
@@ -322,7 +331,7 @@ class Table:
             for i, (text, width) in enumerate(zip(texts, widths, strict=True)):
                 padding = " " * (column_width - width)
                 styled = text
-                if i > 1 and cells[i - 2].is_worst:
+                if i > 1 and cells[i - 2].is_worst:  # after the two lines of the heading
                     styled = paint(text, "worst")
                 aligned = f"{styled}{padding}" if is_text else f"{padding}{styled}"
                 lines[i] += f"{separator}{aligned}"
@@ -410,6 +419,9 @@ def number_column(
 ) -> Column:
     """Column of numbers with common decimals and optional intervals.
 
+    An interval of None has no detail; without any, neither does the heading. Cells of `worst_rows`
+    are emphasized.
+
     Examples
     --------
     >>> column = number_column("loss", [1.25, 0.5], intervals=[(1.0, 1.5), (None, None)])
@@ -422,7 +434,7 @@ def number_column(
     cells = []
     for i, (value, (low, high)) in enumerate(zip(values, intervals, strict=True)):
         text, interval = number_with_interval(value, low, high, decimals)
-        cells.append(Cell(text, value, interval, i in worst_rows))
+        cells.append(Cell(text, value, detail=interval, is_worst=i in worst_rows))
     has_intervals = any(cell.detail for cell in cells)
     return Column(
         heading,
@@ -457,7 +469,7 @@ def row_count_column(records: Sequence[Mapping[str, Any]]) -> Column:
         # A group without rows has a dash, as for a missing number.
         text = format_integer(n_rows) if n_rows else format_number(None)
         detail = "" if n_clusters is None else format_integer(n_clusters)
-        cells.append(Cell(text, n_rows, detail))
+        cells.append(Cell(text, n_rows, detail=detail))
     has_clusters = any(cell.detail for cell in cells)
     return Column("rows", cells, detail_heading="clusters" if has_clusters else "")
 

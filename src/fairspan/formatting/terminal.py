@@ -50,11 +50,14 @@ def display_width(text: str) -> int:
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     """Wrap a paragraph to lines of at most `width` columns, with a hanging indent.
 
+    Lines do not break before "%", and wide characters count as two columns.
+
     Examples
     --------
     >>> wrap_text("FS102 a single row", 12, "  ")
     ['FS102 a', '  single row']
     """
+    # Wrapping counts characters, so a wide one is followed by a filler that is removed afterwards.
     text = text.replace(" %", f"{_NBSP_PLACEHOLDER}%")
     filled = "".join(char + _WIDE_FILLER * (_char_width(char) - 1) for char in text)
     lines = wrap(filled, width, subsequent_indent=indent, break_on_hyphens=False)

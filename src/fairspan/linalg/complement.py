@@ -38,6 +38,7 @@ class OrthogonalComplement:
         Then a large-scale column aligned with a direction does not contaminate the others.
         """
         r = directions.shape[1]
+        # The r features that the directions follow most move to the front.
         pivots = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
         order = np.arange(len(directions))
         for index, feature in enumerate(pivots):
@@ -73,13 +74,14 @@ class OrthogonalComplement:
         return basis
 
     def coordinates(self, columns: FloatArray) -> FloatArray:
-        """Return the coordinates Q'C of (p, n) columns C."""
+        """Return the coordinates Q'C of (p, n) columns C, shape (p - r, n)."""
+        # The reflectors map the directions to the first r coordinates, and Q to the others.
         return self._apply_reflectors(columns[self.order], "L", "T")[len(self.factors) :]
 
     def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
-        """Return Q'MQ of each of (k, p, p) symmetric matrices M times its scale.
+        """Return s Q'MQ for each of k symmetric (p, p) matrices M and its scale s.
 
-        Shape (k, p - r, p - r). Scaling here avoids a scaled copy.
+        Shape (k, p - r, p - r). Scaling here avoids a scaled copy of all matrices.
         """
         p, r = self.reflectors.shape
         compressed = np.empty((len(matrices), p - r, p - r))
@@ -96,7 +98,11 @@ class OrthogonalComplement:
     def _apply_reflectors(
         self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
     ) -> FloatArray:
-        """Multiply a matrix by the product of the reflectors, from the left or the right."""
+        """Multiply a matrix by the product H of the reflectors, whose last p - r columns are Q.
+
+        In the codes of LAPACK: `side` is "L" to multiply from the left or "R" from the right, and
+        `transposed` is "T" to multiply by H' or "N" by H. Rows are in the order of `order`.
+        """
         if not len(self.factors):
             return columns
         return np.asarray(

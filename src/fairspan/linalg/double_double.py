@@ -49,7 +49,10 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 def divide(
     high: FloatArray, low: FloatArray | float, divisor: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (high + low) / divisor rounded to float64, and the rounding error."""
+    """Return (high + low) / divisor rounded to float64, and the rounding error.
+
+    The numerator is a double-double number: `low` is the rounding error of `high`.
+    """
     quotient = high / divisor
     product, error = exact_product(quotient, divisor)
     correction = ((high - product) - error + low) / divisor

@@ -84,7 +84,8 @@ class LeadingSubspace:
     ) -> "LeadingSubspace":
         """Truncate an eigendecomposition, in descending order, after d eigenvectors.
 
-        Eigenvalues within the tolerance of eigenvalue d are tied with it.
+        Eigenvalues within the tolerance of eigenvalue d are tied with it. There may be more values
+        than vectors, but at least d of each; with exactly d vectors, a tie is not reported.
         """
         d = n_components
         gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
@@ -201,6 +202,7 @@ def leading_subspace(
             subspace = LeadingSubspace.from_eigenpairs(values[::-1], vectors[:, ::-1], d, tolerance)
             if not subspace.is_tied:
                 return subspace
+    # A tie may need more eigenvectors than were computed, and small eigenvalues need deflation.
     return Eigendecomposition.from_matrix(matrix).leading(d, tie_tol)
 
 
@@ -213,6 +215,9 @@ def _threads_if_large(package: BlasPackage, n_features: int) -> AbstractContextM
 
 def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the full eigendecomposition of a graded symmetric matrix, in ascending order.
+
+    A graded matrix has entries of widely different size. Its largest eigenvectors are deflated: the
+    rest is decomposed again on their orthogonal complement, recursively.
 
     Parameters
     ----------
@@ -244,6 +249,7 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
         return zeros, np.eye(len(matrix)), zeros
     values, vectors = np.linalg.eigh(matrix)
     n_deflated = _n_deflated(values, max_deflated)
+    # Largest absolute eigenvalue, to which LAPACK's rounding errors are relative.
     size = max(-float(values[0]), float(values[-1]), 0.0)
     if n_deflated == 0:
         return values, vectors, np.full(len(values), size)
@@ -252,14 +258,18 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     compressed = symmetrize(complement.T @ (matrix @ complement))
     remaining_values, rotation, scales = graded_eigh(compressed, max_deflated - n_deflated)
     all_vectors = np.hstack([complement @ rotation, vectors[:, n_remaining:]])
-    # Each entry carries a relative rounding error, even where products with it cancel.
+    # Each entry carries a relative rounding error, even where products with it cancel. The scale of
+    # an eigenvalue is at least that of every smaller one.
     entry_rounding = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ all_vectors**2)
     scales = np.maximum(np.append(scales, np.full(n_deflated, size)), entry_rounding)
     return np.concatenate([remaining_values, values[n_remaining:]]), all_vectors, scales
 
 
 def _n_deflated(values: FloatArray, max_deflated: int) -> int:
-    """Return the number of leading eigenvalues to deflate; 0 if no accuracy is lost."""
+    """Return the number of leading eigenvalues to deflate; 0 if no accuracy is lost.
+
+    `values` are in ascending order.
+    """
     p = len(values)
     largest = float(values[-1])
     most_negative = max(-float(values[0]), 0.0)
@@ -267,9 +277,11 @@ def _n_deflated(values: FloatArray, max_deflated: int) -> int:
     if n_candidates <= 0 or largest <= 0:
         return 0
     following = abs(float(values[p - n_candidates - 1]))
+    # Without tiny eigenvalues, the first decomposition is accurate enough.
     if max(following, most_negative) > _INACCURATE_RATIO * largest:
         return 0
-    # Largest remaining magnitude after deflating s eigenvalues.
+    # Entry s - 1 is the largest remaining magnitude after deflating s eigenvalues; `deflated` has
+    # the last of these s eigenvalues, and `separated` the entries with a wide gap between both.
     remaining = np.maximum(np.abs(values[p - n_candidates - 1 : p - 1]), most_negative)[::-1]
     deflated = values[p - n_candidates :][::-1]
     smallest_nonzero = max(ZERO_RATIO * largest, TINY)
@@ -359,6 +371,8 @@ def _check_finite(matrix: FloatArray) -> None:
 class EigenCache:
     """Cache of eigendecompositions of mixtures sum_g weights_g S_g.
 
+    Keys are the bytes of the weights and the number of leading eigenvectors, or None for all.
+
     Parameters
     ----------
     matrices : (k, p, p) array
@@ -401,6 +415,7 @@ class EigenCache:
 
     def leading(self, weights: FloatArray, n_components: int, tie_tol: float) -> LeadingSubspace:
         """Return the leading eigenvectors of a mixture, with ties within the tolerance."""
+        # A cached subspace has no tied vectors, which a gap within the tolerance would need.
         cached = self._cache.get((weights.tobytes(), n_components))
         if isinstance(cached, LeadingSubspace) and cached.gap > tie_tol:
             return cached

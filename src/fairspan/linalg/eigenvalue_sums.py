@@ -57,7 +57,12 @@ def smallest_eigenvalue_sum(
     n_leading: int,
     decomposition: Eigendecomposition | None = None,
 ) -> SmallestEigenvalueSum:
-    """Return the sum of all but the d largest eigenvalues of sum_g weights_g S_g.
+    """Bound the sum of all but the d largest eigenvalues of M = sum_g weights_g S_g from below.
+
+    Some of the largest eigenvectors are deflated first (formula at the top of this module): the sum
+    of the smallest eigenvalues on their orthogonal complement, less a term for the coupling between
+    both, is a lower bound without cancellation. The best of several numbers of deflated
+    eigenvectors is returned.
 
     Parameters
     ----------
@@ -68,11 +73,13 @@ def smallest_eigenvalue_sum(
     n_leading : int
         Number d of eigenvalues to leave out.
     decomposition : Eigendecomposition, optional
-        Decomposition of the mixture, if available.
+        Decomposition of M, if available.
 
     Returns
     -------
     SmallestEigenvalueSum
+        In exact arithmetic `value` is at most the sum, and nearly equal to it; `rounding_error`
+        bounds its rounding.
 
     Examples
     --------
@@ -82,6 +89,7 @@ def smallest_eigenvalue_sum(
     >>> round(smallest_eigenvalue_sum(matrices, np.ones(1), 1).value, 12)
     3.0
     """
+    # Leave out groups that contribute nothing to the mixture.
     used = np.flatnonzero(weights)
     used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
     p = matrices.shape[1]
@@ -91,6 +99,7 @@ def smallest_eigenvalue_sum(
     if len(used) < len(weights):
         matrices = matrices[used]
         weights = weights[used]
+    # From here on, eigenvalues are in ascending order.
     if decomposition is None:
         values, vectors, _ = graded_eigh(np.tensordot(weights, matrices, axes=1), d)
     else:
@@ -98,7 +107,9 @@ def smallest_eigenvalue_sum(
         vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
     images = matrices @ vectors
     rms = column_rms(matrices)
-    basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), np.zeros(len(rms)))
+    # Rounding of the eigenvectors; eigenvalue sums are stationary, so the first-order term is zero.
+    no_errors = np.zeros(len(rms))
+    basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), no_errors)
     sums: list[SmallestEigenvalueSum] = []
     for n_deflated in _deflation_candidates(values, d):
         n_remaining = p - n_deflated
@@ -106,6 +117,7 @@ def smallest_eigenvalue_sum(
         inner = complement.T @ images[:, :, :n_remaining]
         compressed = symmetrize(np.tensordot(weights, inner, axes=1))
         norms = np.sqrt(np.einsum("gij,gij->g", inner, inner))
+        # Rounding of the products (relative to `norms`) and of the entries of each S_g.
         row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
         entry_rounding = _ENTRY_ROUNDING * (rms @ row_norms) ** 2
         rounding = float(
@@ -122,12 +134,13 @@ def smallest_eigenvalue_sum(
             eigenvalues = np.linalg.eigvalsh(compressed)
             value = float(eigenvalues[: p - d].sum())
             largest = float(eigenvalues[-1])
+        # `largest` bounds the largest remaining eigenvalue, from which the coupling term follows.
         neglected = 0.0
         if n_deflated:
             image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)
             neglected = _coupling_bound(image, vectors, n_remaining, largest)
         sums.append(SmallestEigenvalueSum(value - neglected, rounding))
-        if neglected <= rounding:
+        if neglected <= rounding:  # other numbers cannot gain more than rounding
             break
     return max(sums, key=lambda candidate: candidate.value - candidate.rounding_error)
 
@@ -137,11 +150,14 @@ def _coupling_bound(
 ) -> float:
     """Return the coupling term tr R'(X'MX - largest I)^-1 R; infinite without a gap.
 
-    X are the eigenvectors after the first `n_remaining`, and R = X'MU with the others.
+    It bounds by how much the coupling of deflated and remaining eigenvectors lowers the sum of the
+    smallest eigenvalues. X are the eigenvectors after the first `n_remaining`, U these first ones,
+    R = X'MU, `image` is MX, and `largest` bounds the largest eigenvalue of U'MU.
     """
     shifted = symmetrize(vectors[:, n_remaining:].T @ image)
     shifted.flat[:: len(shifted) + 1] -= largest
-    # Use all of X'MX, not only its smallest eigenvalue: R is largest where X'MX is.
+    # Use all of X'MX, not only its smallest eigenvalue: R is largest where X'MX is. With a Cholesky
+    # factor L of the shifted matrix, the term is the squared norm of L^-1 R.
     factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True)
     if failed:
         return np.inf
@@ -158,7 +174,9 @@ def column_rms(matrices: FloatArray) -> FloatArray:
 def error_rounding_bound(
     column_rms: FloatArray, errors: FloatArray, row_norms: FloatArray
 ) -> FloatArray:
-    """Return a rounding bound of tr(E'S_gE), E = I - VV', for each group.
+    """Return a rounding bound of the error tr(E'S_gE), E = I - VV', of each group.
+
+    V is a (p, d) orthonormal basis and S_g the second moments of group g.
 
     Parameters
     ----------
@@ -173,6 +191,7 @@ def error_rounding_bound(
     -------
     (k,) array
     """
+    # Rounding of the entries of S_g.
     entry_term = _ENTRY_ROUNDING * (column_rms @ row_norms) ** 2
     # Larger errors are computed as differences of sums of p terms, whose rounding errors accumulate
     # like a random walk.
@@ -186,21 +205,26 @@ def error_rounding_bound(
 def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatArray:
     """Bound on the effect on the groups' errors of rounding a basis to float64, shape (k,).
 
-    Rounding rotates the subspace by a few eps, in the worst case along the direction of largest
-    variance.
+    Rounding rotates the subspace by a small angle a (a few eps), in the worst case along the
+    direction of largest variance. An error e then becomes at most (sqrt(e) + a sqrt(tr S_g))^2.
 
     Parameters
     ----------
     root_traces : (k,) array
         sqrt(tr S_g).
     errors : (k,) array
+        Errors e of the groups; zeros where only the second-order term matters.
     """
     rotated = _ROTATION_ROUNDING * EPS * root_traces
     return np.asarray(2 * rotated * np.sqrt(np.maximum(errors, 0.0)) + rotated**2)
 
 
 def _deflation_candidates(values: FloatArray, n_leading: int) -> list[int]:
-    """Candidate numbers of eigenvectors to deflate, best first: the largest with a gap below it."""
+    """Candidate numbers of eigenvectors to deflate, best first.
+
+    The largest number with a gap below its eigenvalue, the number with the widest relative gap, and
+    zero, for which nothing is neglected. `values` are in ascending order.
+    """
     p = len(values)
     leading = values[p - n_leading :][::-1]
     following = values[p - n_leading - 1 : p - 1][::-1]

@@ -146,7 +146,7 @@ def leading_subspace_krylov(
             converged = sum_error <= sum_tol or bool(is_at_floor)
         if converged or basis.shape[1] == max_dim:
             break
-        if basis.shape[1] + block > max_basis_size:
+        if basis.shape[1] + block > max_basis_size:  # restart from the best Ritz vectors
             restart_size = max(2 * block, max_basis_size // 3)
             restart_coefficients = ritz_coefficients[:, :restart_size]
             basis = basis @ restart_coefficients
@@ -155,7 +155,7 @@ def leading_subspace_krylov(
         new_columns = orthonormalize_against(
             np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
         )[:, : max_dim - basis.shape[1]]
-        if new_columns.shape[1] == 0:
+        if new_columns.shape[1] == 0:  # the basis already contains all residuals
             break
         # Apply the operator to the new columns only: its products take most of the time.
         new_images = operator(new_columns)
@@ -183,9 +183,10 @@ def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray
            [1.],
            [0.]])
     """
-    columns = _normalize_columns(columns, 0.0)
+    columns = _normalize_columns(columns, min_norm=0.0)
     columns = _normalize_columns(columns - basis @ (basis.T @ columns), _DEPENDENCE_TOL)
-    # Twice: nearly dependent columns lose orthogonality in the first pass.
+    # Twice: nearly dependent columns lose orthogonality in the first pass. Scaled eigenvectors of
+    # the Gram matrix orthonormalize the columns, without those of tiny eigenvalues.
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
         values, rotation = np.linalg.eigh(columns.T @ columns)
@@ -204,7 +205,11 @@ def _normalize_columns(columns: FloatArray, min_norm: float) -> FloatArray:
 def _convergence(
     ritz_values: FloatArray, residual_norms: FloatArray, d: int, norm_bound: float
 ) -> tuple[float, bool]:
-    """Estimate the error of the sum of the d largest eigenvalues, and test for convergence."""
+    """Return the estimated error of the sum of the d largest eigenvalues, and whether it converged.
+
+    The error of a Ritz value is at most its residual, and about its square over the gap to the
+    other eigenvalues; residuals over the gap also bound the angle to the true subspace.
+    """
     residual = float(np.linalg.norm(residual_norms[:d]))
     residual_sum = float(residual_norms[:d].sum())
     rounding = TIE_TOL * norm_bound
@@ -220,9 +225,10 @@ def _convergence(
 
 
 def _sum_error(ritz_values: FloatArray, residuals: FloatArray, d: int) -> float:
-    """First-order error of the sum of the d largest eigenvalues, if no eigenvalue was missed.
+    """Estimate the error of the sum of the d largest eigenvalues as squared residuals over the gap.
 
-    The first Ritz value beyond the block stands for all other eigenvalues.
+    It is infinite without a gap, and assumes that no eigenvalue was missed. The first Ritz value
+    beyond the block stands for all other eigenvalues.
     """
     block = residuals.shape[1]
     gap = ritz_values[d - 1] - ritz_values[block] if len(ritz_values) > block else 0.0

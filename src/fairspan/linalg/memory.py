@@ -33,7 +33,10 @@ def moments_nbytes(n_groups: int, n_features: int) -> int:
 
 
 def warn_if_slow(n_rows: int | None, n_features: int) -> None:
-    """Warn before moments are computed if this machine needs more than about a minute."""
+    """Warn before moments are computed if this machine needs more than about a minute.
+
+    There is no warning if the number of rows is unknown (None).
+    """
     # 2 n p^2 operations, shared by all cores; counting cores takes longer than a small table.
     seconds = 2.0 * (n_rows or 0) * n_features**2 / _OPERATIONS_PER_SECOND
     if seconds > _SLOW_SECONDS:

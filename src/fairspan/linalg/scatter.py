@@ -38,6 +38,7 @@ def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bo
         scaled /= scales
     if np.abs(scaled).max(initial=0.0) > 1 + _CORRELATION_TOL:
         return False
+    # Allow for eigenvalues of a scatter that are negative by rounding.
     scaled[np.diag_indices_from(scaled)] += _CORRELATION_TOL * len(scaled)
     _, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)
     return bool(failed == 0)

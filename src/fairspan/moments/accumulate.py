@@ -87,7 +87,7 @@ class CodedBlock(NamedTuple):
 
 
 class SpanResult(NamedTuple):
-    """Sums by code, the number of dropped rows, and whether all values are finite."""
+    """Moments by code, the number of dropped rows, and whether all values are finite."""
 
     sums: "dict[int, RunningMoments]"
     n_dropped: int
@@ -126,7 +126,9 @@ class GroupSums:
 
 
 def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> GroupSums:
-    """Accumulate the moments of each group, or of each group in each fold; possibly of none.
+    """Accumulate the moments of each group, or of each group in each fold.
+
+    Without rows of positive weight, the result has no groups.
 
     Parameters
     ----------
@@ -222,7 +224,11 @@ class _Accumulator:
         *,
         drop_incomplete: bool = False,
     ) -> IndexArray:
-        """Encode consecutive rows: -1 for zero weight, -2 without a label if these are dropped."""
+        """Return the codes of consecutive rows, and count their groups and rows.
+
+        A code is -1 for a row of zero weight, and -2 for a row without a label if
+        `drop_incomplete`; otherwise it is the group's number, combined with the fold's if any.
+        """
         folds = None
         if self.folds is not None:
             assigned = self.folds.assign(labels, first_row, self._row_offset)
@@ -245,7 +251,10 @@ class _Accumulator:
         return np.where(codes < 0, codes, codes * self.n_folds + folds)
 
     def check(self, *, so_far: bool = False) -> None:
-        """Check the number of groups and the memory for their matrices."""
+        """Check the number of groups and the memory for their matrices.
+
+        `so_far` says that more rows follow, for the error message.
+        """
         if len(self.group_codes) > min(self.limit.allowed, DEFAULT_MAX_GROUPS):
             labels = self.encoder.labels
             groups = [labels[code] for code in self.group_codes]
@@ -275,6 +284,8 @@ def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
     """Accumulate rows that can be read again from any position, in parallel spans."""
     p = rows.n_features
     spans = _plan_spans(rows, total.n_folds)
+    # Spans run in parallel, so the first error need not be that of the first invalid row: on any
+    # error the rows are read again in order.
     try:
         reader = _BlockReader(total, rows)
 
@@ -297,7 +308,8 @@ def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
 def _plan_spans(rows: Any, n_folds: int) -> list[tuple[int, int]]:
     """Split the rows into spans, the last of which may be longer by half."""
     n = rows.n_rows
-    # Spans run in parallel threads; with many features BLAS is multithreaded instead.
+    # Spans run in parallel threads; with many features BLAS is multithreaded instead. With folds a
+    # span has as many rows of each code as without.
     if rows.n_features > MAX_MEMORY_BOUND_FEATURES or isinstance(rows, DeviceRows):
         size = n
     else:
@@ -308,6 +320,7 @@ def _plan_spans(rows: Any, n_folds: int) -> list[tuple[int, int]]:
 def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
     """Read the rows again in order, to raise the error of the first invalid one."""
     checker = _Accumulator(rows, total.limit, total.folds)
+    # Both reading a block and encoding its labels raise.
     for block in rows.blocks():
         assert block.group_labels is not None
         checker.encode(block.group_labels, block.first_row, None)
@@ -365,6 +378,7 @@ class _BlockReader:
         labels = rows.group_labels
         is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
         if is_plain and isinstance(labels, DeviceLabels):
+            # The labels stay on the device; only the few categories are encoded here.
             categories = CodedLabels(labels.categories, np.arange(len(labels.categories)))
             category_codes = self.backend.to_device(total.encode(categories, 0, None))
             total.n_weighted_rows = rows.n_rows
@@ -504,6 +518,8 @@ def _sum_by_code(
 ) -> SpanResult:
     """Sum the moments of each code; blocks may be read twice.
 
+    Groups in which one pass loses digits by cancellation are summed again in two passes.
+
     Parameters
     ----------
     backend : ArrayBackend
@@ -511,6 +527,7 @@ def _sum_by_code(
     blocks : callable
         Returns the blocks, with values in float64.
     n_codes : int
+        Codes are below this number.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sums, n_dropped, zero_weight_sum = _sum_in_one_pass(backend, blocks(), n_codes)
@@ -532,7 +549,9 @@ def _sum_in_one_pass(
 ) -> tuple[dict[int, RunningMoments], int, Any]:
     """Sum shifted rows and their products by code, to be finalized by :func:`_finalize`.
 
-    Returns also the number of dropped rows, and the sum of all values of rows of zero weight.
+    Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
+    their products. Returns also the number of dropped rows, and the sum of all values of rows of
+    zero weight, which shows whether these are finite.
     """
     xp = backend.xp
     sums: dict[int, RunningMoments] = {}
@@ -565,10 +584,10 @@ def _sum_in_one_pass(
 
 
 def _finalize(moments: RunningMoments) -> bool:
-    """Turn sums of shifted rows into moments; return whether few digits canceled."""
+    """Turn the sums t and P of shifted rows into moments; return whether few digits canceled."""
     total = to_numpy(moments.mean_offset)
     products = to_numpy(moments.scatter)
-    if not products.shape:
+    if not products.shape:  # still the initial 0.0, as all shifted rows are zero
         products = np.zeros((len(total), len(total)))
     moments.weight = float(moments.weight)
     moments.mean_offset = total / moments.weight
@@ -578,7 +597,10 @@ def _finalize(moments: RunningMoments) -> bool:
 
 
 def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> RunningMoments:
-    """Compute two-pass moments: subtract the mean first, then correct for its rounding error."""
+    """Compute the moments of rows of one code: subtract the mean first, then sum products.
+
+    The mean of the rows about their rounded mean corrects both results.
+    """
     weights = _unit_weights(backend, rows) if weights is None else weights
     weight = float(backend.xp.sum(weights))
     n = rows.shape[0]
@@ -596,7 +618,10 @@ def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> Running
 def _rows_by_code(
     backend: ArrayBackend, blocks: Iterable[CodedBlock], n_codes: int
 ) -> Iterator[tuple[int, Any, Any, bool]]:
-    """Iterate over (code, rows, weights, is_copy) of each block."""
+    """Iterate over (code, rows, weights, is_copy) for each code in each block.
+
+    Codes include -1 and -2 (see :class:`CodedBlock`). Rows that are a copy may be modified.
+    """
     xp = backend.xp
     for values, codes, weights in blocks:
         if not codes.shape[0]:
@@ -616,7 +641,7 @@ def _indices_by_code(backend: ArrayBackend, codes: Any, all_codes: range) -> lis
     xp = backend.xp
     if len(all_codes) <= _MAX_UNSORTED_CODES:
         return [xp.nonzero(codes == code)[0] for code in all_codes]
-    # uint8 keys use a radix sort.
+    # Rows of a code are consecutive in sorted order. uint8 keys use a radix sort.
     keys = xp.astype(codes + 2, xp.uint8) if all_codes.stop + 2 <= 256 else codes
     order = xp.argsort(keys, stable=True)
     bounds = backend.to_device(np.append(np.asarray(all_codes), all_codes.stop))

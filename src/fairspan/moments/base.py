@@ -24,7 +24,8 @@ _MIN_MAGNITUDE = 1e-75
 _MAX_MAGNITUDE = 1e75
 # Relative rounding error of the difference of two means: a subtraction and the sum over groups.
 _OFFSET_ROUNDING = 2 * float(np.finfo(np.float64).eps)
-# Safety factor between the largest entry of a column and its root mean square.
+# Both limits of magnitudes are divided by this factor to get those of a column's root mean square:
+# some entries are larger than that, and zeros among the entries make it smaller.
 _MAX_TO_RMS = 4.0
 
 
@@ -59,6 +60,9 @@ def check_magnitudes(
 ) -> None:
     """Check that each feature is zero or has magnitudes between 1e-75 and 1e75.
 
+    The entries are not known, only their moments: the root mean square about zero in the group
+    where it is largest decides.
+
     Parameters
     ----------
     means, variances : (k, p) arrays
@@ -66,7 +70,8 @@ def check_magnitudes(
     names : sequence of str, or None
         Feature names.
     is_partial : bool
-        Whether these are part of the rows, and others may have larger values.
+        Whether these are part of the rows, and others may have larger values; then there is no
+        lower limit.
 
     Raises
     ------
@@ -77,7 +82,7 @@ def check_magnitudes(
         rms = np.hypot(means, np.sqrt(variances)).max(axis=0, initial=0.0)
     min_rms = 0.0 if is_partial else _MIN_MAGNITUDE / _MAX_TO_RMS
     max_rms = _MAX_MAGNITUDE / _MAX_TO_RMS
-    # NaN compares as false.
+    # NaN, from values that overflowed, compares as false.
     is_valid = ((rms >= min_rms) | (rms == 0)) & (rms <= max_rms)
     if is_valid.all():
         return
@@ -198,7 +203,8 @@ class BaseMoments(ABC):
     ) -> "tuple[BaseMoments, FloatArray | None, FloatArray]":
         """Express moments, a point and (p, r) columns in fewer coordinates, for fast evaluation.
 
-        There are at least `n_components` coordinates.
+        There are at least `n_components` coordinates. Returns the moments, point and columns in
+        these; unchanged here, as only :class:`~fairspan.moments.wide.WideMoments` have fewer.
         """
         return self, point, basis
 
@@ -241,7 +247,7 @@ class BaseMoments(ABC):
     @cached_property
     def mean(self) -> FloatArray:
         """Weighted mean of all rows, shape (p,)."""
-        # Relative to the first group mean, so that a large common offset does not cancel.
+        # Relative to the first group mean, so that a large common offset loses no digits.
         differences = self._differences_from_first
         correction = 0.0 if self.mean_corrections is None else self.mean_corrections[0]
         return exact_sum(self.means[0], correction + self.proportions @ differences)[0]

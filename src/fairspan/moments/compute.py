@@ -45,7 +45,8 @@ def compute_moments(
     """Compute the moments of each group.
 
     With many features the result keeps the rows themselves, if they are sparse, or in memory and
-    clearly fewer than the features, and have no classes of y.
+    clearly fewer than the features, and have no classes of y. The magnitudes are checked in every
+    case, and integers that lose digits in double precision unless the rows are float64 already.
 
     Parameters
     ----------
@@ -60,8 +61,10 @@ def compute_moments(
     InvalidInput
         Same as for :func:`~fairspan.moments.group_moments.compute_group_moments`.
     """
-    if has_y:
+    if has_y:  # only dense moments have classes
         return compute_group_moments(rows, limit, has_y=True)
+    # The limit learns the group columns of these rows, for its messages. Dense moments do this and
+    # the checks themselves, and sparse rows are float64 already.
     if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES:
         return SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
     if isinstance(rows, ArrayRows | FrameRows) and _is_wide(rows):
@@ -99,12 +102,15 @@ def compute_dense_moments(
     """
     if not by_cluster:
         return compute_group_moments(rows, limit, has_y=has_y)
+    # EM reads all rows of a group together, so the cluster is removed from the labels first.
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         grouped = MappedRows.wrap(rows, _drop_cluster, fills_missing=False)
         return compute_group_moments(grouped, limit, has_y=has_y)
+    # Folds remove the cluster from the labels; how many there are does not matter to their total.
     return compute_fold_moments(rows, Folds(2, by_cluster=True), limit, has_y=has_y).total
 
 
 def _drop_cluster(block: RowBlock) -> RowBlock:
+    """Return the block with labels without their last attribute."""
     labels = block.group_labels
     return replace(block, group_labels=None if labels is None else labels.without_last_attribute())

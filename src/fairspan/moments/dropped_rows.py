@@ -30,6 +30,9 @@ def no_rows_error(n_dropped: int) -> InvalidInput:
 def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) -> InvalidInput:
     """Build the error for rows that were all dropped, which names the columns at fault.
 
+    These are the columns without any value, else those with most missing values. Without dropped
+    rows, there were none.
+
     Parameters
     ----------
     rows : RowSource or PartitionedRows

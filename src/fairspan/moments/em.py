@@ -121,6 +121,7 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
     variances = np.array([observed.squares / observed.weights for observed in groups.values()])
     check_magnitudes(means, variances, rows.feature_names)
     step = _EMStep.from_groups(rows, groups)
+    # Start from the observed means and variances, without correlations.
     start = [
         np.vstack([mean, np.diag(variance)])
         for mean, variance in zip(means, variances, strict=True)
@@ -129,7 +130,9 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
     totals: dict[Label, RunningMoments] = {}
     for (label, observed), model in zip(groups.items(), result.point, strict=True):
         scatter = observed.weight * model[1:]
-        totals[label] = RunningMoments(model[0], observed.count, observed.weight, 0.0, scatter)
+        totals[label] = RunningMoments(
+            shift=model[0], count=observed.count, weight=observed.weight, scatter=scatter
+        )
     summary = EMSummary(
         n_missing_cells=np.array([observed.n_missing for observed in groups.values()], np.int64),
         pool_weights=step.pool_weights,
@@ -212,7 +215,10 @@ class _EMStep:
 
     @classmethod
     def from_groups(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
-        """Derive shrinkage weights from the numbers of jointly observed pairs."""
+        """Derive shrinkage weights from the numbers of jointly observed pairs.
+
+        Rows that are few, and not partitioned over workers, are read into memory here.
+        """
         counts = [observed.count for observed in groups.values()]
         pairs = np.array([observed.pairs for observed in groups.values()])
         pool_weights = [
@@ -227,7 +233,10 @@ class _EMStep:
         return cls(rows, labels, np.array(pool_weights), independence_weight, parts)
 
     def __call__(self, models: FloatArray) -> FloatArray:
-        """Return the next models."""
+        """Return the next models.
+
+        Models are a (k, p + 1, p) array: the mean of each group, then its covariance.
+        """
         normal_models = {
             label: NormalModel(model[0], model[1:])
             for label, model in zip(self.labels, models, strict=True)
@@ -238,6 +247,7 @@ class _EMStep:
             assert sums is not None
         else:
             sums = aggregator.sum_parts(self.parts)
+        # Expected sums of z = (x - mean) / deviation and of zz', standardized by the old models.
         group_sums = [sums[label] for label in self.labels]
         weights = np.array([expected.weight for expected in group_sums])
         first = np.array([expected.first for expected in group_sums]) / weights[:, None]
@@ -262,9 +272,10 @@ class _EMStep:
 
 
 def _shrinkage_weight(count: int, pairs: IntegerArray) -> float:
-    """Return the weight of a target for correlations of `count` rows.
+    """Return the weight in [0, 1) of the target towards which correlations are shrunk.
 
-    The target counts as many rows as the least observed of the (p, p) pairs lacks to p + 2.
+    The target counts as many rows as the least observed of the (p, p) pairs lacks to p + 2. It is
+    zero if every pair is observed in all of the `count` rows.
     """
     min_pairs = int(pairs.min())
     n_lacking = max(len(pairs) + 2 - min_pairs, 0) if min_pairs < count else 0
@@ -302,7 +313,7 @@ class _ObservedStatistics:
 
     @classmethod
     def from_rows(cls, rows: FloatArray, weights: FloatArray) -> "_ObservedStatistics":
-        """Compute the statistics of rows."""
+        """Compute the statistics of (n, p) rows with NaN in missing cells, and (n,) weights."""
         observed = ~np.isnan(rows)
         observed_weights = weights @ observed
         # Relative to the first value of each feature, so that a constant has exactly that mean.
@@ -466,9 +477,10 @@ def _merge_into(by_label: dict[Label, Any], label: Label, part: Any) -> None:
 def _chunks_by_group(
     rows: RowSource, encoder: LabelEncoder, dropped: list[int] | None = None
 ) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-    """Iterate over large chunks of rows of one group with their weights, skipping zero weights.
+    """Iterate over (label, rows, weights) of large chunks of rows of one group.
 
-    Appends the number of dropped rows of each block to `dropped`.
+    Rows of zero weight are skipped. Blocks are buffered until they have enough entries. The number
+    of dropped rows of each block is appended to `dropped`, if given.
     """
     buffer: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
     n_buffered = 0

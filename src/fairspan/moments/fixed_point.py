@@ -73,6 +73,11 @@ def fixed_point(
         Positive scale of each entry, in which changes and distances are measured.
     is_valid : callable
         Returns whether a point may be passed to `step`; results of `step` always may.
+
+    Returns
+    -------
+    FixedPoint
+        The result of the last step, or of the shortest one if steps stop becoming shorter.
     """
     n_combined = min(_MAX_COMBINED_STEPS, max(_MAX_DIFFERENCE_ENTRIES // start.size, 1))
     memory = _StepMemory(n_combined)
@@ -80,6 +85,7 @@ def fixed_point(
     best = FixedPoint(start, 0, np.inf, np.inf, False)
     shortest = np.inf
     was_near = False
+    # Each step is taken from the last extrapolated point, and `best` is the result of the shortest.
     for n_steps in range(1, _MAX_STEPS + 1):
         following = step(point)
         residual = (following - point) / units
@@ -95,6 +101,7 @@ def fixed_point(
         distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
         if size < best.last_change:
             best = FixedPoint(following, n_steps, size, distance, True)
+        # One short distance may be chance, so two in a row are required.
         is_near = distance < _CONVERGENCE_TOL
         if is_near and (was_near or size == 0.0):
             return FixedPoint(following, n_steps, size, distance, True)
@@ -103,7 +110,7 @@ def fixed_point(
             distance = max(best.distance, distance)
             return FixedPoint(best.point, n_steps, best.last_change, distance, True)
         point = point + units * increment
-        if not is_valid(point):
+        if not is_valid(point):  # fall back to the plain step
             memory.clear()
             point = following
     # If steps hardly become shorter, the remaining distance is about as long as all steps so far.
@@ -139,7 +146,12 @@ class _StepMemory:
         self._last: tuple[FloatArray, FloatArray] | None = None
 
     def extrapolate(self, point: FloatArray, residual: FloatArray) -> FloatArray:
-        """Record a step, and return the increment to the extrapolated limit."""
+        """Record a step, and return the increment from its point to the extrapolated limit.
+
+        With the recorded differences of points and of steps in the rows of P and S, the
+        coefficients c minimize ||residual - S'c||, and the increment is residual - (P + S)'c
+        (Anderson). Without differences it is the step itself.
+        """
         differences = self._record(point.ravel(), residual.ravel())
         if differences is None:
             return residual
@@ -153,6 +165,7 @@ class _StepMemory:
         left, values, right = np.linalg.svd(triangle[:, :n_steps], full_matrices=False)
         is_independent = values > _DEPENDENCE_TOL * values[0]
         pseudo_inverse = (right[is_independent].T / values[is_independent]) / sizes[:, None]
+        # How far the point moves per unit change of the step, along each independent direction.
         responses = pseudo_inverse.T @ points
         self.slowness = max(math.sqrt(np.linalg.eigvalsh(responses @ responses.T)[-1]), 1.0)
         coefficients = pseudo_inverse @ (left[:, is_independent].T @ triangle[:, n_steps])

@@ -39,7 +39,8 @@ class DenseFoldMoments:
     @cached_property
     def total(self) -> GroupMoments:
         """Moments of all rows."""
-        return replace(self.excluding(-1), n_dropped=self.n_dropped, skip_validation=True)
+        no_fold = -1
+        return replace(self.excluding(no_fold), n_dropped=self.n_dropped, skip_validation=True)
 
     def excluding(self, fold: int) -> GroupMoments:
         """Return the moments of all folds except one, without groups that only it has."""
@@ -102,6 +103,7 @@ def compute_fold_moments(
     by_fold: list[GroupMoments | None] = [None] * folds.n_folds
     for fold in np.unique(fold_of_group).tolist():
         of_fold = moments.select_groups(fold_of_group == fold)
+        # Dropped rows belong to no fold; the result counts them once.
         fold_part = replace(of_fold, n_dropped=0, skip_validation=True)
         merged = merge_moments([fold_part], without_last_attribute)
         by_fold[fold] = merged.sum_over_classes() if has_y else merged
@@ -111,7 +113,10 @@ def compute_fold_moments(
 def compute_sparse_fold_moments(
     rows: SparseRows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> SparseFoldMoments:
-    """Compute fold moments of sparse rows without matrices."""
+    """Compute fold moments of sparse rows without matrices.
+
+    The rows are kept, those without missing values; a fold is excluded by selecting the others.
+    """
     rows = rows.drop_incomplete()
     assert rows.group_labels is not None
     labels = folds.assign(rows.group_labels, 0, 0)
@@ -124,7 +129,9 @@ def compute_sparse_fold_moments(
 def affordable_folds(
     n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
 ) -> int | None:
-    """Return the number of folds that fit into memory: as requested, five, or None.
+    """Return the number of folds whose matrices fit into memory: as requested, else five.
+
+    If five are too many as well, the result is None.
 
     Parameters
     ----------

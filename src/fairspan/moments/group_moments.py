@@ -292,13 +292,14 @@ class GroupMoments(BaseMoments):
         """
         try:
             matrices = np.asarray(covariances, dtype=np.float64)
-            k, p = (*matrices.shape, 0, 0)[:2]
+            k, p = (*matrices.shape, 0, 0)[:2]  # with fewer axes, the check of shapes fails
             means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise _invalid_moments_error(
                 f"There are values that are not numbers ({error})"
             ) from error
+        # At least one group and one feature.
         _check_arrays(
             {
                 "covariances": (matrices, (max(k, 1), max(p, 1), p)),
@@ -309,6 +310,7 @@ class GroupMoments(BaseMoments):
         labels, order = _sorted_labels(np.arange(k) if groups is None else groups, k)
         exponent = 0
         if is_extreme(weights):
+            # In units of 2**exponent, negligible weights become zero, which is an error here.
             exponent = exponent_for(float(weights.max()))
             scaled = in_units(weights, exponent)
             if not scaled.all():
@@ -429,6 +431,8 @@ class GroupMoments(BaseMoments):
     def with_attributes(self, columns: Sequence[ColumnKey]) -> "GroupMoments":
         """Turn columns into attributes, and keep all of them in :attr:`all_columns`.
 
+        Moments that have attributes already are returned unchanged.
+
         Parameters
         ----------
         columns : sequence of str or int
@@ -473,7 +477,11 @@ class GroupMoments(BaseMoments):
         return self.select_features([old_names.index(name) for name in names])
 
     def in_weight_units(self, exponent: int) -> "GroupMoments":
-        """Return the moments with weights in units of 2**exponent, without negligible groups."""
+        """Return the moments with weights in units of 2**exponent, without negligible groups.
+
+        A group is negligible if its weight is zero in the new unit. The result has neither classes
+        nor attributes, unless the unit is the same.
+        """
         shift = self.weight_exponent - exponent
         if shift == 0:
             return self
@@ -562,7 +570,7 @@ class GroupMoments(BaseMoments):
         )
 
     def relabeled(self, labels: Sequence[Label]) -> "GroupMoments":
-        """Return the moments with other labels, sorted by these.
+        """Return the moments with other labels, sorted by these, without classes and attributes.
 
         Parameters
         ----------
@@ -588,6 +596,7 @@ class GroupMoments(BaseMoments):
         return self._matched_to(known)
 
     def _matched_to(self, known: KnownLabels) -> "GroupMoments":
+        """Replace labels as :meth:`matched_to` does, without a warning."""
         matched_labels = known.match(CodedLabels.from_labels(self.labels)).to_list()
         by_class = None if self.by_class is None else self.by_class._matched_to(known)
         all_columns = None if self.all_columns is None else self.all_columns._matched_to(known)
@@ -638,6 +647,7 @@ class GroupMoments(BaseMoments):
                     "Allowed: named columns, so that attributes can be identified",
                     "Compute the moments from a data frame",
                 )
+            # Readers know the attributes by their names, and split the columns again.
             return self.all_columns.to_bytes()
         stored = self.finest
         header: dict[str, Any] = {
@@ -730,6 +740,9 @@ def merge_moments(
 ) -> GroupMoments:
     """Merge moments of several parts (Chan, Golub and LeVeque 1979).
 
+    With attributes, the moments of all columns are merged and split again; with classes of y, those
+    of each group and class, whose sums are the moments of the groups.
+
     Parameters
     ----------
     parts : sequence of GroupMoments
@@ -790,7 +803,11 @@ def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label
 
 
 def _common_exponent(parts: Sequence[GroupMoments]) -> int:
-    """Return the exponent of a unit in which the weights of all parts are within range."""
+    """Return the exponent of a unit of weights for all parts.
+
+    Zero if all weights are within the range for that, otherwise the one in which the largest weight
+    is at the upper end of the range; small weights may then become zero.
+    """
     exponents = {part.weight_exponent for part in parts}
     if len(exponents) == 1:
         return exponents.pop()
@@ -802,7 +819,7 @@ def _common_exponent(parts: Sequence[GroupMoments]) -> int:
     if not weighted or (min(smallest) >= min_exponent and max(largest) <= max_exponent):
         return 0
     exponent = int(max(largest)) - max_exponent
-    return exponent + exponent % 2
+    return exponent + exponent % 2  # exponents are even
 
 
 def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[GroupMoments]:
@@ -964,6 +981,7 @@ class MomentsAggregator:
     def aggregate(self, rows: RowSource) -> GroupMoments:
         """Moments of some rows; without groups if there are no rows."""
         self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
+        # Products of sparse rows are faster up to this density, but have no folds.
         is_sparse = isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY
         if is_sparse and self.folds is None:
             moments = self._aggregate_sparse(cast(SparseRows, rows))
@@ -981,6 +999,7 @@ class MomentsAggregator:
         return check_no_overflow(moments)
 
     def _aggregate_sparse(self, rows: SparseRows) -> GroupMoments:
+        """Dense moments of sparse rows, by sparse products."""
         groups, n_dropped = group_sparse_rows(rows, self.limit)
         self.limit.check_memory(len(groups), rows.n_features)
         moments = dense_moments(groups, rows.n_features, n_dropped)
@@ -1046,9 +1065,11 @@ def compute_group_moments(
     Raises
     ------
     InvalidInput
-        Invalid rows, no rows, too many groups, or overflow.
+        Invalid rows, no rows, too many groups, magnitudes out of range, or `initial` moments
+        together with rows that are fitted by EM.
     """
     if isinstance(rows, RowsWithAttributes):
+        # Moments of all columns first, then split into features and attributes.
         initial_columns = None if initial is None else initial.all_columns
         all_columns = compute_group_moments(
             rows.source, limit, initial_columns, has_y=has_y, folds=folds
@@ -1057,6 +1078,7 @@ def compute_group_moments(
     limit = replace(limit.for_rows(rows), has_y=has_y)
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         moments = _compute_em(rows, limit)
+        # Merging EM moments is an error, which says what to do instead.
         return moments.check_range() if initial is None else merge_moments([initial, moments])
     return _compute_complete(rows, limit, initial, folds)
 
@@ -1085,8 +1107,9 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
 def _compute_complete(
     rows: Rows, limit: GroupLimit, initial: GroupMoments | None, folds: Folds | None
 ) -> GroupMoments:
-    """Compute moments of complete rows."""
+    """Compute moments of rows that are complete, or of which incomplete ones are dropped."""
     limit.check_memory(1, rows.n_features)  # before any cluster work
+    # The duration is known only for dense rows on the processor.
     if not isinstance(rows, SparseRows | DeviceRows):
         warn_if_slow(rows.n_rows, rows.n_features)
     aggregator = MomentsAggregator(limit, folds)

@@ -40,6 +40,7 @@ def check_integer_precision(rows: Any, moments: BaseMoments) -> None:
         return
     if isinstance(rows, ArrayRows) and rows.array.dtype.kind not in "iu":
         return
+    # Moments select the columns that may be affected, and their exact ranges decide.
     largest = np.abs(moments.means).max(axis=0)
     rounding = np.spacing(np.maximum(largest, 1.0))
     is_rounded = (largest >= _MAX_EXACT_INTEGER / 2) & (

@@ -44,7 +44,7 @@ def draw_imputations(
     has_y: bool,
     by_cluster: bool,
 ) -> Iterator[Rows]:
-    """Generate imputed copies of the rows; each can be read repeatedly.
+    """Generate `N_IMPUTATIONS` imputed copies of the rows; each can be read repeatedly.
 
     Parameters
     ----------
@@ -98,7 +98,8 @@ def _draw_models(
     """Draw models from their posterior given completed rows.
 
     Covariances are inverse Wishart and means are normal. If a group's correlations were pooled with
-    those of all groups, the EM model enters as that many prior rows.
+    those of all groups, with a weight w, the EM model counts as n w / (1 - w) prior rows beside the
+    n rows of the group. Groups without missing cells keep their model, as nothing is drawn from it.
     """
     assert em_moments.em_summary is not None
     pool_weights = em_moments.em_summary.pool_weights.tolist()
@@ -126,7 +127,8 @@ def _draw_inverse_wishart_root(
 ) -> FloatArray:
     """Draw R, (p, p), with RR' from the inverse Wishart distribution (Bartlett decomposition).
 
-    The draws do not depend on the signs of eigenvectors, which differ between processors.
+    `scatter` is the scale matrix of the distribution, (p, p), and `df` its degrees of freedom. The
+    draws do not depend on the signs of eigenvectors, which differ between processors.
     """
     p = len(scatter)
     scales = np.sqrt(np.diag(scatter))

@@ -77,7 +77,8 @@ class NormalModel:
         rows : (n, p) array
             Rows with NaN in missing cells.
         matrix : (p, p) array, optional
-            Weights of the conditional covariances, standardized.
+            Weights of the entries of C, the conditional covariance of a row's missing cells in
+            standard deviations (zero for observed cells).
 
         Returns
         -------
@@ -103,12 +104,18 @@ class NormalModel:
         ----------
         rows : (n, p) array or IncompleteRows
             Rows with NaN in missing cells.
+
+        Returns
+        -------
+        CompletedRows
+            Standardized rows, with the conditional distributions of their missing cells.
         """
         if not isinstance(rows, IncompleteRows):
             rows = IncompleteRows.from_values(rows)
         values = np.where(rows.missing, 0.0, (rows.values - self.mean) / self.scales)
         if not rows.patterns:
             return CompletedRows(self, values, ())
+        # Missing cells are zero here, so that only observed cells enter the products K_uo x_o.
         products = values @ self.precision
         conditionals = []
         for patterns in rows.patterns:
@@ -122,7 +129,10 @@ class NormalModel:
 
 
 def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
-    """Split rows into blocks whose conditional covariances need bounded memory."""
+    """Iterate over slices of the rows whose conditional covariances need bounded memory.
+
+    A row with c missing cells counts c^2 entries, as if no two rows shared a pattern.
+    """
     sizes = np.isnan(rows).sum(axis=1).astype(np.float64) ** 2
     block_of_row = np.floor(np.cumsum(sizes) / _MAX_COVARIANCE_ENTRIES)
     ends = [*(np.flatnonzero(np.diff(block_of_row)) + 1).tolist(), len(rows)]
@@ -203,11 +213,20 @@ class MissingPatterns:
         return self.rows[:, None], self.cells[self.pattern_of_row]
 
     def multiply(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Multiply each row's vector by the matrix of its pattern, (r, c)."""
+        """Multiply each row's vector by the matrix of its pattern, (r, c).
+
+        Parameters
+        ----------
+        matrices : (m, c, c) array
+            One matrix per pattern.
+        vectors : (r, c) array
+            One vector per row, in the order of :attr:`rows`.
+        """
         m = len(matrices)
         if len(vectors) < _MIN_ROWS_PER_PATTERN * m:
             return np.asarray(np.einsum("rij,rj->ri", matrices[self.pattern_of_row], vectors))
         products = np.empty_like(vectors)
+        # Rows of a pattern are consecutive.
         ends = np.cumsum(np.bincount(self.pattern_of_row)).tolist()
         for matrix, start, end in zip(matrices, [0, *ends], ends, strict=False):
             products[start:end] = vectors[start:end] @ matrix.T
@@ -243,6 +262,7 @@ def _missing_patterns(missing: BoolArray) -> Iterator[MissingPatterns]:
     incomplete = np.flatnonzero(missing.any(axis=1))
     if not len(incomplete):
         return
+    # Row i of the incomplete ones has pattern codes[i], an index into `patterns`.
     first, codes = _unique_rows(missing[incomplete])
     patterns = missing[incomplete[first]]
     order = np.argsort(codes, kind="stable")
@@ -281,16 +301,19 @@ class _ConditionalNormals:
         return np.asarray(covariances)
 
     def fill(self, values: FloatArray, products: FloatArray) -> None:
-        """Add conditional means to the missing cells.
+        """Write conditional means into the missing cells of the (n, p) standardized values.
 
-        `products` is values @ K, with zeros in missing cells.
+        These are zero there before. `products` is values @ K, where K is the precision matrix.
         """
         patterns = self.patterns
         whitened = patterns.multiply(self.factors, products[patterns.indices])
         values[patterns.indices] -= patterns.multiply(self.factors.transpose(0, 2, 1), whitened)
 
     def add_noise(self, values: FloatArray, generator: np.random.Generator) -> None:
-        """Add draws of the conditional distribution, less its mean, to the missing cells."""
+        """Add draws of the conditional distribution, less its mean, to the missing cells.
+
+        The values, (n, p) and standardized, are changed in place and hold the conditional means.
+        """
         patterns = self.patterns
         noise = generator.standard_normal((len(patterns.rows), patterns.cells.shape[1]))
         roots = self.factors.transpose(0, 2, 1)
@@ -326,7 +349,10 @@ class CompletedRows:
         return np.where(np.isnan(rows), model.mean + model.standard_deviations * self.values, rows)
 
     def covariance(self, weights: FloatArray) -> FloatArray:
-        """Weighted sum of the rows' conditional covariances, (p, p), standardized."""
+        """Weighted sum of the rows' conditional covariances, (p, p), standardized.
+
+        Entries of cells that are not both missing are zero. `weights` has one weight per row.
+        """
         p = self.values.shape[1]
         total = np.zeros(p * p)
         for conditional in self.conditionals:
@@ -335,12 +361,16 @@ class CompletedRows:
             row_weights = weights[patterns.rows]
             pattern_weights = np.bincount(patterns.pattern_of_row, row_weights, len(cells))
             sums = pattern_weights[:, None, None] * conditional.covariances
+            # Add each pattern's (c, c) block to the rows and columns of its missing cells.
             flat_indices = cells[:, :, None] * p + cells[:, None, :]
             total += np.bincount(flat_indices.ravel(), sums.ravel(), p * p)
         return total.reshape(p, p)
 
     def covariance_traces(self, matrix: FloatArray) -> FloatArray:
-        """Return tr(matrix C) of each row, (n,), with standardized covariances C."""
+        """Return tr(matrix C) of each row, (n,), for a (p, p) matrix.
+
+        C is the standardized conditional covariance of the row's missing cells, zero elsewhere.
+        """
         traces = np.zeros(len(self.values))
         for conditional in self.conditionals:
             patterns = conditional.patterns
@@ -352,7 +382,11 @@ class CompletedRows:
 
 
 def _unique_rows(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
-    """Return the first index and inverse codes of the distinct rows."""
+    """Return the index of the first row of each kind, and the kind of each row.
+
+    Rows are packed into words of 64 bits, which are compared one by one: this is many times faster
+    than comparing rows of booleans.
+    """
     packed = np.packbits(rows, axis=1)
     words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed

@@ -34,6 +34,9 @@ _IDENTITY_TOL = 1e-6
 def encoder_columns(basis: FloatArray) -> FloatArray:
     """Return encoder columns sqrt(lambda_j) u_j for basis columns sqrt(lb_j) u_j.
 
+    Of the variance along the unit vector u_j, a soft projection captures the share lb_j; it
+    multiplies coordinates by lambda_j = 1 - sqrt(1 - lb_j). Both are one for other projections.
+
     Parameters
     ----------
     basis : (p, r) array
@@ -58,9 +61,9 @@ def encoder_columns(basis: FloatArray) -> FloatArray:
 
 
 def captured_basis(encoder: FloatArray) -> FloatArray:
-    """Basis columns sqrt(lb_j) u_j from encoder rows sqrt(lambda_j) u_j.
+    """Return basis columns sqrt(lb_j) u_j from encoder rows sqrt(lambda_j) u_j.
 
-    This is the inverse of :func:`encoder_columns`.
+    This is the inverse of :func:`encoder_columns`, which explains lb_j and lambda_j.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ def soft_dimension(components: FloatArray) -> float:
 def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
     """Check that (r, p) components are orthonormal, or form a soft projection.
 
-    The latter are orthogonal rows of length at most one with an integer dimension.
+    The latter are orthogonal rows of length at most one with an integer :func:`soft_dimension`.
 
     Raises
     ------
@@ -194,6 +197,7 @@ class Projector:
                 "Allowed: (d, p) and (p, d) finite numbers",
                 "Use the encoder and decoder of one fit",
             )
+        # Without an oblique decoder, E' decodes, and its rows are checked above.
         product = self.encoder @ self.decoder
         identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
         if not np.allclose(product, identity, atol=_IDENTITY_TOL):
@@ -220,6 +224,7 @@ class Projector:
         Exactly zero with as many components as features.
         """
         n_components, n_features = self.encoder.shape
+        # A soft projection leaves a residual even with p components.
         if n_components == n_features and not is_soft(self.encoder):
             return np.zeros_like(rows)
         return np.asarray(rows - (rows @ self.encoder.T) @ self.decoder.T)

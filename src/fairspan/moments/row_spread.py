@@ -83,6 +83,7 @@ class RowSummaryAggregator(Aggregator[RowSummary]):
     def _summarize(self, values: FloatArray) -> RowSummary:
         """Return the summary of rows in memory."""
         centered = values - self.point
+        # First entry: raw features; second: standardized ones.
         n_rows = np.zeros(2)
         inverse_lengths = np.zeros(2)
         for i, scale in enumerate((np.ones_like(self.scale), self.scale)):
@@ -167,7 +168,12 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
 
 
 def _typical_share(summary: RowSummary, deviations: FloatArray) -> float:
-    """Return the squared harmonic mean of the lengths, as a share of the mean of their squares."""
+    """Return the squared harmonic mean of the lengths, as a share of the mean of their squares.
+
+    The smaller share of raw and standardized features; 1 if no row or no feature varies.
+    """
+    # Mean squared length of the rows about their mean: the total variance, which is the number of
+    # varying features if these are standardized.
     mean_squares = np.array([deviations @ deviations, (deviations > 0).sum()])
     if not mean_squares.all() or not summary.n_rows.all():
         return 1.0
@@ -188,7 +194,7 @@ def _triangular_factor(rows: FloatArray) -> FloatArray:
 
 
 def _numerical_rank(factor: FloatArray) -> int:
-    """Return the numerical rank of a matrix whose columns are divided by their lengths."""
+    """Return the numerical rank of a triangular factor, each column divided by its length."""
     lengths = np.linalg.norm(factor, axis=0)
     scaled = factor[:, lengths > 0] / lengths[lengths > 0]
     singular_values = np.linalg.svd(scaled, compute_uv=False)

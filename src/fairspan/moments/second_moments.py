@@ -82,7 +82,11 @@ class SecondMoments(Protocol):
 
 
 def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -> FloatArray:
-    """Reconstruction error tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
+    """Reconstruction error tr((I - DE) S_g (I - DE)') of each group, shape (k,).
+
+    E is the encoder and D the decoder of the projector, and S_g the second moments of group g. An
+    oblique projector adds the variance that its oblique part displaces to the residual variance.
+    """
     errors = second_moments.residual_variances(projector.basis)
     if not projector.oblique_part.size:
         return errors
@@ -161,7 +165,7 @@ class EMUncertainty:
         Parameters
         ----------
         scatters : (k, p, p) array
-            Scatter matrices about the group means, up to a factor.
+            Scatter matrices about the group means, up to a factor; only their correlations count.
         traces : (k,) array
             Variances about the point in use.
         distance : float
@@ -171,6 +175,7 @@ class EMUncertainty:
             return None
         root_diagonals = column_rms(scatters)
         units = np.where(root_diagonals > 0, root_diagonals, 1.0)
+        # Constant features get a correlation of one with themselves.
         correlations = scatters / units[:, :, None] / units[:, None, :]
         np.einsum("gii->gi", correlations)[:] = 1.0
         norm_bound = _MEANS_FACTOR * distance
@@ -288,6 +293,8 @@ class DenseSecondMoments:
     def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
         """Norms that determine the rounding bound of errors, without forming E = I - VV'.
 
+        V are the encoder columns of the (p, d) basis.
+
         Returns
         -------
         row_norms : (p,) array
@@ -304,10 +311,12 @@ class DenseSecondMoments:
         # For nearly captured features E has small rows; compute only these explicitly.
         rows = columns[captured] @ -columns.T
         rows[np.arange(len(captured)), captured] += 1.0
+        # |e_i|^2 = 1 - 2 |v_i|^2 + v_i V'V v_i' for the rows e_i of E and v_i of V.
         squared_norms = (
             1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
         )
         squared_norms[captured] = (rows**2).sum(axis=1)
+        # |E| o is at most o + |V| |V'| o for features that are not nearly captured.
         other_error = offset_error.copy()
         other_error[captured] = 0.0
         projected_error = (
@@ -353,6 +362,9 @@ class DenseSecondMoments:
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors with guard vectors, by iteration if that is faster.
 
+        With many components for the number of features, LAPACK is; it needs neither a start nor a
+        tolerance, and has no error to estimate.
+
         Parameters
         ----------
         weights : (k,) array
@@ -361,6 +373,11 @@ class DenseSecondMoments:
             Directions near the eigenvectors.
         sum_goal : float, optional
             Tolerance on the eigenvalue sum at which to stop.
+
+        Returns
+        -------
+        ApproximateSubspace
+            Up to :meth:`n_ritz` vectors.
         """
         mixture = self.mixture(weights)
         if n_components > _MAX_KRYLOV_RATIO * self.n_features:
@@ -368,7 +385,7 @@ class DenseSecondMoments:
             leading = LeadingSubspace.from_eigenpairs(
                 guarded.eigenvalues, guarded.vectors, n_components, 0.0
             )
-            return ApproximateSubspace(leading, guarded.vectors, 0.0)
+            return ApproximateSubspace(leading, guarded.vectors, sum_error=0.0)
         return leading_subspace_krylov(
             lambda block: _threaded_product(mixture, block),
             self.n_features,
@@ -421,7 +438,7 @@ def deflate(
     Returns
     -------
     second_moments : DenseSecondMoments
-        Q'S_gQ.
+        Q'S_gQ, where Q is an orthonormal basis of the complement, (p, p - r).
     rounding : (k,) array
         Rounding bound of their traces.
     complement : OrthogonalComplement

@@ -78,7 +78,10 @@ class GroupRows:
     def from_rows(
         cls, label: Label, rows: Any, weights: FloatArray, shift: FloatArray, indices: IndexArray
     ) -> "GroupRows":
-        """Build from shifted rows (at least one) with positive weights."""
+        """Build from shifted rows (at least one) with positive weights, split into chunks.
+
+        `indices` are the positions of the rows in the whole table.
+        """
         n = rows.shape[0]
         weight = float(weights.sum())
         n_stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
@@ -119,7 +122,7 @@ class GroupRows:
     @cached_property
     def variances(self) -> FloatArray:
         """Variance of each feature about the group mean, (p,)."""
-        if self.is_sparse:
+        if self.is_sparse:  # a difference keeps the rows sparse, and their means are small
             squares = sum((chunk * chunk).T @ weights for chunk, weights in self.chunks)
             return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
         squares = sum(weights @ (chunk - self.shifted_mean) ** 2 for chunk, weights in self.chunks)
@@ -150,14 +153,14 @@ class GroupRows:
         )
 
     def apply_covariance(self, directions: FloatArray) -> FloatArray:
-        """Multiply the group covariance by (p, m) directions."""
+        """Multiply the group covariance by (p, m) directions, shape (p, m)."""
         image = np.zeros_like(directions)
         for columns, coordinates, chunk, weights in self._iter_coordinates(directions):
             image[:, columns] += chunk.T @ (weights[:, None] * coordinates)
         return image / self.weight
 
     def captured_variance(self, directions: FloatArray) -> float:
-        """Return tr(V'CV) for (p, m) directions V."""
+        """Return tr(V'CV) for (p, m) directions V and the group covariance C."""
         total = sum(
             float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
             for _, coordinates, _, weights in self._iter_coordinates(directions)
@@ -167,7 +170,11 @@ class GroupRows:
     def _iter_coordinates(
         self, directions: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
-        """Iterate over centered coordinates by block of directions and chunk of rows."""
+        """Iterate over centered coordinates by block of directions and chunk of rows.
+
+        Yields the slice of directions, the coordinates (x - mean)'V of the rows of a chunk along
+        these, the chunk of shifted rows, and its weights.
+        """
         for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(start, start + _COLUMNS_AT_ONCE)
             block = directions[:, columns]
@@ -176,7 +183,7 @@ class GroupRows:
                 yield columns, chunk @ block - center, chunk, weights
 
     def mean_squared_residual(self, offset: FloatArray, encoder_columns: FloatArray) -> float:
-        """Return the mean of ||(I - VV')(x - point)||^2 from the rows, block by block.
+        """Return the weighted mean of ||(I - VV')(x - point)||^2 over the rows x, block by block.
 
         Parameters
         ----------
@@ -198,8 +205,12 @@ class GroupRows:
     def scatter(self) -> FloatArray:
         """Scatter matrix about the group mean, (p, p)."""
         scatter: Any = 0.0
+        # Division by a power of two near the largest weight is exact. The roots then do not depend
+        # on the unit of the weights, and products of extreme weights stay in range.
         unit = max(unit_of(weights) for _, weights in self.chunks)
         for chunk, weights in self.chunks:
+            # Chunks are shifted rows, about whose mean dense ones are centered first. Sparse ones
+            # would become dense, so their mean is subtracted from the sum below.
             rows = chunk if self.is_sparse else chunk - self.shifted_mean
             weighted_rows = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
             scatter = scatter + unit * _to_dense(weighted_rows.T @ weighted_rows)
@@ -235,6 +246,8 @@ def group_sparse_rows(
     rows: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> tuple[list[GroupRows], int]:
     """Split sparse rows by group, and return also the number of dropped incomplete rows.
+
+    Rows of zero weight belong to no group.
 
     Raises
     ------
@@ -294,6 +307,7 @@ def _shift_columns(rows: CsrArray, shift: FloatArray) -> CsrArray:
     if len(columns) == 0:
         return rows
     n = rows.shape[0]
+    # Data, column indices and row starts of a matrix with the shift in every row.
     repeated = (np.tile(shift[columns], n), np.tile(columns, n), np.arange(n + 1) * len(columns))
     shifted = scipy.sparse.csr_array(rows - scipy.sparse.csr_array(repeated, shape=rows.shape))
     shifted.eliminate_zeros()
@@ -324,7 +338,10 @@ class SparseSecondMoments:
     def forbid(
         self, columns: FloatArray, excluded_variances: FloatArray | None = None
     ) -> "SparseSecondMoments":
-        """Forbid further orthonormal (p, r) directions."""
+        """Forbid further orthonormal (p, r) directions, orthogonal to those before.
+
+        `excluded_variances` replaces the variances along all of them, (k,); by default it stays.
+        """
         forbidden = np.hstack([self.forbidden, columns])
         if excluded_variances is None:
             return replace(self, forbidden=forbidden)
@@ -378,6 +395,7 @@ class SparseSecondMoments:
 
     def apply(self, basis: FloatArray) -> FloatArray:
         """Apply: P S_g P V of each group, shape (k, p, d)."""
+        # The mixture with weight one for a group is that group.
         return np.array(
             [self._apply_mixture(unit_weights, basis) for unit_weights in np.eye(self.n_groups)]
         )
@@ -407,14 +425,20 @@ class SparseSecondMoments:
         start : (p, m) array, optional
             Directions near the eigenvectors.
         tie_tolerance : float
+            Eigenvalues within this absolute distance of eigenvalue d count as tied with it.
         sum_goal : float, optional
             Tolerance on the eigenvalue sum at which to stop.
+
+        Returns
+        -------
+        ApproximateSubspace
+            Orthogonal to the forbidden directions.
         """
         nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
         n_vectors = n_components + N_GUARD_VECTORS
         is_smaller = max(_MIN_REDUCTION * len(nonzero), n_vectors) < self.n_features
         if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
-            # Work in the nonzero features only.
+            # Work in the nonzero features only: others have zero loadings.
             approximation = self._nonzero_features.approximate_leading(
                 weights,
                 n_components,

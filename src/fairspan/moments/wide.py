@@ -203,7 +203,7 @@ class WideMoments(RowMoments):
     def from_rows(
         cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
-        """Build from a copy of complete rows.
+        """Build from complete rows, which are copied by group and shifted by the first of them.
 
         Raises
         ------
@@ -230,7 +230,8 @@ class WideMoments(RowMoments):
                 feature_names=rows.feature_names,
                 weight_exponent=rows.weight_exponent,
             )
-        # Rows of zero weight are validated too.
+        # Raises the error of the first value that is not finite. Rows of zero weight, which are not
+        # copied, are validated too.
         if len(order) < n or not np.isfinite(moments.means).all():
             to_finite_float64(values, 0, rows.feature_names)
         return moments
@@ -244,6 +245,10 @@ class WideMoments(RowMoments):
         weights: FloatArray,
         **others: Any,
     ) -> "WideMoments":
+        """Build from (n, p) shifted rows sorted by group, and the attributes in `others`.
+
+        `indices_by_group` has the positions of each group's rows in the whole table.
+        """
         groups = []
         start = 0
         for label, indices in indices_by_group.items():
@@ -257,7 +262,15 @@ class WideMoments(RowMoments):
     def replace_features(
         self, shift: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None
     ) -> "WideMoments":
-        """Replace the features by shifted values of other features."""
+        """Replace the features by other ones, such as coordinates of the same rows.
+
+        Parameters
+        ----------
+        shift : (m,) array
+        rows : (n, m) array
+            Values of the new features minus the shift, in the order of :attr:`rows`.
+        names : tuple of m str, optional
+        """
         chunk_weights = [weights for group in self.group_rows for _, weights in group.chunks]
         return self._from_shifted_rows(
             shift,
@@ -280,11 +293,13 @@ class WideMoments(RowMoments):
 
     @cached_property
     def row_space(self) -> "RowSpace":
-        """Row space of the shifted rows."""
+        """Row space of the shifted rows, without padding."""
+        # `first` has the index of each distinct row, and `inverse` that of each row among these.
         first, inverse = distinct_rows(self.rows)
         if len(first) == 1:  # all rows equal the shift
-            no_axes = np.empty((len(self.rows), 0))
-            return RowSpace(self, no_axes, no_axes, np.empty((self.n_features, 0)))
+            no_coordinates = np.empty((len(self.rows), 0))
+            no_axes = np.empty((self.n_features, 0))
+            return RowSpace(self, no_coordinates, no_coordinates, no_axes)
         if len(first) == len(self.rows):
             return self._span(self.rows)
         # Equal rows have equal coordinates, which are computed once.
@@ -306,7 +321,10 @@ class WideMoments(RowMoments):
     def _span_by_cholesky_qr(
         self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
-        """Cholesky QR from the Gram matrix; None if that is not accurate enough."""
+        """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
+
+        The accuracy is bounded with random probes, see :meth:`RowSpace.with_error_bounds`.
+        """
         nonzero_norms = row_norms[1:]  # the first row is the shift, hence zero
         if not nonzero_norms.size or not nonzero_norms.all():
             return None
@@ -323,7 +341,11 @@ class WideMoments(RowMoments):
         return row_space
 
     def _span_by_householder_qr(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
-        """Householder QR of the rows: slower, but with twice the digits."""
+        """Row space by Householder QR of the rows: slower, but with twice the digits.
+
+        Rows of length one are factorized, so that short rows count as much as long ones. All axes
+        are explicit, and dependent directions are dropped.
+        """
         divisors = np.where(row_norms > 0, row_norms, 1.0)
         axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
         # Pivot in the small factor; pivoting the tall matrix is slow.
@@ -346,12 +368,18 @@ class WideMoments(RowMoments):
     def _axes_by_cholesky_qr(
         self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
-        """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent."""
+        """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent.
+
+        `distinct` are shifted rows, the first of which is zero. `gram` and `row_norms` are those of
+        the n - 1 others, divided by their norms. All axes are implicit: distinct' row_weights.
+        """
         lower, inverse = _cholesky_with_inverse(gram)
+        # A-priori estimate of ||Q'Q - I|| (top of this module); NaN counts as too large.
         orthogonality_loss = _EPSILON * float(np.vdot(inverse, inverse))
         if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
             return None
         if orthogonality_loss > _MAX_CHOLQR_LOSS:
+            # Second round: orthonormalize the axes of the first, formed block by block.
             axes_gram = np.zeros_like(gram)
             for start in range(0, self.n_features, _BLOCK_FEATURES):
                 block = (distinct[1:, start : start + _BLOCK_FEATURES] / row_norms[:, None]).T
@@ -369,10 +397,12 @@ class WideMoments(RowMoments):
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> "RowSpace":
         """Row space extended for a problem with d components and this center.
 
+        It contains the center, and padding for subspaces that extend beyond the rows.
+
         Parameters
         ----------
         n_components : int or float
-            d, or a fraction in (0, 1).
+            d, or a fraction of the variance in (0, 1), which as many components as axes capture.
         center : {"global", "group", "none"}
 
         Returns
@@ -417,6 +447,7 @@ class WideMoments(RowMoments):
         Returns
         -------
         GroupMoments, (m,) array or None, (m, r) array
+            Moments, point (None if there is none) and basis in m coordinates.
         """
         columns = basis if point is None else np.column_stack([basis, point - self.shift])
         row_space = self.row_space.extend(columns)
@@ -470,7 +501,7 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
 
 
 def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Cholesky factor of a Gram matrix (lower half given) and its inverse.
+    """Cholesky factor of a Gram matrix (lower half given) and the inverse of this factor.
 
     The inverse is NaN if the matrix is not positive definite.
     """
@@ -484,7 +515,8 @@ def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
 class RowSpace:
     """Orthonormal axes that span the shifted rows, and the coordinates of the rows.
 
-    The first axes are B'M (implicit), followed by explicit axes and by padding without variance.
+    The first axes are B'M (implicit), where B are the (n, p) shifted rows. Explicit axes come
+    next, then padding without variance. Q are the axes without padding, as columns.
 
     Attributes
     ----------
@@ -522,7 +554,11 @@ class RowSpace:
 
     @property
     def max_components(self) -> int:
-        """Largest number of components for which the padding suffices."""
+        """Largest number of components for which the padding suffices.
+
+        A subspace may extend beyond the rows in as many directions as it has components, unless
+        axes and padding span all features.
+        """
         spans_all_features = self.n_axes + self.n_padding == len(self.explicit_axes)
         return len(self.explicit_axes) if spans_all_features else self.n_padding
 
@@ -556,19 +592,23 @@ class RowSpace:
     def with_error_bounds(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
         """Return a copy with probabilistic bounds on ||Q'Q - I|| and on the span residual.
 
-        With ten random probes, each bound fails with probability 1e-10 (Halko, Martinsson and Tropp
-        2011, lemma 4.1). The first is the square root of a bound on the squared matrix.
+        Q are the axes without padding, as columns; the span residual is the distance of rows from
+        the span of Q, relative to their norm. With ten random probes, each bound fails with
+        probability 1e-10 (Halko, Martinsson and Tropp 2011, lemma 4.1). The first is the square
+        root of a bound on the squared matrix.
 
         Parameters
         ----------
         distinct : (n, p) array
-            Shifted rows, of which these are the coordinates.
+            Shifted rows without repetitions, of which :attr:`row_coordinates` are the coordinates.
         row_norms : (n,) array
-            Norms of the shifted rows.
+            Norms of these rows.
         """
         rng = np.random.default_rng(_PADDING_SEED)
         axis_probes = rng.standard_normal((self.n_axes, _N_PROBES))
-        feature_probes = rng.standard_normal((len(self.explicit_axes), _N_PROBES))
+        n_features = len(self.explicit_axes)  # (p, e), even if there are no explicit axes
+        feature_probes = rng.standard_normal((n_features, _N_PROBES))
+        # Implicit axes are weighted sums of rows, here of the distinct ones.
         row_space = self
         if distinct is not self.moments_of_rows.rows:
             row_space = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
@@ -584,7 +624,7 @@ class RowSpace:
         )
 
     def _gram_deviation(self, columns: FloatArray) -> FloatArray:
-        """Return (Q'Q - I)C of (m, q) columns C."""
+        """Return (Q'Q - I)C of columns C, one row per axis."""
         return self._project_on_axes(self._lift_axes(columns)) - columns
 
     def span_residuals(self) -> FloatArray:
@@ -595,7 +635,10 @@ class RowSpace:
         return np.asarray(self.relative_span_residual * np.sqrt(mean_squares))
 
     def lift(self, columns: FloatArray) -> FloatArray:
-        """Lift (m, q) columns of coordinates to (p, q) columns of features."""
+        """Lift (m, q) columns of coordinates to (p, q) columns of features.
+
+        The lifted columns have the same products with each other up to rounding.
+        """
         lifted = self._lift_axes(columns)
         padding = columns[self.n_axes :]
         if np.linalg.norm(padding) > _PADDING_TOL:
@@ -608,7 +651,7 @@ class RowSpace:
         return lifted
 
     def project(self, columns: FloatArray) -> FloatArray:
-        """Return the coordinates (m, q) of (p, q) columns of features."""
+        """Return the coordinates (m, q) of (p, q) columns of features, projected on all axes."""
         padding = np.zeros((self.n_padding, columns.shape[1]))
         squares = np.einsum("ij,ij->j", columns, columns)
         coordinates = self._project_on_axes(columns)
@@ -622,7 +665,11 @@ class RowSpace:
         return np.vstack([coordinates, padding])
 
     def extend(self, columns: FloatArray) -> "RowSpace":
-        """Extend the axes to span (p, q) further columns; removes the padding."""
+        """Extend the axes to span (p, q) further columns, before padding is set.
+
+        Columns within the span of the axes add none.
+        """
+        # Zero columns add no axis.
         norms = np.linalg.norm(columns, axis=0)
         axes = self._new_axes(columns[:, norms > 0] / norms[norms > 0])
         return replace(self, explicit_axes=np.hstack([self.explicit_axes, axes]))
@@ -653,7 +700,7 @@ class RowSpace:
         return np.vstack([implicit, explicit])
 
     def _decompose(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Decompose columns into coordinates and the residual outside the span."""
+        """Decompose columns into coordinates along the axes and the residual outside their span."""
         coordinates = np.zeros((self.n_axes, columns.shape[1]))
         residual = columns
         for _ in range(2):  # twice: reorthogonalize
@@ -671,5 +718,9 @@ class RowSpace:
 
 
 def _norm_bound(images: FloatArray) -> float:
-    """Probabilistic bound on the norm of a matrix from its products with random probes."""
+    """Probabilistic bound on the norm of a matrix from its products with random normal vectors.
+
+    Each column of `images` is one product. The bound fails with probability 10^-r for r products
+    (Halko, Martinsson and Tropp 2011, lemma 4.1 with a factor of 10).
+    """
     return float(10 * np.sqrt(2 / np.pi) * np.linalg.norm(images, axis=0).max(initial=0.0))

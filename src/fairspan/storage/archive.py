@@ -70,6 +70,8 @@ def write_json(path: str | os.PathLike[str], schema: Schema, document: Mapping[s
 
 
 def _encode_document(kind: str, entries: Mapping[str, Any]) -> bytes:
+    """Encode a JSON document with its kind and version; arrays and dataclasses are converted."""
+
     def to_json(value: Any) -> Any:
         if isinstance(value, np.generic):
             return value.item()
@@ -87,7 +89,7 @@ def read_archive(source: str | os.PathLike[str] | bytes, schema: Schema) -> dict
     Returns
     -------
     dict
-        Entries of the header, without kind and version, and arrays.
+        Entries of the header, without kind and version, and the arrays by name.
 
     Raises
     ------
@@ -130,7 +132,10 @@ def read_json(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
 def _read_checked(
     source: str | os.PathLike[str] | bytes, schema: Schema, read: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Read a file and validate it."""
+    """Read a file by `read`, which gets its name, and validate the contents by the schema.
+
+    Every error of invalid contents becomes CorruptFile.
+    """
     if isinstance(source, bytes):
         name = "The archive that was received"
     else:
@@ -202,7 +207,7 @@ def _read_arrays(source: str | os.PathLike[str] | IO[bytes]) -> dict[str, AnyArr
 
 
 def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
-    """Read one array in native byte order."""
+    """Read one array in native byte order, after its size is checked without reading it."""
     name = entry.filename
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
         raise SchemaViolation(name, "is compressed or encrypted", "an uncompressed member")

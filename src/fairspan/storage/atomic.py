@@ -75,7 +75,7 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         previous_mode = target.stat().st_mode if target.exists() else None
         if previous_mode is not None and not stat.S_ISREG(previous_mode):
             raise OSError(errno.EINVAL, "Not a regular file")
-        # Hidden, so that readers of the folder skip it.
+        # Hidden by the leading dot, so that readers of the folder skip it.
         prefix = f".{target.name[:_MAX_PREFIX_LENGTH]}."
         _remove_stale_temporaries(target.parent, prefix)
         temporary = target.with_name(f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}.tmp")

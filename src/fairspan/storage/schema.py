@@ -28,6 +28,7 @@ class SchemaViolation(ValueError):
 
 
 def _require(condition: bool, member: str, value: Any, expected: str) -> None:
+    """Raise SchemaViolation with the value of a member unless the condition holds."""
     if not condition:
         raise SchemaViolation(member or "the header", f"is {value!r:.60}", expected)
 
@@ -81,7 +82,10 @@ def optional(rule: Rule) -> Rule:
 
 
 def list_of(rule: Rule, length: str = "*", *, unique: bool = False) -> Rule:
-    """Rule for a list, optionally of unique entries; its length is a number or dimension letter."""
+    """Rule for a list whose entries follow a rule, optionally unique ones.
+
+    Its length is a number, the letter of a dimension, or "*" for any.
+    """
 
     def check(member: str, value: Any, dimensions: Dimensions) -> None:
         _LIST(member, value, dimensions)
@@ -135,7 +139,10 @@ def mapping_of(rule: Rule) -> Rule:
 
 
 def record(rules: Mapping[str, Rule], *optional_fields: str) -> Rule:
-    """Rule for a mapping with exactly these names, some of them optional."""
+    """Rule for a mapping with exactly these names, each with a rule for its value.
+
+    The names in `optional_fields` may be absent. The member with an empty name is the header.
+    """
 
     def check(member: str, value: Any, dimensions: Dimensions) -> None:
         MAPPING(member, value, dimensions)
@@ -199,7 +206,11 @@ def all_positive(array: AnyArray) -> bool:
 
 
 def _check_length(member: str, noun: str, letter: str, length: int, dimensions: Dimensions) -> None:
-    """Check a length against a number or the value bound to its letter."""
+    """Check a length against a number or the value bound to its letter.
+
+    The first length of a letter binds it, "*" allows any length, and "t" is the number of entries
+    of a lower triangle of p rows.
+    """
     if letter == "*":
         return
     if letter == "t":
