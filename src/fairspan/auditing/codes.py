@@ -56,7 +56,7 @@ class ColumnCodes:
 
 
 def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
-    """Look for codes in each column of a table.
+    """Yield the codes of each column of a table that has any.
 
     Parameters
     ----------
@@ -76,7 +76,10 @@ def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
 
 
 def _columns_to_examine(values: FloatArray) -> IndexArray:
-    """Return the columns whose least or largest value may be a code."""
+    """Return the indices of columns whose least or largest value may be a code.
+
+    A quick test of all columns at once; :func:`_codes_in_column` decides.
+    """
     if not len(values):
         return np.empty(0, dtype=np.intp)
     low = values.min(axis=0)
@@ -93,12 +96,14 @@ def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
     """Return the codes of one column; None if it has none."""
     distinct, counts = np.unique(values, return_counts=True)
     may_be_code = (counts >= _MIN_REPEATS) & np.isin(distinct, _CODES)
+    # Distinct values in ascending order; they include zero, which is decided last.
     others = distinct[~may_be_code]
     if len(others) < _MIN_OTHERS:
         return None
     low = others[0]
     high = others[-1]
     n_others = counts[~may_be_code].sum()
+    # If most other values occur once, a value that repeats is suspicious at a smaller distance.
     far = _FAR_IF_OTHERS_DIFFER if 2 * len(others) >= n_others else _FAR
     # Not positive within the range of the other values, where nothing is a code.
     distance = np.maximum(low - distinct, distinct - high)

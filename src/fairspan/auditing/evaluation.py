@@ -109,8 +109,22 @@ def evaluate_on_rows(
 ) -> Evaluation:
     """Evaluate models on rows in two passes: one for moments, one for standard errors.
 
-    Models that are not projections are evaluated row by row. Rows with missing cells are imputed
-    several times, and standard errors are pooled.
+    Models that are not projections are evaluated row by row, without estimates for new rows. Rows
+    with missing cells are imputed several times, and standard errors are pooled.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    rows : Rows
+    moments : GroupMoments, SparseMoments or WideMoments, optional
+        Moments of the rows, if already known.
+    limit : GroupLimit
+    options : EstimationOptions
+
+    Raises
+    ------
+    IncompatibleParameters
+        Clusters were given with a model that is not a projection.
     """
     projections = [model for model in models if model.row_model is None]
     other_models = [model for model in models if model.row_model is not None]
@@ -120,6 +134,7 @@ def evaluate_on_rows(
             "Allowed with clusters: projections, which are evaluated by fold",
             "Omit clusters, or omit that model",
         )
+    # Only projections can be refitted and compared with best subspaces.
     if not projections:
         options = replace(options, folds=None)
     imputations: Sequence[Rows] = [rows]
@@ -127,6 +142,7 @@ def evaluate_on_rows(
         imputations, moments = impute_rows(rows, moments, limit, options)
     first_pass = read_moments(projections, imputations[0], moments, limit, options)
     moments = first_pass.moments
+    # None if no estimates were requested, or there is no memory for moments by fold.
     folded_rows = first_pass.folded_rows
     results: list[ModelResult] = []
     monotone_columns: tuple[int, ...] = ()
@@ -157,7 +173,10 @@ def _evaluate_with_folds(
     imputations: Sequence[Rows],
     options: EstimationOptions,
 ) -> tuple[list[ModelResult], tuple[int, ...]]:
-    """Evaluate projections with estimates for new rows; also return the monotone columns."""
+    """Evaluate projections with estimates for new rows; also return the monotone columns.
+
+    `folded_rows` are those of the first imputation; the others get the same folds.
+    """
     model_errors = [_group_errors(model, moments) for model in models]
     in_sample_statuses = _in_sample_status(
         models, model_errors, moments, folded_rows.models, folded_rows.fold_moments
@@ -204,7 +223,10 @@ def _evaluate_without_folds(
     no_estimates_reason: str | None,
     options: EstimationOptions,
 ) -> tuple[list[ModelResult], tuple[int, ...]]:
-    """Evaluate models on the rows alone; also return the monotone columns."""
+    """Evaluate models without estimates for new rows; also return the monotone columns.
+
+    `no_estimates_reason` is that of the projections; None if no estimates were requested.
+    """
     model_errors = [_group_errors(model, moments) for model in models]
     statistics_by_imputation = [
         error_statistics(models, model_errors, imputed_rows, moments, has_y=options.has_y)
@@ -240,9 +262,25 @@ def _results_from_rows(
     no_estimates_reasons: Mapping[str, str | None],
     options: EstimationOptions,
 ) -> list[ModelResult]:
-    """Combine figures from moments with the intervals from the second pass over the rows."""
+    """Combine figures from moments with the intervals from the second pass over the rows.
+
+    Parameters
+    ----------
+    models, model_errors, in_sample_statuses
+        One entry per model.
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows.
+    statistics : RowStatistics
+        Means and standard errors from the second pass.
+    expected : list of ModelEstimates
+        Estimates for new rows of each model.
+    no_estimates_reasons : mapping of str to str or None
+        Why a model has no estimates, by model name; None or no entry if it has them.
+    options : EstimationOptions
+    """
     results = []
     for i, (model, errors) in enumerate(zip(models, model_errors, strict=True)):
+        # The errors of a model that is not a projection do not follow from moments.
         if model.row_model is not None:
             errors = replace(errors, errors=statistics.means[i, Quantity.ERROR])
         standard_errors = statistics.standard_errors[i, Quantity.ERROR]
@@ -301,6 +339,7 @@ def evaluate_on_moments(
     for model, errors, estimates, status in zip(
         models, model_errors, expected.estimates, expected.in_sample_statuses, strict=True
     ):
+        # A single set of moments gives no intervals: standard errors are NaN, with df 0.
         observed = _ObservedErrors(
             errors=[Estimate(error) for error in errors.errors.tolist()],
             disparity=Estimate(signed_disparity(errors.errors)),
@@ -333,7 +372,11 @@ def _with_feature_errors(
     cross: CrossFit | None = None,
     folds: FoldMoments | None = None,
 ) -> list[ModelResult]:
-    """Return the results with their errors by feature."""
+    """Return the results with their errors by feature.
+
+    Those on new rows of an in-sample model come from its refits in `cross`; without refits they are
+    unknown.
+    """
     updated = []
     for i, (result, model) in enumerate(zip(results, models, strict=True)):
         refits = () if cross is None else cross.models[i].refits
@@ -380,7 +423,10 @@ def _estimate_from_blocks(
     blocks: Sequence[GroupMoments],
     options: EstimationOptions,
 ) -> _BlockEstimates:
-    """Estimate with blocks as folds."""
+    """Estimate each model and group for new rows, with blocks of moments as folds.
+
+    With too few blocks, in-sample models are not refitted, and `failures` names them.
+    """
     folds = DenseFoldMoments(tuple(blocks))
     in_sample_statuses = _in_sample_status(models, model_errors, folds.total, models, folds)
     in_sample = [status.in_sample for status in in_sample_statuses]
@@ -412,6 +458,7 @@ def _estimate_models(
     options: EstimationOptions,
     loss_tests: Sequence[LossTest],
 ) -> list[ModelEstimates]:
+    """Estimate each model for new rows, from cross-fits and one loss test per imputation."""
     return estimate_models(
         runs,
         [errors.best_errors for errors in model_errors],
@@ -430,7 +477,11 @@ def _jackknife_errors(
     blocks: Sequence[GroupMoments],
     level: float,
 ) -> _ObservedErrors:
-    """Return the errors and their disparity with jackknife intervals."""
+    """Return the errors of a model and their disparity with delete-a-block jackknife intervals.
+
+    The interval of the disparity is simultaneous over all pairs of groups. `pooled` is the sum of
+    the blocks.
+    """
     leave_one_out = leave_one_block_out_errors(blocks, pooled, model.subspace)
     standard_errors = jackknife_standard_error(leave_one_out)
     estimates = [
@@ -459,7 +510,11 @@ def _in_sample_status(
     fold_models: Sequence[AuditedModel] = (),
     folds: FoldMoments | None = None,
 ) -> list[InSampleStatus]:
-    """Determine which models are in-sample; without folds, only exact matches are detected."""
+    """Determine which models were fitted to the audited rows.
+
+    Without folds, only exact matches of number and mean of the rows are detected; with folds, also
+    training rows that overlap. `fold_models` are the models in the coordinates of the folds.
+    """
     is_exact_match = [
         model.was_fitted_on(moments, errors.errors)
         for model, errors in zip(models, model_errors, strict=True)
@@ -515,6 +570,11 @@ def _model_result(
     no_estimates_reason: str | None,
     options: EstimationOptions,
 ) -> ModelResult:
+    """Combine all figures of one model.
+
+    A reason for no estimates overrides the estimates. A model that was fitted to other rows also
+    gets a bound on a refit, and the drift of its errors since the fit.
+    """
     if no_estimates_reason is not None:
         estimates = _no_estimates(moments)
     labels = model_errors.group_labels
@@ -582,6 +642,7 @@ def _group_results(
     estimates: ModelEstimates,
     drift: Sequence[Estimate],
 ) -> tuple[GroupResult, ...]:
+    """Combine the figures of one model by group; `drift` has one estimate per group."""
     return tuple(
         GroupResult(
             group=label,

@@ -56,7 +56,8 @@ def estimate_models(
         unstable group; all other figures come from the first run, so they do not depend on which
         other models are audited.
     best_errors, variances, roundings : sequences of (k,) arrays
-        Observed best errors e*_g and variances tr S_g for each model.
+        For each model: best errors e*_g on the audited rows, variances tr S_g, and sizes up to
+        which an error or a loss is rounding.
     options : EstimationOptions
     is_loss_significant : callable
         Function (model index, group index) -> whether the loss test is significant.
@@ -89,6 +90,7 @@ class _Estimator:
         self.models = cross.models
         optimism = relative_optimism(cross, statistics, best_errors)
         is_group_unstable = cross.has_enough_rows & (optimism > MAX_OPTIMISM)
+        # Models, (m, 1), with a group whose best error depends on the folds.
         needs_averaging = np.asarray(is_group_unstable.any(axis=1))[:, None]
         held_out_best = np.where(
             needs_averaging,
@@ -108,8 +110,12 @@ class _Estimator:
         self._is_estimated = has_enough_rows & (statistics.n_independent > 1)
 
     def estimate_model(self, i: int) -> ModelEstimates:
-        """Estimate all groups of a model, their disparity and the model's instability."""
+        """Estimate all groups of a model, their disparity and the model's instability.
+
+        Groups with too few rows get no estimates; without any others, nor does the model.
+        """
         model = self.models[i]
+        # Without a baseline the change is that from the model itself, zero.
         baseline = model
         if model.baseline_index is not None:
             baseline = self.models[model.baseline_index]
@@ -125,6 +131,8 @@ class _Estimator:
             return ModelEstimates(groups)
         instability = None
         min_cosine = None
+        # Largest ratio of the spread of a group's error under the refits to the half width of the
+        # interval of its loss.
         if model.refits:
             losses = [groups[g].expected_loss for g in estimated]
             margins = np.array([((loss.high or 0.0) - (loss.low or 0.0)) / 2 for loss in losses])
@@ -155,7 +163,10 @@ class _Estimator:
         extra_standard_error: float = 0.0,
         n_tests: int | None = None,
     ) -> float:
-        """Half width of the interval of a quantity, simultaneous over all groups by default."""
+        """Half width of the interval of a quantity, simultaneous over all groups by default.
+
+        The squares of the standard error from the rows and of `extra_standard_error` are added.
+        """
         row_standard_error = self._statistics.standard_errors[i, quantity, g]
         standard_error = float(np.hypot(row_standard_error, extra_standard_error))
         df = float(self._statistics.df[i, quantity, g])
@@ -178,19 +189,22 @@ class _Estimator:
         loss = self._loss_interval(i, g, training_standard_error)
         state = classify_loss(loss)
         low = loss.low
-        # Loss that the claim is based on.
+        # Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
+        # corrected one if the test shows it.
         claimed_loss = loss.cross_fitted
         if self._is_shown_by_test(i, g, state, loss):
             state = "harmed"
             claimed_loss = loss.value
             low = max(low, loss.low_of_corrected)
         n_folds = len(self._cross.fold_shares)
+        # The optimism is B / n + B K / (n (K - 1)); the bias on all n rows is its first term.
+        bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
         detectable_loss, size_factor = _sample_size_figures(
             state,
             loss,
-            float(np.hypot(loss.standard_error, training_standard_error)),
-            loss.optimism * (n_folds - 1) / (2 * n_folds - 1),
-            power_quantile(self._n_groups, self._options.level),
+            standard_error=float(np.hypot(loss.standard_error, training_standard_error)),
+            bias_of_best_error=bias_of_best_error,
+            quantile=power_quantile(self._n_groups, self._options.level),
         )
         # Harm of the fixed model that is within the spread of its refits.
         is_harm_unstable = state == "harmed" and claimed_loss <= refit_spread
@@ -260,17 +274,32 @@ class _Estimator:
 
 
 def _sample_size_figures(
-    state: State, loss: LossInterval, standard_error: float, bias_per_row: float, quantile: float
+    state: State,
+    loss: LossInterval,
+    standard_error: float,
+    bias_of_best_error: float,
+    quantile: float,
 ) -> tuple[float, float]:
     """Smallest detectable loss, and the factor on the number of rows needed to detect this one.
 
-    NaN if the state is conclusive or the losses are heavy-tailed.
+    "This one" is the corrected loss, or the materiality threshold if larger. Both are NaN if the
+    state is conclusive or the losses are heavy-tailed, for which the formulas do not hold.
+
+    Parameters
+    ----------
+    state : str
+    loss : LossInterval
+    standard_error, bias_of_best_error : float
+        Standard error of the loss and bias of the best error, with the present number of rows.
+    quantile : float
+        See :func:`power_quantile`.
     """
     target_loss = max(loss.value, loss.min_material_loss)
     is_conclusive = state != "inconclusive"
     if is_conclusive or loss.is_heavy_tailed or not (target_loss > 0 and standard_error > 0):
         return math.nan, math.nan
-    bias = max(bias_per_row, 0.0) * loss.n
+    # Of a single row: the bias shrinks with 1 / n, the standard error with 1 / sqrt(n).
+    bias = max(bias_of_best_error, 0.0) * loss.n
     standard_deviation = standard_error * math.sqrt(loss.n)
     detectable_loss = min_detectable_loss(loss.n, standard_deviation, bias, quantile)
     return detectable_loss, sample_size_factor(

@@ -88,7 +88,9 @@ def summarize_first_rows(
     *,
     has_clusters: bool,
 ) -> FirstRowsSummary | None:
-    """Summarize the first rows; None if there are no rows or they are not read in this process.
+    """Summarize the first rows, at most 20,000.
+
+    None if there are no rows or they are not read in this process.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def summarize_first_rows(
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of all rows.
     n_extra_labels : int
-        Number of trailing label columns that are not part of the group label.
+        Number of trailing label columns that are not part of the group label: y and clusters.
     has_clusters : bool
         Whether clusters were given; if so, candidate columns are not searched.
     """
@@ -112,6 +114,7 @@ def summarize_first_rows(
         _autocorrelation_z(values[group_rows], group, models[0], moments)
         for group, group_rows in enumerate(sample.groups)
     ]
+    # Rows of few distinct values agree by chance.
     n_duplicates = 0
     if _has_continuous_feature(values[:_N_PREVIEW_ROWS]):
         n_duplicates = len(values) - len(np.unique(_row_hashes(values)))
@@ -154,7 +157,11 @@ class _Sample:
 def _read_sample(
     rows: RowSource, moments: Moments, n_extra_labels: int, *, has_clusters: bool
 ) -> _Sample | None:
-    """Read the first rows; None if there are none."""
+    """Read the first rows; None if there are none.
+
+    Columns that may identify clusters are read along with the features: of files and frames those
+    of text or integers, of arrays the features of integers.
+    """
     source = rows
     key_columns: tuple[str, ...] = ()
     if not has_clusters:
@@ -165,6 +172,7 @@ def _read_sample(
     if not any(len(block.values) for block in blocks):
         return None
     values = np.vstack([block.values for block in blocks])
+    # Fill missing cells by their expectation given the observed ones.
     if moments.imputation_model is not None:
         values = moments.imputation_model.complete(values).fill(values)
     keys = _key_codes(key_columns, [block.extra_columns for block in blocks])
@@ -178,7 +186,10 @@ def _read_sample(
 
 
 def _first_blocks(rows: RowSource, n_features: int) -> list[Any]:
-    """Return blocks from the beginning of the rows, with enough rows in total."""
+    """Return blocks from the beginning of the rows until a limit on rows or cells is reached.
+
+    The last block is not cut, so that the limit may be exceeded.
+    """
     max_rows = min(_MAX_ROWS, max(_MAX_CELLS // n_features, _MIN_ROWS))
     blocks = []
     n_rows = 0
@@ -213,7 +224,16 @@ def _is_unsorted_key(values: FloatArray) -> bool:
 def _group_codes(
     labels: CodedLabels | None, group_labels: Sequence[Label], n_extra_labels: int
 ) -> IndexArray:
-    """Group index of each row; -1 for groups without weight."""
+    """Group index of each row; -1 for groups without weight, which have no moments.
+
+    Parameters
+    ----------
+    labels : CodedLabels
+        Labels of the rows, with extra columns after the group.
+    group_labels : sequence of k labels
+    n_extra_labels : int
+        Number of extra columns.
+    """
     assert labels is not None
     for _ in range(n_extra_labels):
         labels = labels.without_last_attribute()
@@ -230,7 +250,7 @@ def _has_continuous_feature(values: FloatArray) -> bool:
 
 
 def _row_hashes(values: FloatArray) -> AnyArray:
-    """64-bit hash of each row."""
+    """64-bit hash of each row, equal for equal rows; (n,) array of uint64."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # maps -0.0 to 0.0
     hashes = np.zeros(len(values), dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -245,8 +265,9 @@ def _autocorrelation_z(
 ) -> float:
     """z-value of the lag-1 autocorrelation of a group's rows; 0 if it cannot be computed.
 
-    With x the centered rows, S their second moment matrix and rho = sum x_i' x_(i+1) / sum x_i'x_i,
-    it is (rho + 1/n) sqrt(n) tr S / sqrt(tr S^2).
+    With x_i the n centered and scaled rows of the group, S the second moment matrix of all rows of
+    the group and rho = sum x_i' x_(i+1) / sum x_i'x_i, it is (rho + 1/n) sqrt(n) tr S / sqrt(tr
+    S^2): if rows are independent, rho has mean -1/n and variance tr S^2 / (n (tr S)^2).
     """
     n = len(values)
     if n < _MIN_GROUP_ROWS or not isinstance(moments, GroupMoments):
@@ -267,7 +288,11 @@ def _autocorrelation_z(
 def _candidate_clusters(
     sample: _Sample, model: AuditedModel, moments: Moments
 ) -> Iterator[tuple[str, int, float]]:
-    """Yield the columns whose values explain the rows' errors far better than chance."""
+    """Yield the columns whose values explain the rows' errors far better than chance.
+
+    Each as name, number of distinct values and intraclass correlation. None for a model that is not
+    a projection.
+    """
     if model.row_model is not None or not sample.keys:
         return
     subspace = model.subspace
@@ -289,8 +314,15 @@ def _candidate_clusters(
 def _intraclass_correlation(codes: IndexArray, values: FloatArray) -> float | None:
     """Intraclass correlation of values with the same code, or None if it is not significant.
 
-    The variance between codes is estimated from differences between neighboring codes (von Neumann
-    et al. 1941), so that a smooth dependence on a numeric code does not count.
+    Also None for codes that cannot be clusters: few of them, hardly repeated, or one for a large
+    share of the rows. The variance between codes is estimated from differences between the means of
+    neighboring codes (von Neumann et al. 1941), so that a smooth dependence on a numeric code does
+    not count.
+
+    Parameters
+    ----------
+    codes : (n,) array of int
+    values : (n,) array
     """
     counts = np.bincount(codes)
     sums = np.bincount(codes, values)[counts > 0]
@@ -303,6 +335,8 @@ def _intraclass_correlation(codes: IndexArray, values: FloatArray) -> float | No
         return None
     sum_of_squares = np.bincount(codes, values**2).sum()
     within = (sum_of_squares - (sums**2 / counts).sum()) / (n_rows - n_clusters)
+    # With variances u within and v between codes, these squares have mean u + 2 v weight. The mean
+    # of all has a relative variance of about 3 / n_clusters if v is zero.
     weights = 1 / (1 / counts[1:] + 1 / counts[:-1])
     squares = np.diff(sums / counts) ** 2 * weights
     if squares.mean() <= within * (1 + MIN_Z * np.sqrt(3 / n_clusters)):
@@ -312,7 +346,8 @@ def _intraclass_correlation(codes: IndexArray, values: FloatArray) -> float | No
 
 
 def _integer_keys(values: FloatArray) -> dict[str, IndexArray]:
-    """Codes of the values of each column of integers; few rows exclude most of the others."""
+    """Codes of the values of each column of integers, by column name."""
+    # A few rows exclude most other columns, so that only the rest is examined in full.
     candidates = np.flatnonzero((values[:_MIN_GROUP_ROWS] % 1 == 0).all(axis=0))
     integer_columns = candidates[(values[:, candidates] % 1 == 0).all(axis=0)]
     return {
@@ -321,10 +356,14 @@ def _integer_keys(values: FloatArray) -> dict[str, IndexArray]:
 
 
 def _key_columns(rows: Rows) -> tuple[str, ...]:
-    """Names of text and integer columns that are neither reserved nor one-hot encoded."""
+    """Names of text and integer columns that are neither reserved nor one-hot encoded.
+
+    Reserved are the columns of groups, weights and the like. Empty for rows without other columns.
+    """
     if not isinstance(rows, FileRows | FrameRows):
         return ()
     schema = rows.schema if isinstance(rows, FileRows) else rows.frame.schema
+    # A schema of Arrow has two lists; that of another frame maps names to types.
     if hasattr(schema, "types"):
         dtypes = dict(zip(schema.names, schema.types, strict=True))
     else:
@@ -340,7 +379,16 @@ def _with_extra_columns(rows: Any, columns: tuple[str, ...]) -> RowSource:
 
 
 def _key_codes(columns: Sequence[str], tables: Sequence[Any]) -> dict[str, IndexArray]:
-    """Code of each row's value in each key column (sorted order; -1 if missing)."""
+    """Code of each row's value in each key column (sorted order; -1 if missing).
+
+    Columns with fewer than five distinct values at the beginning are omitted.
+
+    Parameters
+    ----------
+    columns : sequence of str
+    tables : sequence of tables
+        The columns of each block of rows.
+    """
     codes_by_column = {}
     for name in columns:
         preview = labels_from_columns(tables[0][:_N_PREVIEW_ROWS], [name])

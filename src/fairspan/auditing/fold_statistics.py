@@ -86,7 +86,10 @@ class FoldedRows:
         *,
         has_y: bool = False,
     ) -> "FoldedRows":
-        """Read all rows once and accumulate their moments by fold."""
+        """Read all rows once and accumulate their moments by fold.
+
+        Sparse rows with too many features for matrices are stored in place of moments.
+        """
         if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y:
             sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, folds, limit)
             return cls(models, sparse.rows, folds, sparse, limit)
@@ -131,9 +134,13 @@ def read_moments(
 ) -> FirstPass:
     """Read moments of all rows; by fold if estimates are requested and memory suffices.
 
+    If memory does not suffice for the requested folds, there are fewer. Rows that are fewer than
+    features are expressed in coordinates of their span, with models to match.
+
     Parameters
     ----------
     models : sequence of AuditedModel
+        Projections to evaluate.
     rows : Rows
     moments : GroupMoments, SparseMoments or WideMoments, optional
         Moments of all rows, if already known.
@@ -153,6 +160,8 @@ def read_moments(
     stays_sparse = isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
     if is_limited and not stays_sparse:
+        # Moments of all rows give the number of groups. With clusters, every cluster would count as
+        # a group; then assume two groups, the least that are compared.
         if moments is None and not options.has_clusters:
             moments = compute_moments(rows, limit, has_y=has_y)
         if isinstance(moments, WideMoments):
@@ -193,9 +202,22 @@ def cross_fit_rows(
 ) -> list[tuple[CrossFit, RowStatistics]]:
     """Cross-fit the models and evaluate them on the rows, for one fold assignment or several.
 
-    If the groups' best errors depend on the folds, four further assignments are added; they serve
-    only to average the best errors, so models are not refitted and the rows are evaluated from
-    their moments.
+    If the groups' best errors depend on the folds, four further assignments are added, except for
+    rows that have no matrices by fold; they serve only to average the best errors, so models are
+    not refitted and the rows are evaluated from their moments.
+
+    Parameters
+    ----------
+    folded : FoldedRows
+    group_errors : sequence of GroupErrors
+        Errors of each model on all rows.
+    in_sample : sequence of bool
+        Models to refit without each fold, since they were fitted to these rows.
+
+    Returns
+    -------
+    list of (CrossFit, RowStatistics)
+        One pair per fold assignment.
 
     Raises
     ------
@@ -230,9 +252,8 @@ def cross_fit_rows(
         folded = folded.with_new_folds()
         if not isinstance(folded.fold_moments, DenseFoldMoments):
             break
-        cross = cross_fit(
-            folded.models, errors, [False] * len(group_errors), folded.fold_moments, n_folds
-        )
+        no_refits = [False] * len(group_errors)
+        cross = cross_fit(folded.models, errors, no_refits, folded.fold_moments, n_folds)
         results.append((cross, block_statistics(cross, labels, folded.fold_moments.by_fold)))
     return results
 
@@ -245,7 +266,10 @@ def error_statistics(
     *,
     has_y: bool,
 ) -> RowStatistics:
-    """Means and standard errors of the models' errors, from one pass over the rows."""
+    """Means and standard errors of the models' errors, from one pass over the rows.
+
+    Each model gets a center and scale of its own; no best subspaces are computed.
+    """
     optima = []
     evaluated_models = []
     for i, (model, model_errors) in enumerate(zip(models, group_errors, strict=True)):
@@ -254,9 +278,11 @@ def error_statistics(
         if row_model is None:
             optima.append(GroupOptima(reference_points(subspace, moments), subspace.scale))
             evaluated_models.append(EvaluatedModel(i, subspace.projector, model_errors.errors))
-        else:  # it takes rows uncentered and unscaled
-            optima.append(GroupOptima(np.zeros((1, moments.n_features)), None))
-            evaluated_models.append(EvaluatedModel(i, row_model, np.zeros(moments.n_groups)))
+        else:  # it takes rows uncentered and unscaled, and its errors are not known from moments
+            no_center = np.zeros((1, moments.n_features))
+            no_reference_errors = np.zeros(moments.n_groups)
+            optima.append(GroupOptima(no_center, scale=None))
+            evaluated_models.append(EvaluatedModel(i, row_model, no_reference_errors))
     return compute_row_statistics(rows, moments, optima, evaluated_models, has_y=has_y)
 
 
@@ -265,21 +291,22 @@ def reduce_to_span(
 ) -> tuple[list[AuditedModel], ArrayRows] | None:
     """Express models and rows in orthonormal coordinates of their joint span.
 
-    Distances and the origin are preserved.
+    Distances and the origin are preserved, so that errors are those in all features, while moments
+    by fold need memory for the dimension of the span only.
 
     Parameters
     ----------
     models : sequence of AuditedModel
     rows : InMemoryRows
         Rows with labels.
-    thin : WideMoments
+    wide_moments : WideMoments
         Moments of the same rows.
 
     Returns
     -------
     list of AuditedModel, ArrayRows; or None
         None if the models differ in scale, the rows are not in memory, or a model has more
-        dimensions than there are rows.
+        dimensions than the span of the rows.
     """
     scales: list[Any] = [model.subspace.scale for model in models]
     has_one_scale = all(np.array_equal(other, scales[0]) for other in scales)
@@ -288,6 +315,8 @@ def reduce_to_span(
     scaled = wide_moments if scales[0] is None else wide_moments.divided_by(scales[0])
     scale = 1.0 if scales[0] is None else scales[0]
     center_points = [model.subspace.center_point(wide_moments) for model in models]
+    # The span is that of the scaled rows minus a shift. It is extended by the origin, and by the
+    # components and center of each model.
     directions = [-scaled.shift[:, None]]
     for model, center_point in zip(models, center_points, strict=True):
         directions.append(model.subspace.projector.stacked_columns)
@@ -296,6 +325,7 @@ def reduce_to_span(
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         return None
     joint_span = scaled.row_space.extend(np.hstack(directions))
+    # Coordinates of the origin of the features; it becomes that of the new coordinates.
     origin = joint_span.project(directions[0])[:, 0]
     reduced = []
     for model, center_point in zip(models, center_points, strict=True):
@@ -320,6 +350,7 @@ def reduce_to_span(
     row_positions = np.concatenate(
         [group_rows.row_indices for group_rows in wide_moments.group_rows]
     )
+    # The span has the rows by group; return them in the order of the table.
     order = np.argsort(row_positions)
     n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
     coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
@@ -336,8 +367,10 @@ def block_statistics(
 ) -> RowStatistics:
     """Means over all blocks, with standard errors from the variation between blocks.
 
-    With D_f the mean in block f of K, n_f / n its weight, and l the overall mean, the variance of l
-    is K / (K - 1) sum (n_f / n)^2 (D_f - l)^2.
+    With D_f the mean of a quantity over a group's rows in block f of K, n_f / n the block's share
+    of the group's weight, and l the overall mean, the variance of l is
+    K / (K - 1) sum_f (n_f / n)^2 (D_f - l)^2. K counts the blocks with rows of the group, and is
+    the number of independent observations. The kurtosis is unknown (NaN).
 
     Parameters
     ----------
@@ -365,13 +398,13 @@ def block_statistics(
     n_blocks = (weights > 0).sum(axis=0)
     variances = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
     factor = np.where(n_blocks > 1, n_blocks / np.maximum(n_blocks - 1, 1), 0.0)
-    # The variation between blocks already includes that of the training rows.
     return RowStatistics(
         means,
-        np.sqrt(variances * factor),
-        n_blocks,
-        np.full(means.shape, np.nan),
-        np.zeros(means.shape),
+        standard_errors=np.sqrt(variances * factor),
+        n_independent=n_blocks,
+        kurtosis=np.full(means.shape, np.nan),
+        # The variation between blocks already includes that of the training rows.
+        training_standard_errors=np.zeros(means.shape),
     )
 
 
@@ -380,8 +413,15 @@ def _block_residuals(
 ) -> Callable[[Sequence[tuple[GroupOptima, Reconstructor]]], FloatArray]:
     """Return a function for mean squared residuals of one group of a block.
 
-    It computes an array (l, 1) for l pairs of optima and projectors. Optima of different dimensions
-    share their second moments.
+    It maps l pairs of optima and projectors to an array (l, 1), as :func:`measure_quantities`
+    requires. Optima of different dimensions share their second moments.
+
+    Parameters
+    ----------
+    block : GroupMoments
+        Moments with this group only.
+    group : int
+        Index of the group in the optima.
     """
     second_moments_by_key: dict[tuple[bytes, bytes], SecondMoments] = {}
 

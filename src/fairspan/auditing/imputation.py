@@ -29,21 +29,30 @@ def impute_rows(
 ) -> tuple[Sequence[Rows], Moments]:
     """Impute the missing cells several times (once if none is missing).
 
-    Also return the moments of the rows.
+    Returns
+    -------
+    sequence of Rows
+        Copies of the rows without missing cells.
+    GroupMoments
+        Expected moments given the observed cells (EM): `moments` if they are that, else computed.
     """
     label_columns = {"has_y": options.has_y, "by_cluster": options.has_clusters}
     if not isinstance(moments, GroupMoments) or moments.em_summary is None:
         moments = compute_dense_moments(rows, limit, **label_columns)
     assert moments.em_summary is not None
     if not moments.em_summary.n_missing_cells.any():
-        return [
-            next(draw_imputations(rows, moments, limit, options.seed, **label_columns))
-        ], moments
-    return list(draw_imputations(rows, moments, limit, options.seed, **label_columns)), moments
+        # All copies would be equal.
+        one_copy = next(draw_imputations(rows, moments, limit, options.seed, **label_columns))
+        return [one_copy], moments
+    copies = list(draw_imputations(rows, moments, limit, options.seed, **label_columns))
+    return copies, moments
 
 
 def pool_runs(imputations: Sequence[Runs]) -> Runs:
-    """Pool the imputations, for each fold assignment that all of them have."""
+    """Pool the imputations, for each fold assignment that all of them have.
+
+    Those with stable best errors have one assignment, others several.
+    """
     pooled: Runs = []
     for runs in zip(*imputations, strict=False):
         cross_fits, statistics = zip(*runs, strict=True)
@@ -52,7 +61,10 @@ def pool_runs(imputations: Sequence[Runs]) -> Runs:
 
 
 def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
-    """Pool row statistics over imputations."""
+    """Pool row statistics over imputations by Rubin's rules, with their degrees of freedom.
+
+    Kurtosis and training standard errors are averaged; all else is that of the first imputation.
+    """
     first = imputations[0]
     m = len(imputations)
     means = np.array([imputation.means for imputation in imputations])
@@ -77,7 +89,11 @@ def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
 
 
 def _pool_cross_fits(imputations: Sequence[CrossFit]) -> CrossFit:
-    """Average training errors and refit errors over imputations; take the smallest cosine."""
+    """Average training errors and refit errors over imputations; take the smallest cosine.
+
+    Subspaces are those of the first imputation; a model that failed to be refitted in any
+    imputation has failed.
+    """
     first = imputations[0]
     models = tuple(
         replace(

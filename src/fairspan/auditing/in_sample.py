@@ -72,10 +72,11 @@ def detect_in_sample(
     ----------
     models : sequence of AuditedModel
     is_exact_match : sequence of bool
-        Models for which number and mean of the rows match.
+        Models for which number and mean of the rows match; they need no test.
     fold_models : sequence of AuditedModel
         The models in the coordinates of the folds.
     folds : FoldMoments
+        Moments by fold; with sparse rows, or fewer than four folds, only exact matches count.
     """
     if not isinstance(folds, DenseFoldMoments) or len(folds.by_fold) < _MIN_FOLDS:
         return [
@@ -97,6 +98,7 @@ def detect_in_sample(
         models, fold_models, is_exact_match, passed_test, strict=True
     ):
         is_close = not is_exact and (is_close or id(model.training_moments) in matching_moments)
+        # Such a model can be refitted only if it is close to PCA, and then as PCA.
         is_unknown_model = is_close and model.subspace.certificate is None and not model.is_pca
         reason = model.no_refit_reason
         if not reason and is_unknown_model and not _is_nearly_pca(fold_model, folds.total):
@@ -106,7 +108,13 @@ def detect_in_sample(
 
 
 def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFoldMoments) -> bool:
-    """Whether the model, or its moments or mean, is closer to these rows than chance allows."""
+    """Whether the model, or its moments or mean, is closer to these rows than chance allows.
+
+    Moments of the training rows are compared if the model has them for at least one of the groups,
+    otherwise only their mean. The difference between the figures of n audited and n_fit other rows
+    has 1 + n / n_fit times the variance of the former. If rows have weights, n / n_fit is unknown
+    and taken as 0, which makes a match less likely.
+    """
     if _is_closer_than_chance(*_eigenvector_residual(fold_model, folds)):
         return True
     counts = folds.total.counts
@@ -136,6 +144,7 @@ def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFol
         # In the span of few rows, the orthogonal part of another mean is lost.
         return False
     scale = _pooled_scale(folds.total)
+    # D_f, the weighted deviation of the mean of each fold.
     scores = np.zeros((len(folds.by_fold), len(mean)))
     for score, fold in zip(scores, folds.by_fold, strict=True):
         if fold is not None:
@@ -146,7 +155,17 @@ def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFol
 
 
 def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> bool:
-    """Whether a distance is too small for new rows, given fold scores D_f, a (K, m) array."""
+    """Whether a distance is too small for new rows.
+
+    False if fewer than four folds have scores other than zero.
+
+    Parameters
+    ----------
+    fold_scores : (K, m) array
+        Deviations D_f of the m figures of each of K folds, times the fold's weight share.
+    distance : (m,) array
+        Deviations of the figures of the training rows from those of all audited rows.
+    """
     # Avoid overflow: fourth powers follow.
     magnitude = float(np.abs(fold_scores).max(initial=0.0)) or 1.0
     fold_scores = fold_scores / magnitude
@@ -157,8 +176,9 @@ def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> boo
         return False
     variance = float(np.trace(gram)) * (df + 1) / df
     ratio = float(distance @ distance) / variance
-    # For independent scores with covariance C and m degrees of freedom, E tr(G)^2 = m^2 (tr C)^2 +
-    # 2 m tr C^2 and E |G|^2 = m (tr C)^2 + m (m + 1) tr C^2.
+    # For the Gram matrix G of independent scores with covariance C and n = df degrees of freedom,
+    # E tr(G)^2 = n^2 (tr C)^2 + 2 n tr C^2 and E |G|^2 = n (tr C)^2 + n (n + 1) tr C^2. Solve for
+    # tr C^2 and (tr C)^2; their ratio is the effective number of figures.
     trace_squared = float(np.trace(gram)) ** 2
     frobenius_squared = float((gram**2).sum())
     trace_of_square = max((frobenius_squared - trace_squared / df) / ((df - 1) * (df + 2)), 0.0)
@@ -173,7 +193,17 @@ def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> boo
 def _eigenvector_residual(
     model: AuditedModel, folds: DenseFoldMoments
 ) -> tuple[FloatArray, FloatArray]:
-    """Fold scores of (I - VV')SV and its value, for the mixture S that the model belongs to."""
+    """Fold scores of (I - VV')SV and its value, for the mixture S that the model belongs to.
+
+    V is the model's basis, (p, d), and S the mixture of second moments with the model's dual
+    weights, or of all rows for PCA, of which V would be eigenvectors if fitted to these rows.
+
+    Returns
+    -------
+    (K, p d) array, (p d,) array
+        All scores are zero, which is no evidence, if V need not be eigenvectors of a mixture, the
+        groups are others, or the scores are rounding errors.
+    """
     subspace = model.subspace
     total = folds.total
     no_evidence = np.zeros((len(folds.by_fold), 1)), np.ones(1)
@@ -182,6 +212,7 @@ def _eigenvector_residual(
     certificate = subspace.certificate
     basis = subspace.components.T
     weights = total.weights / total.weights.sum()
+    # None stands for each group's own mean.
     center_point: FloatArray | None = total.mean
     if certificate is not None and not model.is_pca:
         if certificate.groups != tuple(total.labels):
@@ -219,7 +250,22 @@ def _eigenvector_residual(
 def _moment_difference(
     training_moments: GroupMoments, folds: DenseFoldMoments, *, is_weighted: bool, with_second: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Fold scores and difference of group means and moments from those of the training rows."""
+    """Fold scores and difference of group means and moments from those of the training rows.
+
+    Parameters
+    ----------
+    training_moments : GroupMoments
+    folds : DenseFoldMoments
+    is_weighted : bool
+        Whether rows have weights, so that their effective number is unknown.
+    with_second : bool
+        Whether to compare second moments as well as means.
+
+    Returns
+    -------
+    (K, m) array, (m,) array
+        For m figures of all groups that both have, in units of the pooled standard deviations.
+    """
     total = folds.total
     scale = _pooled_scale(folds.total)
     common = [label for label in total.labels if label in training_moments.labels]
@@ -230,6 +276,7 @@ def _moment_difference(
         size_ratios = total.counts[row_groups] / training_moments.counts[training_groups]
 
     def statistics(moments: GroupMoments, group: int, mean: FloatArray) -> FloatArray:
+        # Mean of the group minus `mean`, and its second moment about `mean`.
         offset: FloatArray = (moments.means[group] - mean) / scale
         if not with_second:
             return offset
@@ -256,6 +303,7 @@ def _moment_difference(
 
 
 def _pooled_scale(total: GroupMoments) -> FloatArray:
+    """Return the standard deviation of each feature over all rows, (p,); 1 if it is constant."""
     deviations = total.standard_deviations
     return np.where(deviations > 0, deviations, 1.0)
 

@@ -54,7 +54,7 @@ class Estimate:
         return Estimate(value, low, high)
 
     def clipped_at_zero(self) -> "Estimate":
-        """Return the estimate with its lower limit clipped at zero."""
+        """Return the estimate with its lower limit clipped at zero, and zero if it is unknown."""
         return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
 
     @classmethod
@@ -128,8 +128,17 @@ def disparity_estimate(
     """Disparity with Welch's interval for two independent samples.
 
     With more than two groups, the widest pair is selected from the data, so the interval is
-    simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row. With
-    `refit_errors` (K, k), the jackknife variance of their difference is added.
+    simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row.
+
+    Parameters
+    ----------
+    errors, standard_errors : (k,) arrays
+    counts : (k,) array
+        Degrees of freedom plus one; need not be integers.
+    level : float
+    refit_errors : (K, k) array, optional
+        Errors under the refits without each fold: the jackknife variance of their difference
+        between the two groups is added to that of the rows.
     """
     value = signed_disparity(errors)
     pair = list(widest_pair(errors))
@@ -138,7 +147,7 @@ def disparity_estimate(
     standard_error = float(np.hypot(*standard_errors[pair]))
     if standard_error == 0:
         return Estimate(value, value, value)
-    # Normalize first to avoid overflow.
+    # Degrees of freedom by Welch and Satterthwaite; normalize first to avoid overflow.
     shares = (standard_errors[pair] / standard_error) ** 2
     df = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
     if refit_errors is not None:
@@ -157,6 +166,7 @@ def jackknife_estimate(
     value : float
         Value from all blocks.
     leave_one_out : sequence of B >= 2 floats
+        Value without each of the B blocks.
     n_tests : int
         Number of simultaneous intervals.
     """

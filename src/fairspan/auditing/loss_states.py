@@ -76,14 +76,16 @@ def classify_loss(loss: LossInterval) -> State:
     """
     if loss.is_zero:
         return "no material harm"
-    # No loss is further from the mean than sigma (kurtosis n)^(1/4), which bounds the contribution
-    # of a few rows.
+    # With sigma the standard deviation of the rows' losses, none of n is further from the mean than
+    # sigma (kurtosis n)^(1/4). So a row moves the mean by at most this / n, which is the standard
+    # error sigma / sqrt(n) times (kurtosis / n)^(1/4).
     outlier_margin = 0.0
     if loss.is_heavy_tailed:
         outlier_margin = _N_OUTLYING_ROWS * loss.standard_error * (loss.kurtosis / loss.n) ** 0.25
     is_large_enough = loss.cross_fitted >= max(loss.min_material_loss, loss.optimism)
     if loss.low - outlier_margin > loss.rounding_bound and is_large_enough:
         return "harmed"
+    # The interval of heavy-tailed losses shows neither that a loss is small nor that it is zero.
     if loss.is_heavy_tailed:
         return "inconclusive"
     if loss.low > loss.rounding_bound:

@@ -54,7 +54,14 @@ class LossTest:
     def is_significant(self, model: int, group: int) -> bool:
         """Whether the loss of a group under a model is significant.
 
-        False if the test does not apply.
+        The test is one-sided, Bonferroni-adjusted for all groups. False if it does not apply:
+        without moments by fold or with too few folds, with too many features, or if the model is
+        not an orthogonal projection of exactly its dimension.
+
+        Parameters
+        ----------
+        model, group : int
+            Indices of the model and of the group.
         """
         subspace = self.subspaces[model]
         folds = self.folds
@@ -86,11 +93,13 @@ class LossTest:
         effective_n = _effective_sample_size(
             group_moment, moments_by_fold[:, group], shares[:, group], d
         )
-        # Weight each group by its share of all rows, not by its share of the fold.
+        # Weight each group by its share of all rows, not by its share of the fold: the fold's
+        # matrix is then that of all rows plus `deviations`, and needs no further weight.
         deviations = np.einsum("g,fg,fgij->fij", weights, shares, moments_by_fold - second_moments)
         pooled_effective_n = _effective_sample_size(
             pooled_moment, pooled_moment + deviations, np.ones(len(deviations)), d
         )
+        # Numbers of normal rows to simulate, at most that of the group.
         group_n = min(n_group_rows, effective_n)
         pooled_n = n_group_rows * min(1.0, pooled_effective_n / n_rows)
         rng = np.random.default_rng(self.seed)
@@ -107,7 +116,10 @@ class LossTest:
 def _in_model_basis(
     subspace: FairSubspace, moments: GroupMoments, total: GroupMoments
 ) -> FloatArray:
-    """Second moments (k, p, p) about the center, in a basis that begins with that of the model."""
+    """Second moments (k, p, p) about the center, in a basis that begins with that of the model.
+
+    `moments` may lack groups of `total`, which determines the centers.
+    """
     center_points = reference_points(subspace, total)
     if len(center_points) > 1:
         center_points = center_points[[total.labels.index(label) for label in moments.labels]]
@@ -122,7 +134,17 @@ def _in_model_basis(
 
 
 def _excess_loss(second_moments: FloatArray, d: int) -> FloatArray:
-    """Sum of the d largest eigenvalues minus the variance along the first d axes, (..., p, p)."""
+    """In-sample loss of the first d axes: the d largest eigenvalues minus the variance along them.
+
+    Parameters
+    ----------
+    second_moments : (..., p, p) array
+    d : int
+
+    Returns
+    -------
+    (...) array
+    """
     kept = np.einsum("...ii->...i", second_moments)[..., :d].sum(axis=-1)
     return np.asarray(np.linalg.eigvalsh(second_moments)[..., -d:].sum(axis=-1) - kept)
 
@@ -132,8 +154,17 @@ def _effective_sample_size(
 ) -> float:
     """Return how many normal rows would vary as much between folds in the block V'S(I - VV').
 
-    With D_f = s_f (S_f - S) for K folds, the variance of the block is K / (K - 1) sum ||D_f||^2;
-    for n normal rows it is (tr C tr D + ||B||^2) / n, where C, B and D are the blocks of S.
+    V is the model, which in this basis is the first d axes, and S = [[C, B], [B', D]] the second
+    moment with C (d, d). With S_f that of fold f of K, s_f its share of the weight, and D_f the
+    upper right block of s_f (S_f - S), the variance of B is K / (K - 1) sum_f ||D_f||^2; for n
+    normal rows it is (tr C tr D + ||B||^2) / n. Infinite if B does not vary.
+
+    Parameters
+    ----------
+    second_moment : (p, p) array
+    moments_by_fold : (K, p, p) array
+    shares : (K,) array
+    d : int
     """
     cross_blocks = shares[:, None, None] * (moments_by_fold - second_moment)[:, :d, d:]
     n_folds = int((shares > 0).sum())
@@ -147,7 +178,11 @@ def _effective_sample_size(
 
 
 def _null_eigenvalues(second_moment: FloatArray, d: int, n: float) -> FloatArray:
-    """Shrunk, nonincreasing eigenvalues of the two diagonal blocks: the null hypothesis."""
+    """Eigenvalues of the null hypothesis, in which the first d axes are the best subspace.
+
+    They are the eigenvalues of the two diagonal blocks of `second_moment`, shrunk as from n rows
+    and made nonincreasing, (p,).
+    """
     blocks = [
         np.asarray(np.linalg.eigvalsh(block)[::-1], dtype=np.float64)
         for block in (second_moment[:d, :d], second_moment[d:, d:])
@@ -198,10 +233,15 @@ def _exceeds_null(
     tail_probability: float,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether the loss exceeds all but a fraction of the losses simulated from n normal rows."""
+    """Whether the loss exceeds all but a fraction of the losses simulated from n normal rows.
+
+    The fraction is `tail_probability`; `second_moment` is that of the rows, and d the dimension.
+    """
     values, vectors = np.linalg.eigh(second_moment)
     # Signs of eigenvectors differ between processors, and draws must not.
     root = normalize_signs(vectors) * np.sqrt(np.maximum(values, 0.0))
+    # Under the null hypothesis the rank of the loss among the draws is uniform. So it is among the
+    # largest r of draws + 1 values with probability r / (draws + 1), at most the tail probability.
     draws = int(np.ceil(_EXCEEDANCE_RANK / tail_probability)) - 1
     max_exceeding = _EXCEEDANCE_RANK - 1
     n_exceeding = 0
@@ -214,9 +254,10 @@ def _exceeds_null(
 
 
 def _wishart_factor(rng: np.random.Generator, draws: int, n: float, p: int) -> FloatArray:
-    """Draw L such that L L' is the second moment of n standard normal rows.
+    """Draw matrices L such that L L' is the second moment of n standard normal rows in p features.
 
-    The Bartlett decomposition is used if n > p.
+    The Bartlett decomposition is used if n > p; otherwise L is the rows themselves, transposed,
+    with n rounded.
     """
     if n <= p:
         rows = max(round(n), 1)

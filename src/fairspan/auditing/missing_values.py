@@ -20,7 +20,9 @@ def summarize_missing_values(
     moments: Moments,
     names: Sequence[str],
 ) -> MissingValues | None:
-    """Summarize missing and mean-imputed values by group and feature; None if there are none.
+    """Summarize missing and mean-imputed values by group and feature.
+
+    None if no cell was counted as missing and no feature seems mean-imputed.
 
     Parameters
     ----------
@@ -41,6 +43,7 @@ def summarize_missing_values(
             )
             for j in np.flatnonzero(cells.n_missing.any(axis=0)).tolist()
         ]
+    # A few values equal the mean by chance, so only large shares count as mean imputation.
     if first_rows is not None:
         shares_by_label = dict(zip(moments.labels, first_rows.share_at_mean, strict=True))
         no_shares = np.zeros(len(names))
@@ -66,7 +69,7 @@ def summarize_missing_values(
 
 
 def missing_values_table(missing: MissingValues) -> Table:
-    """Table of dropped rows and shares of missing values by group."""
+    """Table of dropped rows and shares of missing values by group, for at most four features."""
     shown = missing.features[:_MAX_FEATURES_SHOWN]
     title = "Shares of missing values in each group."
     if missing.costliest_text:

@@ -87,7 +87,10 @@ class AuditedModel:
             )
 
     def was_fitted_on(self, moments: Moments, errors: FloatArray) -> bool:
-        """Whether number and mean of the rows (or the errors) match those of the fit.
+        """Whether number and mean of the rows match those of the fit.
+
+        A model with center="none" that carries no moments has no mean to compare; the errors of the
+        groups are compared then.
 
         Parameters
         ----------
@@ -104,7 +107,6 @@ class AuditedModel:
             and self.training_moments is None
             and certificate is not None
         ):
-            # Without centering there is no mean to compare, so compare the errors.
             if len(certificate.errors) != len(errors):
                 return False
             return bool(np.allclose(certificate.errors, errors, rtol=1e-9, atol=0))
@@ -115,6 +117,8 @@ class AuditedModel:
 
 def audited_models(models: Any, n_features: int | None = None) -> list[AuditedModel]:
     """Read one model or a mapping of models, and add a baseline PCA for models that carry moments.
+
+    The baselines follow the models in the result. A single model gets a default name.
 
     Parameters
     ----------
@@ -144,7 +148,7 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
 
     Parameters
     ----------
-    models : model, mapping of name to model, sequence of Audited, or None
+    models : model, mapping of name to model, sequence of AuditedModel, or None
     has_classes : bool
         Whether labels of rows end with their class in y.
     """
@@ -195,7 +199,7 @@ def audited_pca(
 
 
 def _is_ordinary_pca(subspace: FairSubspace) -> bool:
-    """Whether a fit is ordinary PCA; a fit about the groups' means is not."""
+    """Whether a fit is ordinary PCA; a fit about the groups' means or with a restriction is not."""
     certificate = subspace.certificate
     return (
         certificate is not None
@@ -206,6 +210,7 @@ def _is_ordinary_pca(subspace: FairSubspace) -> bool:
 
 
 def _default_name(model: Any, n_features: int | None) -> str:
+    """Return "PCA", the problem that a fair model solves, "array", or the name of the class."""
     mapping = adapt_model(model, n_features).mapping
     if isinstance(mapping, FairSubspace) and mapping.certificate is not None:
         return "PCA" if _is_ordinary_pca(mapping) else mapping.certificate.problem_text
@@ -213,7 +218,11 @@ def _default_name(model: Any, n_features: int | None) -> str:
 
 
 def read_model(name: str, model: Any, n_features: int | None = None) -> AuditedModel:
-    """Read a model for auditing under this name."""
+    """Read a model for auditing under this name, without a baseline.
+
+    A model that is not a projection gets a placeholder as subspace. Only models with a certificate
+    carry moments.
+    """
     adapted = adapt_model(model, n_features)
     shown_name = printable(name)
     if isinstance(adapted.mapping, ReconstructionModel):
@@ -225,35 +234,40 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> AuditedM
         return AuditedModel(
             shown_name,
             placeholder,
-            None,
-            adapted.n_fit_rows,
-            False,
-            None,
-            adapted.mapping,
-            _UNKNOWN_TRAINING,
+            training_moments=None,
+            n_training_rows=adapted.n_fit_rows,
+            is_pca=False,
+            row_model=adapted.mapping,
+            no_refit_reason=_UNKNOWN_TRAINING,
         )
     certificate = adapted.mapping.certificate
     if certificate is None:
+        # A bare subspace or PCA is refitted as PCA; other models are known by their methods only.
         reason = "" if adapted.is_pca or adapted.row_model is None else _UNKNOWN_TRAINING
         return AuditedModel(
             shown_name,
             adapted.mapping,
-            None,
-            adapted.n_fit_rows,
-            adapted.is_pca,
+            training_moments=None,
+            n_training_rows=adapted.n_fit_rows,
+            is_pca=adapted.is_pca,
             no_refit_reason=reason,
         )
     return AuditedModel(
         shown_name,
         adapted.mapping,
-        _carried_moments(adapted),
-        sum(certificate.counts),
-        _is_ordinary_pca(adapted.mapping),
+        training_moments=_carried_moments(adapted),
+        n_training_rows=sum(certificate.counts),
+        is_pca=_is_ordinary_pca(adapted.mapping),
     )
 
 
 def _carried_moments(adapted: AdaptedModel) -> Moments | None:
-    """Return the training moments that a model carries, in the units of its input rows."""
+    """Return the training moments that a model carries, in the units of its input rows.
+
+    After preprocessing in a pipeline, x -> (x - mean) / scale, they are transformed back. None if
+    it carries none or that is not possible: for moments without matrices, and for a scale other
+    than the standard deviations, which a baseline PCA of the input rows would not have.
+    """
     if not isinstance(adapted.moments, Moments):
         return None
     preprocessing = adapted.row_model
@@ -267,6 +281,7 @@ def _carried_moments(adapted: AdaptedModel) -> Moments | None:
     if divisor is None:
         divisor = np.ones_like(preprocessing.mean)
     unscaled = carried.divided_by(1 / divisor)
+    # Add the mean in double-double precision: moments carry a correction to their rounded means.
     means, remainder = exact_sum(unscaled.means, preprocessing.mean)
     corrections = 0.0 if unscaled.mean_corrections is None else unscaled.mean_corrections
     means, corrections = exact_sum(means, remainder + corrections)
@@ -289,12 +304,19 @@ def with_pca_baselines(
 ) -> list[AuditedModel]:
     """Add one baseline PCA per dimension, center, scaling and set of training rows.
 
+    A PCA among the models serves as baseline of those with the same four.
+
     Parameters
     ----------
     models : sequence of AuditedModel
     row_moments : Moments, optional
         Moments of the audited rows: a fair model without training moments is compared with ordinary
         PCA of these rows, in the model's units.
+
+    Returns
+    -------
+    list of AuditedModel
+        The models, with the names of their baselines, followed by the added ones.
     """
     name_by_key: dict[_BaselineKey, str] = {
         _baseline_key(model): model.name for model in models if model.is_pca
@@ -308,17 +330,21 @@ def with_pca_baselines(
     used_names = {model.name for model in models}
     baselines = []
     for key, example in needed.items():
+        dimension, center, is_scaled, _ = key
         name = _baseline_name(key, list(needed))
         # The name may be taken by a user's model or by the baseline of other training rows.
         if name in used_names:
             name = f"{name} for {example.name}"
         if example.training_moments is not None:
-            pca = audited_pca(example.training_moments, *key[:2], scale=key[2], name=name)
+            pca = audited_pca(
+                example.training_moments, dimension, center, scale=is_scaled, name=name
+            )
         else:
             assert row_moments is not None
             scale = example.subspace.scale
             scaled_moments = row_moments if scale is None else row_moments.divided_by(scale)
-            pca = audited_pca(scaled_moments, *key[:2], scale=False, name=name)
+            # Fit to rows in the model's units, and then let the PCA divide rows by its scale.
+            pca = audited_pca(scaled_moments, dimension, center, scale=False, name=name)
             if scale is not None:
                 mean = None if pca.subspace.mean is None else pca.subspace.mean * scale
                 pca = replace(pca, subspace=replace(pca.subspace, scale=scale, mean=mean))
@@ -339,6 +365,7 @@ _BaselineKey = tuple[int, str, bool, bytes]
 
 
 def _baseline_key(model: AuditedModel) -> _BaselineKey:
+    """Return what a model shares with its baseline."""
     is_scaled = model.subspace.scale is not None
     # Identify training rows by the bytes of their means; a saved model has only the overall mean.
     means = model.subspace.mean
@@ -356,6 +383,7 @@ def _baseline_name(key: _BaselineKey, keys: Sequence[_BaselineKey]) -> str:
 
 
 def _check_same_features(models: Sequence[AuditedModel]) -> None:
+    """Raise InvalidInput if models differ in number or names of features, as far as known."""
     feature_counts = {model.subspace.n_features for model in models}
     names = {model.subspace.feature_names for model in models} - {None}
     if len(feature_counts) > 1 or len(names) > 1:
@@ -370,7 +398,10 @@ def _check_same_features(models: Sequence[AuditedModel]) -> None:
 def pca_by_dimension(
     moments: Moments, dimensions: Sequence[int], center: Any, *, scale: bool
 ) -> list[AuditedModel]:
-    """Ordinary PCA with each number of dimensions, from one fit."""
+    """Ordinary PCA with each number of dimensions, from one fit.
+
+    They have no certificate, since that of the fit is for the largest dimension.
+    """
     largest_pca = audited_pca(moments, max(dimensions), center, scale=scale)
     return [
         replace(
@@ -400,9 +431,9 @@ def dimension_name(name: str, n_components: int) -> str:
 def select_dimensions(
     n_features: int, requested: int, max_count: int = MAX_ESTIMATED_DIMENSIONS
 ) -> list[int]:
-    """Select the dimensions to audit.
+    """Select at most `max_count` dimensions to audit, in ascending order.
 
-    All of them, or the smallest ones and evenly spaced larger ones.
+    All of them, or the requested one, the smallest ones and evenly spaced larger ones.
 
     Examples
     --------
@@ -421,7 +452,9 @@ def select_dimensions(
 
 
 def select_estimated(dimensions: Sequence[int], requested: int) -> list[int]:
-    """Select the audited dimensions that get estimates for new rows.
+    """Select the audited dimensions that get estimates for new rows, at most 16.
+
+    They include the requested one; :func:`select_dimensions` is applied to positions in the list.
 
     Examples
     --------

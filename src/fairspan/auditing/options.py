@@ -84,13 +84,14 @@ def estimation_options(
         )
     check_integer("repeats", repeats)
     if folds is not None:
-        Folds(folds)
+        Folds(folds)  # raises InvalidParameter for a number of folds that is not allowed
     elif repeats > 1:
         raise IncompatibleParameters(
             f"repeats is {repeats}, but folds is None",
             "Allowed: repeats together with folds",
             "Leave folds at its default, 10",
         )
+    # A nonnegative integer is the seed itself; generators and None draw one.
     is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
     seed = int(random_state) if is_seed else int(as_generator(random_state).integers(2**31))
     return EstimationOptions(

@@ -104,7 +104,7 @@ def refit_bound(
 ) -> RefitBound | None:
     """Bound what a refit of the model to these rows could achieve.
 
-    None for a model without certificate.
+    None for a model without certificate. If a bound cannot be computed, the result says why.
 
     Parameters
     ----------
@@ -124,6 +124,7 @@ def refit_bound(
             return RefitBound(certificate.problem_text, no_bound_reason=component.error().args[0])
     result = RefitBound(certificate.problem_text, is_restricted=certificate.restriction is not None)
     try:
+        # Without the restriction, which the model may violate on these rows.
         problems = _refit_problems(subspace, moments, restricted=False)
         unrestricted = problems.reduction_at(subspace.dimension).problem
         result = _with_objective(result, subspace, moments, errors, unrestricted)
@@ -133,6 +134,7 @@ def refit_bound(
     if isinstance(bound, str):
         return replace(result, no_bound_reason=bound)
     result = replace(result, lower_bound=bound)
+    # The materiality threshold in the units of the objective.
     min_variances = np.full(unrestricted.n_groups, unrestricted.second_moments.traces.min())
     min_material_gap = materiality * unrestricted.criterion.largest_scaled_error(
         min_variances, unrestricted
@@ -153,7 +155,8 @@ def error_drift(
 
     The training rows are no longer available; their squared residuals are assumed to have the
     variance of those of these rows, so the variance of the change is (1 + n / n_fit) times the
-    variance of the current error.
+    variance of the current error, for n audited and n_fit training rows of the group. There is no
+    interval without a standard error, and NaN for a group that was not in the fit.
 
     Parameters
     ----------
@@ -174,7 +177,8 @@ def error_drift(
     n_groups = moments.n_groups
     df_by_group = np.broadcast_to(df, (n_groups,))
     for i, label in enumerate(moments.labels):
-        training_error, n_fit = training_errors.get(label, (math.nan, 0))
+        unknown_error_of_no_rows = (math.nan, 0)
+        training_error, n_fit = training_errors.get(label, unknown_error_of_no_rows)
         change = float(errors[i] - training_error)
         standard_error = float(standard_errors[i])
         n_rows = int(moments.counts[i])
@@ -213,7 +217,11 @@ def _with_objective(
     errors: FloatArray,
     unrestricted: Problem,
 ) -> RefitBound:
-    """Return `result` with the model's objective, violation and scale on these rows."""
+    """Return `result` with the model's objective, violation and scale on these rows.
+
+    Only a model with center="global" has a mean of its own that these rows could replace; for
+    others the recentered objective is the objective.
+    """
     criterion = unrestricted.criterion
     recentered_errors = errors
     if subspace.center == "global":
@@ -232,8 +240,9 @@ def _with_objective(
 def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     """Lower bound for any refit, or the reason why there is none.
 
-    For a proof by weights, take the best of three bounds: with the saved weights, with equal
-    weights, and with their midpoint; if the groups have changed much, equal weights may be better.
+    Every dual feasible choice of group weights gives a valid bound. For a proof by weights, take
+    the best of three: the saved weights, equal weights, and their midpoint; if the groups have
+    changed much, equal weights may be better. Other proofs hold for the same groups only.
     """
     certificate = subspace.require_certificate()
     proof = certificate.proof
@@ -271,6 +280,7 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     bounds = [
         proof.lower_bound(problem, basis, errors)[0] + problem.objective_offset for proof in proofs
     ]
+    # Zero is a valid bound for a nonnegative criterion, whatever the proofs give.
     min_objective = 0.0 if criterion.is_nonnegative else -math.inf
     best = max([min_objective, *(bound for bound in bounds if not math.isnan(bound))])
     if not math.isfinite(best):

@@ -268,7 +268,10 @@ class ModelResult:
 
 
 def values_by_model(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:
-    """Return one quantity by model and group, (m, k); NaN where it is not available."""
+    """Return one quantity by model and group, (m, k); NaN where it is not available.
+
+    `name` is a key of :attr:`ModelResult.records`. A model may be None, for a row of NaN.
+    """
     values = np.full((len(models), n_groups), np.nan)
     for i, model in enumerate(models):
         if model is not None:

@@ -20,7 +20,8 @@ def required_sample_size(
     lower limit of the cross-fitted loss is positive and that loss is at least the optimism of the
     group's best subspace. With n rows, the cross-fitted loss has mean l - B / n and standard
     deviation s / sqrt(n), and the optimism is 2 B / n. For normal rows with
-    second moment S, eigenvalues lambda and leading eigenvectors U, B = sum over i <= d < j of
+    second moment S, eigenvalues lambda, d leading eigenvectors U and a model with orthonormal
+    components V, B = sum over i <= d < j of
     lambda_i lambda_j / (lambda_i - lambda_j) and s^2 = 2 tr[((UU' - VV') S)^2]. Audits estimate
     both from the rows without distributional assumptions: s from the spread of the rows' losses, B
     from the difference between held-out and in-sample errors.
@@ -28,7 +29,7 @@ def required_sample_size(
     Parameters
     ----------
     loss, standard_deviation, bias, quantile : float
-        l > 0, s, B and z.
+        l > 0, s, B and z, the sum of quantiles from :func:`power_quantile`.
 
     Examples
     --------
