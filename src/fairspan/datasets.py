@@ -317,8 +317,17 @@ def fetch_compas(
 
 
 def _training_mask(columns: Mapping[str, "RawColumn"]) -> npt.NDArray[np.bool_]:
-    """Mask of the training rows of Adult, shape (n,)."""
-    training_ages = load_adult("sex").X[:, 0]
+    """Mask of the training rows among all rows of Adult, shape (n,).
+
+    OpenML 1590 has the rows of the original training and test files, one after the other, so the
+    training rows are the first or the last ones. Their ages tell which.
+
+    Raises
+    ------
+    InvalidInput
+        Neither the first nor the last rows have the ages of the training file.
+    """
+    training_ages = load_adult().X[:, 0]  # age is the first feature
     ages = columns["age"].values if "age" in columns else np.empty(0)
     n_training = len(training_ages)
     for start in (0, len(ages) - n_training):
@@ -415,7 +424,11 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
 def _decode_column(
     codes: FloatArray, categories: list[str] | None
 ) -> FloatArray | npt.NDArray[np.str_]:
-    """Decode a column: numbers unchanged, nominal columns from category codes."""
+    """Decode a column: numbers unchanged, nominal columns from category codes.
+
+    A code is an index into the categories, or NaN for a missing value, which becomes NaN among
+    numeric categories and an empty text among others.
+    """
     if categories is None:
         return codes.astype(np.float64)
     missing = np.isnan(codes)
@@ -454,6 +467,26 @@ def _make_dataset(
     group_formatters: Mapping[str, Callable[[float], str]],
     label: str,
 ) -> Dataset:
+    """Make a data set from columns, of which group and label are taken out and others encoded.
+
+    Parameters
+    ----------
+    name : str
+    columns : dict of str to RawColumn
+        All columns by lower-case name; changed in place.
+    source : str
+    group : str
+        Name of the group column.
+    group_formatters : mapping of str to callable
+        By name of each allowed group column, a function from its values to the names of groups.
+    label : str
+        Name of the column that is the prediction target.
+
+    Raises
+    ------
+    InvalidParameter, InvalidInput, CorruptFile
+        An unknown group; a column is missing; a feature has missing values.
+    """
     if group not in group_formatters:
         raise InvalidParameter(
             f"group is {group!r}",
@@ -480,7 +513,10 @@ def _make_dataset(
 def _pop_groups(
     columns: dict[str, RawColumn], source: str, group: str, format_group: Callable[[float], str]
 ) -> npt.NDArray[np.str_]:
-    """Remove the group column, or its one-hot columns GROUP_VALUE, and return the groups."""
+    """Remove the group column, or its one-hot columns GROUP_VALUE, and return the groups.
+
+    A row in which no one-hot column is set belongs to the group "other".
+    """
     if group in columns:
         return np.array([format_group(value) for value in columns.pop(group).values.tolist()])
     group_columns = [name for name in columns if name.startswith(f"{group}_")]

@@ -198,7 +198,10 @@ class FairspanWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Issue a FairspanWarning attributed to the user's code."""
+    """Issue a FairspanWarning attributed to the user's code.
+
+    That is the nearest caller outside of this library, whose line Python shows.
+    """
     clear_progress_bar()
     stack_level = 2
     frame = sys._getframe(1)

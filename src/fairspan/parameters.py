@@ -17,9 +17,10 @@ def check_number(
     integer: bool = False,
     also_allowed: str = "",
 ) -> None:
-    """Check that a parameter is a finite number, or an integer, in a range.
+    """Check that a parameter is a finite number, or an integer, from `minimum` to `maximum`.
 
-    `also_allowed` is prepended to the allowed values in messages, such as "'auto', or ".
+    `name` is that of the parameter in messages. `also_allowed` is prepended to the allowed values
+    in messages, such as "'auto', or ".
 
     Raises
     ------

@@ -77,13 +77,18 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         if self._active is not None:
             self._active.remove(self)
+            # The outermost stage, if this is another one, adds the percentage of this stage, as
+            # one that is complete.
             for outer in self._active[:1]:
                 outer.n_done = outer._total_done([replace(self, n_done=1, total=1)])
         if self._bar is not None:
             self._bar.close()
 
     def advance(self, n: float = 1) -> None:
-        """Advance by the work done since the last call."""
+        """Advance by the work done since the last call, and update the bar if there is one.
+
+        The bar belongs to the outermost active stage; it also shows the count of the innermost.
+        """
         self.n_done += n
         outer, *inner_stages = self._active or [self]
         bar = outer._bar
@@ -99,7 +104,10 @@ class Stage:
         bar.update(outer._total_done(inner_stages) - bar.n)
 
     def _total_done(self, inner_stages: "Sequence[Stage]") -> float:
-        """Return the total progress, including the first inner stage."""
+        """Return the number of units done, including those in progress in the first inner stage.
+
+        With `stage_percentages` this is a percentage, at most `_MAX_PERCENT_RUNNING`.
+        """
         if not self.stage_percentages:
             return self.n_done
         percentage = 0.0
@@ -209,6 +217,8 @@ def show_progress() -> Iterator[None]:
 class _LineReporter:
     """Line-based substitute for a tqdm bar: one line every ten seconds, with the time left.
 
+    It has the attributes and methods of a bar that :class:`Stage` uses.
+
     Parameters
     ----------
     stage : Stage
@@ -226,6 +236,7 @@ class _LineReporter:
         self.inner_text = text
 
     def update(self, n: float) -> None:
+        """Advance by n units; print a line if the last one of any stage is ten seconds old."""
         self.n += n
         now = monotonic()
         if now - _LAST_LINE_TIME.get() < _LINE_INTERVAL:
@@ -256,6 +267,7 @@ class _LineReporter:
 
 
 def _make_bar(stage: Stage) -> Any:
+    """Return a tqdm bar in a terminal or notebook, and a line-based reporter elsewhere."""
     # IPython may be imported elsewhere too; in a notebook its shell has a kernel.
     ipython: Any = sys.modules.get("IPython")
     is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")

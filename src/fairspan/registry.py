@@ -198,6 +198,7 @@ def _create(
     parameters: Mapping[str, Any],
     arguments: tuple[Any, ...],
 ) -> Any:
+    """Call the factory with a name; raises InvalidParameter for a parameter that it lacks."""
     factory = get_factory(kind, name)
     if parameters:
         allowed = list(inspect.signature(factory).parameters)
@@ -212,6 +213,10 @@ def _create(
 
 
 def _check_conforms(kind: str, value: object, protocol: type) -> None:
+    """Raise InvalidType if an object does not inherit from an ABC, or lacks members of a protocol.
+
+    A class is not accepted in place of its instance.
+    """
     if issubclass(protocol, ABC):
         conforms = isinstance(value, protocol)
         reason = f", which does not inherit from {protocol.__name__}"

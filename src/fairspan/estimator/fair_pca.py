@@ -472,6 +472,7 @@ class FairPCA(
         remote_result = map_rows(X, self.subspace_.transform_map)
         if remote_result is not None:
             return remote_result
+        # Opened only to check the features, with scikit-learn's messages.
         frame = as_eager_frame(X)
         rows = ArrayRows(X) if frame is None else FrameRows.all_features(frame)
         set_or_check_features(self, rows, reset=False)
@@ -544,7 +545,8 @@ class FairPCA(
         """
         moments = self.moments_
         values = np.sqrt(self.explained_variance_ * moments.weights.sum())
-        # The exponent is even, so that its square root is a power of two.
+        # Weights are in units of 2**weight_exponent. The exponent is even, so that the square root
+        # of the unit is a power of two.
         return np.asarray(np.ldexp(values, moments.weight_exponent // 2))
 
     @property
@@ -605,7 +607,11 @@ class FairPCA(
         return _low_rank_plus_noise(self.subspace_.components, inverse, inverse_noise)
 
     def _covariance_and_noise(self, requested: str) -> tuple[FloatArray, float]:
-        """Covariance within the subspace, and the mean variance outside of it."""
+        """Covariance of the coordinates, shape (d, d), and the mean variance outside the subspace.
+
+        Raises IncompatibleParameters for a soft or oblique projection, on behalf of the `requested`
+        attribute or method.
+        """
         subspace = self.subspace_
         proportions = self.moments_.proportions
         check_orthonormal_components(subspace, requested)
@@ -745,7 +751,26 @@ class FairPCA(
     ) -> "FairPCA":
         """Fit a copy of this estimator and take over its state only if that succeeds.
 
-        Groups of earlier rows are `known_groups`; `rows` are those of the moments, if at hand.
+        Parameters
+        ----------
+        result : FairPCA
+            The copy, which already has the features of the rows.
+        moments : GroupMoments, SparseMoments or WideMoments
+        settings : dict
+            Keyword arguments of :func:`fit_moments`.
+        reserved_columns : tuple of str
+            Columns of the rows that are not features, which `transform` ignores.
+        has_groups : bool
+            Whether groups were passed, rather than deliberately omitted.
+        known_groups : collection of labels
+            Groups of earlier rows, without warnings.
+        rows : RowSource or PartitionedRows, optional
+            Those of the moments, if at hand.
+
+        Returns
+        -------
+        FairPCA
+            This estimator.
         """
         if has_groups:
             self._warn_about_groups(moments, known_groups)
@@ -754,8 +779,9 @@ class FairPCA(
         )
         projector = subspace.projector
         if coordinates is not None:
-            columns_by_row = coordinates.project(projector.stacked_columns)
-            projector = projector.with_stacked_columns(columns_by_row)
+            # The problem, and so its second moments, are in row coordinates.
+            projected_columns = coordinates.project(projector.stacked_columns)
+            projector = projector.with_stacked_columns(projected_columns)
         certificate = subspace.require_certificate()
         variance_kept = error_reduction_by_component(projector, problem.second_moments)
         pooled_variance = moments.proportions @ variance_kept
@@ -810,7 +836,10 @@ def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:
 
 
 def _low_rank_plus_noise(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
-    """Matrix `inside` within the subspace and a multiple of I outside of it, shape (p, p)."""
+    """Return V M V' + s (I - V V'), shape (p, p).
+
+    V' are the orthonormal components (d, p), M is `inside` (d, d), and s is `outside`.
+    """
     within = components.T @ (inside - outside * np.eye(len(components))) @ components
     return np.asarray(within + outside * np.eye(components.shape[1]))
 

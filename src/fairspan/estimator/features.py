@@ -24,6 +24,8 @@ def in_order_of_features(rows: Any, feature_names: tuple[str, ...] | None) -> An
 def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) -> None:
     """Set the features from rows or moments, or check that they match those set before.
 
+    Sets `n_features_in_` and `feature_names_in_` if `reset`, and checks otherwise.
+
     Raises
     ------
     InvalidInput
@@ -45,7 +47,7 @@ def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) 
     if names is not None:
         _check_feature_names(estimator, names)
     elif isinstance(rows_or_moments, ArrayRows | SparseRows):
-        # scikit-learn's own message, without a copy of the rows.
+        # scikit-learn's own message, without a copy of the rows: it checks a row of zeros.
         placeholder = np.broadcast_to(0.0, (1, rows_or_moments.n_features))
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
     else:

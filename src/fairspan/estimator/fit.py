@@ -142,6 +142,8 @@ def fit_moments(
             allow_extra=bool(allow_extra),
             second_moments=second_moments,
         )
+        # The basis of a warm start is in the features. Under a restriction and in row coordinates,
+        # problems have other coordinates.
         if warm_start is not None and restriction is None and family.coordinates is None:
             template = replace(family.template, warm_start=warm_start_from(warm_start))
             family = replace(family, template=template)
@@ -166,6 +168,9 @@ def fit_rows(
 ) -> tuple[Moments, FairSubspace, Problem, RowSpace | None]:
     """Fit moments, and read their rows again if these decide whether the errors are zero.
 
+    Moments are rounded, so an objective near zero may be zero. The rows tell, by the spread of
+    typical rows (:func:`fairspan.moments.row_spread.with_row_spread`), and the fit is repeated.
+
     Parameters
     ----------
     rows : RowSource or PartitionedRows, or None
@@ -184,6 +189,7 @@ def fit_rows(
     """
     subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
     certificate = subspace.require_certificate()
+    # With as many components as features, errors are zero whatever the rows.
     is_projection = certificate.n_components < moments.n_features
     if rows is None or not is_projection or not certificate.may_be_zero:
         return moments, subspace, problem, coordinates
@@ -194,7 +200,10 @@ def fit_rows(
 
 
 def _search_for(n_components: int | float, *, nested: bool) -> tuple[Any, int | float]:
-    """Return a solver of a family of problems, and the dimension or fraction that it takes."""
+    """Return a solver of a family of problems, and the dimension or fraction that it takes.
+
+    The solver returns the reduced problem that it solved, and a certificate of the solution.
+    """
     is_integer = isinstance(n_components, numbers.Integral)
     target = int(n_components) if is_integer else float(n_components)
     if nested:
@@ -215,19 +224,23 @@ def build_subspace(
     moments: Moments,
     feature_scale: FloatArray | None,
 ) -> FairSubspace:
-    """Subspace of a certificate, with the mean of the rows."""
+    """Subspace of a certificate, with the mean of the rows.
+
+    `projector` is its projection in the features, and `feature_scale` the divisor of each feature,
+    None without scaling.
+    """
     is_oblique = projector.oblique_decoder is not None
     is_centered = certificate.center != "none"
     components = projector.encoder if is_oblique else certificate.components
     mean = moments.mean if is_centered else np.zeros(moments.n_features)
     return FairSubspace(
-        components,
-        mean,
-        feature_scale,
-        certificate.center,
-        moments.feature_names,
-        certificate,
-        projector.oblique_decoder,
+        components=components,
+        mean=mean,
+        scale=feature_scale,
+        center=certificate.center,
+        feature_names=moments.feature_names,
+        certificate=certificate,
+        oblique_decoder=projector.oblique_decoder,
         imputation_model=moments.imputation_model,
     )
 
@@ -238,7 +251,7 @@ def lift_projector(
     """Lift the projector of a solution to the features, with deterministic signs.
 
     The largest loading of each component is positive; for an oblique projection, of each row of the
-    encoder.
+    encoder. `coordinates` are the row coordinates of the problem, None if it is in the features.
     """
     projector = reduction.projector(certificate.components)
     if coordinates is not None:
@@ -247,6 +260,7 @@ def lift_projector(
     decoder = projector.oblique_decoder
     signed = normalize_signs(columns)
     if decoder is not None:
+        # Columns of the decoder change sign with the rows of the encoder.
         decoder = decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
     return Projector(np.ascontiguousarray(signed.T), decoder)
 
@@ -262,9 +276,14 @@ def complete_certificate(
 ) -> Certificate:
     """Add what is known of the rows to a certificate and to its steps and prefixes.
 
+    That is the components in the features, the number of rows of each group, the parameters of the
+    criterion that depend on them, and the reason why a gap is unresolved.
+
     Parameters
     ----------
     certificate : Certificate
+        With its restriction and center. Steps (of one component each) and prefixes (the first
+        components) are those of nested components.
     components : (d, p) array
         In the features.
     problem : Problem
@@ -275,7 +294,7 @@ def complete_certificate(
     is_thin : bool
         Whether the problem was solved in row coordinates.
     """
-    if certificate.n_components != problem.n_components:
+    if certificate.n_components != problem.n_components:  # of a step or prefix
         problem = replace(problem, n_components=certificate.n_components)
 
     def complete_part(part: Certificate, rows: FloatArray) -> Certificate:

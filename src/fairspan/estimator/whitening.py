@@ -22,9 +22,14 @@ def whiten_subspace(
     ----------
     subspace : FairSubspace
     moments : GroupMoments, SparseMoments or WideMoments
-        In units of the rows.
+        In units of the rows, to find the rounding error of the variances.
     variances : (d,) array
-        Pooled variance of each coordinate.
+        Pooled variance of each coordinate, in scaled units.
+
+    Returns
+    -------
+    FairSubspace
+        With its field `whitening`. A coordinate that is zero in every row is divided by 1.
 
     Raises
     ------
@@ -32,6 +37,7 @@ def whiten_subspace(
         The projection is soft or oblique, or the variance of a coordinate is negligible.
     """
     check_orthonormal_components(subspace, "whiten=True")
+    # Second moment of each feature of each group about the center, shape (k, p).
     squares = moments.variances
     if subspace.center != "group":
         squares = squares + moments.offsets_from(subspace.mean) ** 2

@@ -23,7 +23,7 @@ PROBE_TOL = 1e-6
 _BLOCK_ROWS = 512
 # A column of the decoder that adds less than this fraction to the others is dependent.
 _RANK_TOL = 1e-10
-# Components, mean, and the decoder if the projection is oblique.
+# Components (d, p), mean (p,), and the decoder (p, d) if the projection is oblique, else None.
 AffineProjection = tuple[FloatArray, FloatArray, FloatArray | None]
 ALLOWED_MODELS = (
     "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
@@ -156,7 +156,7 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
 
 def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
     """Return the number of rows that the steps were fitted on; None if no step knows."""
-    # scikit-learn counts rows per column if there are NaN.
+    # scikit-learn counts rows per column if there are NaN. 0 stands for an unknown number.
     row_counts = [
         getattr(step, "n_samples_", getattr(step, "n_samples_seen_", 0)) for step in steps
     ]
@@ -246,7 +246,11 @@ def _split_off_standardizations(
 def _detect_standardization(
     step: tuple[Any, ...], width: int
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Mean and scale of a step that standardizes each feature; None if it does anything else."""
+    """Mean and scale of a step that standardizes each feature; None if it does anything else.
+
+    `step` is a tuple of this step. It standardizes if it is z = start + slope * x feature by
+    feature, with positive slopes, and its inverse undoes that.
+    """
     try:
         start = encode(step, np.zeros((1, width)))
         if start.shape != (1, width):
@@ -270,8 +274,9 @@ def _detect_standardization(
 def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
     """Detect the projection made by a model's steps; None if they make none.
 
-    In normal form: the decoder has orthonormal columns, and the projection is orthogonal if
-    possible. A few probe rows decide; all features are probed only if the encoder is oblique.
+    Returns components E, mean m and decoder D of x -> D E (x - m) + m. D has orthonormal columns,
+    and is None for an orthogonal projection, where it is E'. A few probe rows decide; all features
+    are probed only if the projection is oblique.
     """
     steps = model.projection_steps
     p = model.n_features
@@ -287,6 +292,7 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
         rows = _probe_rows(mean, 1.0 + np.abs(mean))
         coordinates = encode(steps, rows)
         reconstructed = decode(steps, coordinates)
+        # Coordinates z of the model are triangle @ z in the orthonormal basis.
         basis, triangle = np.linalg.qr(decoder)
         lengths = np.diag(triangle)
         has_full_rank = np.abs(lengths).min() > _RANK_TOL * np.abs(lengths).max()
@@ -300,6 +306,7 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
         triangle = signs[:, None] * triangle
         if _rows_close(reconstructed, (rows - mean) @ basis @ basis.T + mean, rows):
             return basis.T.copy(), mean, None
+        # Oblique: the encoder is found from the image of each feature, a block of them at a time.
         blocks = (
             step * np.eye(min(_BLOCK_ROWS, p - start_row), p, start_row)
             for start_row in range(0, p, _BLOCK_ROWS)
@@ -317,7 +324,10 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
 
 
 def _probe_rows(center: FloatArray, spread: FloatArray) -> FloatArray:
-    """Random rows at several distances from a point, with a fixed seed, shape (m, p)."""
+    """Random rows around a point, with a fixed seed, shape (m, p).
+
+    Four each at distances of about `spread`, of shape (p,), times each of the `PROBE_SCALES`.
+    """
     rng = np.random.default_rng(0)
     offsets = rng.standard_normal((4 * len(PROBE_SCALES), len(center)))
     return np.asarray(center + spread * offsets * np.repeat(PROBE_SCALES, 4)[:, None])

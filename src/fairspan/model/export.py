@@ -78,6 +78,7 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
     helper = onnx.helper
     float64_type = onnx.TensorProto.DOUBLE
     io_type = onnx.TensorProto.FLOAT if dtype == "float32" else float64_type
+    # Operators by name with their constant, which is named like the operator.
     operators = {"Sub": projection.mean, "Div": projection.scale, "MatMul": projection.encoder.T}
     constants = [
         onnx.numpy_helper.from_array(np.ascontiguousarray(value, dtype=np.float64), operator)
@@ -120,7 +121,7 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
 
 
 def sql_select(projection: ExportableProjection, table: str, *, one_hot: bool = False) -> str:
-    """SELECT statement that transforms the rows of a table.
+    """SELECT statement that transforms the rows of a table, with one column per coordinate.
 
     Parameters
     ----------

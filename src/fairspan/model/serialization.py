@@ -146,7 +146,10 @@ class UnresolvedObject:
 
 
 def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> None:
-    """Write the fields of a subspace to exactly the given path, atomically."""
+    """Write the fields of a subspace, by name, to exactly the given path, atomically.
+
+    Arrays are stored as such; the certificate and names of features in the JSON header.
+    """
     certificate = members["certificate"]
     proof_members = None if certificate is None else proof_arrays(certificate.proof)
     certificate_fields = None if certificate is None else _certificate_to_dict(certificate)
@@ -170,7 +173,7 @@ def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> 
 def read_subspace(
     path: str | os.PathLike[str], custom_objects: Sequence[Any] = ()
 ) -> dict[str, Any]:
-    """Read the fields of a subspace from a file.
+    """Read the fields of a subspace from a file, as arguments of `FairSubspace`.
 
     Parameters
     ----------
@@ -205,6 +208,7 @@ def read_subspace(
         if any(value is not None for value in imputation_members.values()):
             members["imputation_model"] = validated_normal_model(**imputation_members)
         if members["certificate"] is not None:
+            # A certificate is about the rows of D': for an oblique projection, E differs.
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate_from_dict(
                 members["certificate"], rows, proof, custom_objects
@@ -212,6 +216,8 @@ def read_subspace(
     except SchemaViolation as error:
         raise _SUBSPACE_SCHEMA.error_for(str(path), error) from error
     except (ValueError, TypeError, LookupError) as error:
+        # The checks of components (and of an imputation model) raise InvalidInput; other errors are
+        # those of the certificate.
         member = "components" if isinstance(error, InvalidInput) else "certificate"
         reason = SchemaViolation(member, f"cannot be used ({error})", "what a fit writes")
         raise _SUBSPACE_SCHEMA.error_for(str(path), reason) from error
@@ -246,7 +252,16 @@ def _nested_certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
 def _certificate_from_dict(
     stored: dict[str, Any], rows: FloatArray, proof: Proof | None, custom_objects: Sequence[Any]
 ) -> Certificate:
-    """Certificate from its JSON representation, for components stored next to it."""
+    """Certificate from its JSON representation, for components stored next to it.
+
+    `rows` are those of the transposed decoder, shape (d, p); `custom_objects` are criteria and
+    restrictions of other packages.
+
+    Raises
+    ------
+    SchemaViolation
+        The criterion does not fit the groups, or a proof cannot be used.
+    """
     shared = {
         **{name: stored[name] for name in _SHARED_FIELDS},
         "criterion": _object_from_dict("criterion", stored["criterion"], custom_objects),
@@ -310,7 +325,11 @@ def _object_to_dict(instance: Any) -> dict[str, Any] | None:
 def _object_from_dict(
     kind: str, stored: dict[str, Any] | None, custom_objects: Sequence[Any]
 ) -> Any:
-    """Criterion or restriction with this name and parameters, built in or a custom object."""
+    """Criterion or restriction with this name and parameters, built in or a custom object.
+
+    An `UnresolvedObject` if the name is neither; it raises only where it is needed. None if nothing
+    is stored, as for a model without a restriction.
+    """
     if stored is None:
         return None
     name = stored["name"]

@@ -154,7 +154,11 @@ class FairSubspace:
 
     @property
     def dimension(self) -> int:
-        """d, the dimension of comparable subspaces; for a soft projection, sum_j lb_j."""
+        """d, the dimension of comparable subspaces; for a soft projection, sum_j lambda_j.
+
+        The lambda_j are the weights of its directions, see `components`; their sum is an integer
+        up to rounding.
+        """
         return self.n_components if self.is_oblique else round(soft_dimension(self.components))
 
     @property
@@ -264,7 +268,9 @@ class FairSubspace:
         scale = 1.0 if self.scale is None else np.asarray(self.scale)
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         names = self.feature_names or tuple(map(str, range(self.n_features)))
-        affine_map = AffineMap(np.zeros(self.n_components), self.decoder.T * scale, mean)
+        affine_map = AffineMap(
+            shift=np.zeros(self.n_components), matrix=self.decoder.T * scale, offset=mean
+        )
         d = self.n_components
         inverse_map = RowMap(self.inverse_transform, d, "coordinates", None, names, affine_map)
         remote_result = adapter_for(Z).map_rows(Z, inverse_map)
@@ -287,7 +293,7 @@ class FairSubspace:
             "features",
             self.feature_names,
             self.component_names,
-            AffineMap(mean, directions, np.zeros(self.n_components)),
+            AffineMap(shift=mean, matrix=directions, offset=np.zeros(self.n_components)),
         )
 
     @property
@@ -308,11 +314,14 @@ class FairSubspace:
     def squared_residuals(self, X: Any) -> FloatArray:
         """Squared reconstruction error of each row in scaled units, shape (n,).
 
-        For a row with missing cells, the expected value ||(I - P)(x - m)||^2 + tr((I - P) C), with
-        x the conditional expectation of the row and C the covariance of its missing cells.
+        P = D E is the projection and m the mean. For a row with missing cells, the expected value
+        ||(I - P)(x - m)||^2 + tr((I - P)' (I - P) C), with x the conditional expectation of the row
+        and C the conditional covariance of its missing cells.
         """
         matrix = None
         if self.imputation_model is not None:
+            # The model has C in units of its standard deviations: with their diagonal matrix S in
+            # scaled units, the trace is that of S (I - P)' (I - P) S times its C.
             missing_residuals = self.projector.residuals(
                 np.diag(self.imputation_model.standard_deviations / self._scale_or_ones)
             )
@@ -324,7 +333,11 @@ class FairSubspace:
     def _impute(
         self, X: Any, matrix: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | float]:
-        """Rows with missing cells imputed, and tr(matrix C), C the covariance of those cells."""
+        """Rows with missing cells imputed, and tr(matrix C) of each row, shape (n,).
+
+        C is the conditional covariance of the missing cells, in units of the standard deviations of
+        the imputation model. The trace is 0.0 if no cell is missing.
+        """
         rows = feature_values(X, self.feature_names, self.on_missing)
         check_n_columns(rows.shape[1], self.n_features, "features")
         if self.imputation_model is None or not np.isnan(rows).any():
@@ -367,17 +380,19 @@ class FairSubspace:
     def second_moments_and_projector(self, moments: Moments) -> tuple[SecondMoments, Projector]:
         """Second moments of rows about the model's center and in its scale, and its projector.
 
-        Both are in coordinates in which products with the components are cheap.
+        Both are in coordinates in which products with the components are cheap: those of the
+        features, or, for moments of fewer rows than features, coordinates in the span of the rows,
+        the center and the components.
         """
         point = self.center_point(moments)
         projector = self.projector
         if self.scale is not None:
             moments = moments.divided_by(self.scale)
             point = None if point is None else point / self.scale
-        inside, point, columns = moments.to_compact_coordinates(
+        compact_moments, point, columns = moments.to_compact_coordinates(
             point, projector.stacked_columns, self.dimension
         )
-        return inside.second_moments_about(point), projector.with_stacked_columns(columns)
+        return compact_moments.second_moments_about(point), projector.with_stacked_columns(columns)
 
     def truncate(self, n_components: int) -> "FairSubspace":
         """Return the nested solution with fewer components.
@@ -640,7 +655,11 @@ def _load_model(path: str | os.PathLike[str]) -> FairSubspace:
 
 
 def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
-    """Adapt a model that is read through its methods."""
+    """Adapt a model that is read through its methods, `transform` and `inverse_transform`.
+
+    The result is the subspace of a fair step, if that is the only one after standardization; else a
+    projection, if the methods make one; else the row-wise map.
+    """
     steps = row_model.projection_steps
     step = steps[0] if len(steps) == 1 else None
     subspace = getattr(step, "subspace_", None)
@@ -661,7 +680,16 @@ def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
 def _subspace_from_projection(
     step: Any, components: FloatArray, mean: FloatArray, decoder: FloatArray | None
 ) -> tuple[FairSubspace, bool]:
-    """Subspace of a detected projection, and whether its step is a kind of PCA."""
+    """Subspace of a detected projection, and whether its step is a kind of PCA.
+
+    Parameters
+    ----------
+    step : object or None
+        The step that projects, if it is a single one.
+    components, mean, decoder
+        Those of :func:`fairspan.model.adapters.detect_projection`. If the step has equal
+        components, they replace the detected ones, which are rounded.
+    """
     has_mean = hasattr(step, "mean_")
     fitted_components: Any = getattr(step, "components_", None)
     exposes_components = (
@@ -681,7 +709,10 @@ def _subspace_from_projection(
 def _compose_standardization(
     subspace: FairSubspace, mean: FloatArray, scale: FloatArray | None
 ) -> FairSubspace:
-    """Subspace for rows from which `mean` is not subtracted yet, nor divided by `scale`."""
+    """Subspace for rows from which `mean` is not subtracted yet, nor divided by `scale`.
+
+    The given subspace is one of standardized rows, (x - mean) / scale.
+    """
     divisor = 1.0 if scale is None else scale
     inner_mean = 0.0 if subspace.mean is None else subspace.mean
     # If the features were centered before, the origin of the subspace is at their mean.

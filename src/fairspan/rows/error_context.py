@@ -13,7 +13,7 @@ def add_error_context(location: str) -> Iterator[None]:
     try:
         yield
     except FairspanError as error:
-        if location in error.args[0]:
+        if location in error.args[0]:  # an inner context has added it
             raise
         raise error.located(location) from error
 

@@ -99,6 +99,7 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
     header = next(rows, None)
     if header is None:
         return None
+    # If all of these have one length, the header is wrong rather than a row.
     first_rows = list(islice(rows, _MAX_COMPARED_ROWS))
     lengths = {row.n_cells for row in first_rows if row.is_closed}
     for row in chain([header], first_rows, rows):
@@ -227,7 +228,8 @@ def _locate_undecodable_line(path: Path, csv_format: CsvFormat) -> str:
 def not_a_number_error(
     path: Path, csv_format: CsvFormat, name: str, na_values: NaValues
 ) -> InvalidInput:
-    """Build the error for text in a numeric column."""
+    """Build the error for text in a numeric column, from the whole column read again as text."""
+    # Index, in the file, of the row with the cell.
     index = 0
     cell = ""
     with open_csv_reader(path, csv_format, [name], {name: pa.string()}) as reader:
@@ -239,6 +241,7 @@ def not_a_number_error(
                 cell = batch[name][error.index].as_py()
                 break
             index += len(batch)
+    # Advice must be right for all cells of the column.
     with open_csv_reader(path, csv_format, [name], {name: pa.string()}) as reader:
         columns = scan_columns(reader, {name: na_values.for_column(name)})
     advice = number_advice(columns, name, csv_format.style, csv_format.delimiter)

@@ -52,7 +52,10 @@ _STEP_DIGITS = 9
 def read_csv_schema(
     path: Path, csv_format: CsvFormat, na_values: NaValues
 ) -> tuple[Any, CsvFormat]:
-    """Return the schema inferred from the first rows, and the format with its delimiter.
+    """Return the schema inferred from the first rows, and the format with what was detected.
+
+    Detected are the delimiter, a first line that declares it, names in place of a header that
+    cannot be used, and whether the header looks like a row.
 
     Raises
     ------
@@ -73,6 +76,7 @@ def read_csv_schema(
         reads_text = _reads_text(csv_format, na_values)
         with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
+            # A line break in a name suggests a quote that is not closed.
             if any("\n" in name for name in schema.names):
                 check_quotes(path, csv_format)
             csv_format = _with_names(path, csv_format, schema.names)
@@ -80,6 +84,7 @@ def read_csv_schema(
             if not csv_format.names and (needs_rows or reads_text):
                 batch = next(iter(reader), None)
         if csv_format.names:
+            # Open the file again, with these names and without unnamed columns.
             columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
             with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
                 schema = reader.schema
@@ -172,7 +177,11 @@ def _numeric_names(schema: Any) -> list[str]:
 
 
 def _header_is_data(batch: Any, style: NumberStyle) -> bool:
-    """Return whether column names look like the cells below them."""
+    """Return whether column names look like the cells below them.
+
+    Names of text columns do if they occur below, and names of numeric columns if they are several
+    numbers without equal steps.
+    """
     n_values = 0
     for position, field in enumerate(batch.schema):
         if types.is_string(field.type) and field.name:
@@ -188,7 +197,10 @@ def _header_is_data(batch: Any, style: NumberStyle) -> bool:
 
 
 def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
-    """Return whether text may be numbers: Arrow lacks thousands separators and some codes."""
+    """Return whether columns that Arrow reads as text may be numbers.
+
+    Arrow does not read thousands separators, nor all codes of missing values.
+    """
     return csv_format.thousands is not None or bool(na_values)
 
 
@@ -228,8 +240,13 @@ def read_csv_batches(
         Columns to read, and those of them to keep as text.
     na_values : NaValues
         Codes for missing values.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read in this format, or a numeric column contains text.
     """
-    n_rows = 0
+    n_rows = 0  # read by Arrow before it fails: the second reader skips them
     try:
         if csv_format.thousands is None:
             try:
@@ -261,7 +278,7 @@ def _iterate_batches(
     *,
     parses_text: bool,
 ) -> Iterator[Any]:
-    """Read columns from a row on, see :func:`read_csv_batches`.
+    """Read columns from the row with index `first_row` on, see :func:`read_csv_batches`.
 
     `parses_text` reads numbers as text and parses them, which takes three times as long.
     """
@@ -285,7 +302,8 @@ def _iterate_batches(
                 batch = _parse_columns(batch, path, csv_format, numeric_columns, na_values)
             _warn_if_integers_rounded(batch, integer_columns, na_values)
             yield batch
-    # Arrow silently reads everything after an unclosed quote as one cell.
+    # Arrow silently reads everything after an unclosed quote as one cell. Signs of it are an odd
+    # number of quotes, or more line ends than rows, so that some cell has several lines.
     n_lines = n_rows + csv_format.header + csv_format.n_skipped
     has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
     if lines.n_quotes % 2 or (has_long_cells and may_have_unclosed_quotes(path, csv_format)):
@@ -299,7 +317,7 @@ def _warn_if_integers_rounded(
     own_codes = dict(na_values.by_column)
     integer_values = {}
     for name in integer_columns:
-        # Arrow recognizes the codes of all columns only.
+        # Arrow has replaced codes of all columns by null, but not those of a single column.
         values = arrow_to_numpy(replace_by_null(batch[name], own_codes.get(name, ())))
         if np.fmax.reduce(np.abs(values), initial=0) <= _MAX_INTEGER:
             integer_values[name] = values
@@ -309,7 +327,13 @@ def _warn_if_integers_rounded(
 def _parse_columns(
     batch: Any, path: Path, csv_format: CsvFormat, columns: Collection[str], na_values: NaValues
 ) -> Any:
-    """Parse the numbers of numeric columns that were read as text."""
+    """Parse the numbers of those columns of a batch, which were read as text.
+
+    Raises
+    ------
+    InvalidInput
+        A cell is not a number.
+    """
     arrays = []
     for name, cells in zip(batch.schema.names, batch.columns, strict=True):
         if name not in columns:

@@ -29,7 +29,22 @@ def open_csv_reader(
     na_values: NaValues = NO_NA_VALUES,
     lines: "LineCounter | None" = None,
 ) -> Any:
-    """Open a pyarrow streaming reader for columns of a CSV file."""
+    """Open a pyarrow streaming reader for columns of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+    csv_format : CsvFormat
+        Format with its delimiter.
+    columns : sequence of str
+        Columns to read; all if empty.
+    kinds : mapping of column to pyarrow type, optional
+        Types of columns; other types are inferred from the first block.
+    na_values : NaValues
+        Those of all columns are read as null; those of single columns are left to the caller.
+    lines : LineCounter, optional
+        Counts quotes and line ends as the file is read.
+    """
     return csv.open_csv(
         open_utf8_stream(path, csv_format, lines),
         read_options=csv.ReadOptions(
@@ -51,7 +66,7 @@ def open_csv_reader(
 
 
 def open_utf8_stream(path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None) -> Any:
-    """Open a file as a decompressed UTF-8 stream without comment lines."""
+    """Open a file as a decompressed UTF-8 stream without comment lines, counted by `lines`."""
     stream = pa.input_stream(str(path), compression="detect")
     if codecs.lookup(csv_format.encoding).name != "utf-8":
         stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
@@ -101,7 +116,8 @@ def parse_numbers(cells: Any, csv_format: CsvFormat, missing: Sequence[str]) -> 
     NotANumber
     """
     trimmed = compute.utf8_trim_whitespace(cells)
-    # Codes are compared as text, since they need not be numbers in this format.
+    # Codes are compared as text, since they need not be numbers in this format. The first of them,
+    # the empty text, is left out: empty cells are null already, and a blank cell is not a number.
     codes = pa.array([*MISSING_TEXTS[1:], *missing], pa.string())
     is_missing = compute.is_in(trimmed, value_set=codes)
     present = compute.if_else(is_missing, pa.scalar(None, pa.string()), trimmed)

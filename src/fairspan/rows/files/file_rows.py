@@ -266,7 +266,7 @@ class FileRows(PartitionedColumnRows):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning; rows are numbered from 0 in each part."""
-        if self.stage is None:
+        if self.stage is None:  # read directly, not as a part of `aggregate`
             with self._reading_stage([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
@@ -401,6 +401,8 @@ def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
 def one_hot_encode_text(rows: FileRows) -> FileRows:
     """One-hot encode all text features; reads the rows once to collect categories.
 
+    Text columns in which all cells are missing are dropped.
+
     Raises
     ------
     InvalidInput
@@ -458,7 +460,7 @@ def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
 def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
     """Return the location of the first non-numeric text of a column, and the text.
 
-    The text is None if all of them are numbers.
+    The location is a line or row, and the text is None if all of them are numbers.
     """
     from fairspan.rows.files.numbers_as_text import NumberStyle
 
@@ -556,6 +558,13 @@ _POLL_SECONDS = 0.5
 def _results_from_processes(
     aggregator: Aggregator[Result], parts: Sequence[FileRows], n_jobs: int
 ) -> Generator[Result | None, None, None]:
+    """Aggregate parts in several processes, yielding the result of each in order.
+
+    Raises
+    ------
+    FairspanError
+        A process was killed.
+    """
     from joblib import Parallel, delayed
 
     workers = Parallel(

@@ -139,7 +139,7 @@ def replace_by_null(column: Any, values: Sequence[str]) -> Any:
     if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
         numbers = column.cast(pa.float64(), safe=False)
         codes = np.array([number for number in map(parse_number, values) if number is not None])
-        if types.is_float32(dtype):
+        if types.is_float32(dtype):  # rounded like the cells
             codes = codes.astype(np.float32).astype(np.float64)
         if not len(codes):
             return column
@@ -153,6 +153,7 @@ def replace_by_null(column: Any, values: Sequence[str]) -> Any:
 
 def _equals_any_number(numbers: Any, codes: FloatArray) -> Any:
     """Return which numbers of a float64 array equal one of some codes; null or false if null."""
+    # NaN is in a set that contains it, but equals no number.
     if len(codes) > _MAX_COMPARED_CODES or np.isnan(codes).any():
         return compute.is_in(numbers, value_set=pa.array(codes, pa.float64()))
     is_equal = pa.scalar(False)
@@ -163,6 +164,7 @@ def _equals_any_number(numbers: Any, codes: FloatArray) -> Any:
 
 def _equals_any(column: Any, values: Sequence[str]) -> Any:
     """Return which cells equal one of some values, as text or as a number."""
+    # Each distinct cell is compared once.
     encoded = column if types.is_dictionary(column.type) else column.dictionary_encode()
     texts = {value.strip() for value in values}
     numbers = {parse_number(value) for value in values} - {None}

@@ -103,6 +103,7 @@ class StyleReading:
         options = self.options(current)
         if options:
             return NumberAdvice(f"Add {options} to the command", _open_with(self.arguments()))
+        # The numbers have the default style, and the current one has an option too many.
         name = "decimal" if current.thousands is None else "thousands"
         return NumberAdvice(f"Omit --{name}", f"Omit {name!r} from csv=")
 
@@ -123,9 +124,11 @@ def number_advice(
     columns : mapping of name to NumberColumn
         All feature columns, since the other columns must stay numeric.
     name : str
+        Name of the column.
     current : NumberStyle
         Style with which the file is read.
     delimiter : str or None
+        Delimiter of the file, which cannot be the decimal point.
     """
     column = columns[name]
     if not column.has_numbers:
@@ -137,7 +140,7 @@ def number_advice(
     numeric = {key: other for key, other in columns.items() if other.has_numbers}
     codes = _missing_codes(numeric)
     code_advice = _code_advice(codes) if codes else None
-    if current in column.styles:
+    if current in column.styles:  # only codes for missing values are not numbers
         return code_advice
     styles = [style for style in column.styles if _suits_all(style, numeric.values())]
     style_advice = _style_advice(column, styles, current, delimiter)

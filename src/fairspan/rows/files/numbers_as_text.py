@@ -170,6 +170,7 @@ class NumberColumn:
             if raw_text is None:
                 continue
             text = raw_text.strip()
+            # Arrow does not recognize a code between spaces, so this counts as a placeholder.
             if text in self._missing and raw_text == text:
                 continue
             if text.lower() in PLACEHOLDERS or text in self._missing:

@@ -80,7 +80,8 @@ class FilePart:
     ) -> Iterator[Any]:
         """Read columns as record batches of about `size` rows.
 
-        Columns in `text_columns` are kept as text in formats without types.
+        Columns in `text_columns` are kept as text in formats without types. Columns implied by
+        folder names are constant, and codes for missing values become null.
         """
         constants = dict(self.partition_values)
         stored_columns = [name for name in columns if name not in constants]
@@ -259,7 +260,7 @@ def _detect_format(path: Path) -> str:
     file_format = format_from_suffix(path)
     with path.open("rb") as file:
         magic = file.read(4)
-        # Parquet and Arrow files begin and end with the same bytes.
+        # Parquet and Arrow files begin and end with the same bytes, "PAR1" and "ARROW1".
         file.seek(max(path.stat().st_size - 6, 0))
         detected = _MAGIC.get(magic) if magic in file.read() else None
     if file_format is None and detected is None:
