@@ -103,7 +103,7 @@ def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
     low = others[0]
     high = others[-1]
     n_others = counts[~may_be_code].sum()
-    # If most other values occur once, a value that repeats is suspicious at a smaller distance.
+    # If the other values hardly repeat, one that repeats is suspicious at a smaller distance.
     far = _FAR_IF_OTHERS_DIFFER if 2 * len(others) >= n_others else _FAR
     # Not positive within the range of the other values, where nothing is a code.
     distance = np.maximum(low - distinct, distinct - high)

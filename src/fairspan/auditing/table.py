@@ -43,7 +43,17 @@ def audit_table(
     With estimates, the columns are rows, expected error, expected loss, observed loss, observed
     share of variance kept, and state. Otherwise they are observed variance, error with its
     interval, best error, excess loss and share of variance kept. Values below the rounding error
-    bound are shown as zero. The observed disparity is in the section heading.
+    bound are shown as zero. The observed disparity is in the section heading. Highlighted are the
+    harmed groups, or without estimates those with the largest loss.
+
+    Parameters
+    ----------
+    models : sequence of ModelResult
+    n_features : int
+    level : float
+        Confidence level of the intervals, for column headings.
+    dropped_text : str
+        Sentence about dropped rows without its period; empty if there are none.
     """
     has_estimates = any(model.has_estimates for model in models)
     groups = [group for model in models for group in model.groups]
@@ -54,6 +64,7 @@ def audit_table(
     ]
     highlighted_rows = np.flatnonzero(is_highlighted).tolist()
     column = partial(_estimates_column, groups=groups, level=level)
+    # Position of the first row of each section in the table.
     first_rows = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
 
     observed_losses = [Estimate(group.observed_loss) for group in groups]
@@ -62,6 +73,7 @@ def audit_table(
     )
     if has_estimates:
         columns = (
+            # Only the loss has its interval in the table.
             column("expected error", [Estimate(group.expected_error.value) for group in groups]),
             column(
                 "expected loss",
@@ -136,7 +148,10 @@ def _model_heading(model: ModelResult, n_features: int) -> str:
 
 
 def _highlighted_groups(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
-    """Return a mask of the harmed groups, or without estimates of those with the largest loss."""
+    """Return for each group whether it is harmed, or without estimates whether its loss is largest.
+
+    No group is if all losses are equal.
+    """
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
     losses = [max(group.observed_loss, group.observed_rounding) for group in model.groups]

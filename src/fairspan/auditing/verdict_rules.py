@@ -32,7 +32,19 @@ def make_verdicts(
     level: float,
     materiality: float,
 ) -> tuple[Verdict, ...]:
-    """Return one verdict per model compared with ordinary PCA; without any, one per model."""
+    """Return one verdict per model compared with ordinary PCA; without any, one per model.
+
+    Findings with a caveat qualify the verdicts on the models and groups that they are about.
+
+    Parameters
+    ----------
+    models : sequence of ModelResult
+    findings : sequence of Finding
+    level : float
+        Confidence level of the intervals.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
+    """
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
     baselines = [by_name[str(model.baseline)] for model in compared]
@@ -52,6 +64,7 @@ def make_verdicts(
 
 
 def _verdict_without_comparison(model: ModelResult, level: float) -> Verdict:
+    """Return the verdict on a model that is not compared with another."""
     harmed = harmed_groups(model)
     if not harmed:
         return _no_harm_verdict(model, model.name, level)
@@ -110,8 +123,13 @@ class _Comparison:
 def _comparison_verdict(
     fair: ModelResult, pca: ModelResult, level: float, materiality: float
 ) -> Verdict:
+    """Return the verdict on a fair model compared with ordinary PCA.
+
+    Whether the repair helps is decided by the group that PCA harms most, relative to its variance.
+    """
     comparison = _Comparison.from_models(fair, pca)
     if not comparison.harmed_by_pca:
+        # If PCA is unstable, nothing is claimed of the fair model either.
         is_pca_stable = not any(group.is_unstable for group in pca.groups)
         if comparison.newly_harmed and is_pca_stable:
             return _harmful_repair_verdict(comparison)
@@ -125,10 +143,17 @@ def _comparison_verdict(
         return _unstable_repair_verdict(comparison)
     if change.high is None or change.high >= 0:
         return _useless_repair_verdict(comparison)
-    return _gain_verdict(comparison, -change.high, -(change.low or 0.0), materiality)
+    # The interval of the error's decrease, with limits in ascending order.
+    return _gain_verdict(
+        comparison,
+        min_gain=-change.high,
+        max_gain=-(change.low or 0.0),
+        materiality=materiality,
+    )
 
 
 def _harmful_repair_verdict(comparison: _Comparison) -> Verdict:
+    """Return the verdict if only the fair model harms a group."""
     fair = comparison.fair.name
     pca = comparison.pca.name
     return Verdict(
@@ -142,6 +167,7 @@ def _harmful_repair_verdict(comparison: _Comparison) -> Verdict:
 
 
 def _shifting_repair_verdict(comparison: _Comparison) -> Verdict:
+    """Return the verdict if PCA harms a group, and the fair model another."""
     fair = comparison.fair.name
     return Verdict(
         "harm, repair shifts it",
@@ -155,6 +181,7 @@ def _shifting_repair_verdict(comparison: _Comparison) -> Verdict:
 
 
 def _unstable_repair_verdict(comparison: _Comparison) -> Verdict:
+    """Return the verdict if the sign of the change depends on the rows the model is fitted to."""
     fair = comparison.fair.name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
     return Verdict(
@@ -169,6 +196,7 @@ def _unstable_repair_verdict(comparison: _Comparison) -> Verdict:
 
 
 def _useless_repair_verdict(comparison: _Comparison) -> Verdict:
+    """Return the verdict if the error of the group most harmed by PCA is not shown to decrease."""
     fair = comparison.fair.name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
     return Verdict(
@@ -184,7 +212,17 @@ def _useless_repair_verdict(comparison: _Comparison) -> Verdict:
 def _gain_verdict(
     comparison: _Comparison, min_gain: float, max_gain: float, materiality: float
 ) -> Verdict:
-    """Return the verdict on a model that lowers the error of the group most harmed by PCA."""
+    """Return the verdict on a model that lowers the error of the group most harmed by PCA.
+
+    There is a cost if the error of another group that PCA harms rises significantly and materially.
+
+    Parameters
+    ----------
+    comparison : _Comparison
+    min_gain, max_gain : float
+        Interval of the decrease in error.
+    materiality : float
+    """
     fair = comparison.fair
     labels = comparison.labels_harmed_by_pca
     worst = comparison.harmed_by_pca[0]
@@ -217,6 +255,10 @@ def _gain_verdict(
 
 
 def _no_harm_verdict(pca: ModelResult, name: str, level: float) -> Verdict:
+    """Return the verdict if no group is shown to be harmed: inconclusive, or no material harm.
+
+    `name` is that of the model the verdict is on; `pca` is what it is compared with, or itself.
+    """
     inconclusive = [group for group in pca.groups if group.state == "inconclusive"]
     unstable = [group for group in inconclusive if group.is_unstable]
     if unstable:
@@ -266,15 +308,28 @@ def _with_recommended_model(
     fair_models: Sequence[ModelResult],
     verdicts: Sequence[Verdict],
 ) -> Verdict:
-    """Add the model to prefer, if several fair models were estimated.
+    """Add the model to prefer to the recommendation, if several fair models were estimated.
 
+    Unchanged if there is only one, and for verdicts that there is no harm or that are inconclusive.
     Among the models whose largest expected loss does not exceed that of ordinary PCA: first those
     that help, then those with the fewest rows (or clusters) in groups shown to be harmed, then
     those with the smallest largest loss.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        On one of the fair models.
+    pca : ModelResult
+        Its baseline.
+    fair_models : sequence of ModelResult
+        All fair models, with any baseline.
+    verdicts : sequence of Verdict
+        Verdicts on all of them.
     """
     helpful = {repair.model for repair in verdicts if repair.kind == "harm, repair helps"}
     competitors = [model for model in fair_models if model.baseline == pca.name]
     estimated = [model for model in (pca, *competitors) if model.has_estimates]
+    # PCA and two fair models at least.
     if len(estimated) < 3 or verdict.kind in ("inconclusive", "no material harm"):
         return verdict
     largest_loss = {model.name: max(model.losses().values()) for model in estimated}
@@ -298,7 +353,10 @@ def _with_recommended_model(
 def _describe_preference(
     candidates: Sequence[ModelResult], helpful: Set[str], pca: ModelResult
 ) -> str:
-    """Describe the first candidate as the preferred model, and the second as the alternative."""
+    """Describe the first candidate as the preferred model, and the second as the alternative.
+
+    `candidates` are in order of preference, and `helpful` the names of models that help.
+    """
     unit = "row" if pca.groups[0].n_clusters is None else "cluster"
     descriptions = [
         f"{model.name} ({to_ascii(format_count(_n_rows_harmed(model), unit))} in groups shown to "
@@ -322,7 +380,11 @@ def _n_rows_harmed(model: ModelResult) -> int:
 
 
 def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:
-    """Qualify the verdict by the findings with a caveat."""
+    """Qualify the verdict by the findings with a caveat that concern it.
+
+    "No material harm" becomes "inconclusive" if a finding about the rows may have hidden harm;
+    other kinds stay, with the caveat in the text. `baseline` is the name of the baseline PCA.
+    """
     relevant = [finding for finding in findings if _qualifies(finding, verdict, baseline)]
     if not relevant or verdict.kind == "inconclusive":
         return verdict

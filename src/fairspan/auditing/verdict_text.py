@@ -13,7 +13,11 @@ STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check f
 
 
 def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
-    """Describe which groups are harmed, with an interval of the largest relative loss."""
+    """Describe which groups are harmed, with an interval of the largest relative loss.
+
+    `harmed` are the harmed groups under the model, the one with that loss first. Groups with an
+    inconclusive state are named as well.
+    """
     worst, *others = harmed
     loss = worst.expected_loss
     share_lost = variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
@@ -36,7 +40,10 @@ def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
 def describe_further_cost(
     paying: Sequence[GroupResult], fair: ModelResult, pca: ModelResult
 ) -> str:
-    """Describe the cost of a repair for groups that PCA harms already."""
+    """Describe the cost of a repair for groups that PCA harms already.
+
+    `paying` are results under the fair model of the groups whose error rises.
+    """
     share = ascii_share(max(map(relative_change, paying)))
     # Point estimates: that the error rises is shown, but not by how much.
     cost = f"loses a further estimated {share} of its variance"
@@ -52,7 +59,10 @@ def describe_further_cost(
 def describe_other_groups(
     fair: ModelResult, harmed_before: Sequence[Label], materiality: float
 ) -> str:
-    """Describe whether other groups become harmed, as far as the intervals exclude it."""
+    """Describe whether other groups than those harmed before become harmed.
+
+    Groups for which the intervals do not exclude it are named; none of these is shown to be harmed.
+    """
     others = [group for group in fair.groups if group.group not in harmed_before]
     unresolved = [group for group in others if not _excludes_material_harm(group, materiality)]
     if not unresolved:
@@ -64,7 +74,7 @@ def describe_other_groups(
 
 
 def _excludes_material_harm(group: GroupResult, materiality: float) -> bool:
-    """Whether the loss, or its rise, is below the materiality threshold."""
+    """Whether the upper limit of the loss, or of its rise, is below the materiality threshold."""
     if group.state == "no material harm":
         return True
     min_material_loss = materiality * group.observed_total_variance
@@ -73,7 +83,7 @@ def _excludes_material_harm(group: GroupResult, materiality: float) -> bool:
 
 
 def describe_payers(fair: ModelResult) -> str:
-    """Describe the groups whose expected error rises significantly."""
+    """Describe the groups whose expected error rises significantly; empty if there are none."""
     paying = [
         group
         for group in fair.groups

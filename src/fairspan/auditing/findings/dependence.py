@@ -15,7 +15,11 @@ _MAX_DUPLICATE_SHARE = 0.1
 
 
 def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
-    """FS402, FS409, FS410: identifiers, candidate clusters, duplicates and autocorrelation."""
+    """FS402, FS409, FS410: identifiers, candidate clusters, duplicates and autocorrelation.
+
+    FS410 names the correlation of neighboring rows only if no column explains it as clusters, and
+    duplicates alone only if they are more than 10 % of the rows.
+    """
     if first_rows.identifier_features:
         noun = noun_form(len(first_rows.identifier_features), "feature", "features")
         names = join_truncated([quote_group(name) for name in first_rows.identifier_features])

@@ -57,7 +57,10 @@ def _has_drifted(group: GroupResult) -> bool:
 
 
 def _describe_refit_bound(bound: RefitBound) -> str:
-    """Describe the refit bound in a sentence."""
+    """Describe the refit bound in a sentence: objective, lower bound, and whether a refit may help.
+
+    If the model's mean accounts for more than half of the gap, the recentered objective is given.
+    """
     value = "infinite"
     if math.isfinite(bound.objective):
         value = format_ascii_number(bound.objective)

@@ -60,7 +60,10 @@ class FeatureNames:
 
 
 def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator[Finding]:
-    """FS401: features that are nearly constant within groups but differ between them."""
+    """FS401: features that are nearly constant within groups but differ between them.
+
+    None for fewer than two groups, or too few rows to know the variances within groups.
+    """
     n_rows = int(moments.counts.sum())
     df = n_rows - moments.n_groups
     if moments.n_groups < 2 or df < _MIN_DF:
@@ -97,7 +100,10 @@ def monotone_features(monotone_columns: Sequence[int], columns: FeatureNames) ->
 def dominant_feature(
     models: Sequence[AuditedModel], moments: Moments, columns: FeatureNames
 ) -> Iterator[Finding]:
-    """FS403: one feature dominates the variance of an unscaled model."""
+    """FS403: one feature dominates the variance of an unscaled model.
+
+    One finding for all models. Which feature it is depends on the center of a model.
+    """
     if moments.n_features < 2:
         return
     share_by_column: dict[int, float] = {}
@@ -138,7 +144,11 @@ def _format_dominant_share(share: float) -> str:
 def rare_indicator_components(
     models: Sequence[AuditedModel], moments: Moments, columns: FeatureNames
 ) -> Iterator[Finding]:
-    """FS404: components dominated by rare indicators, which standardization inflates."""
+    """FS404: components dominated by rare indicators, which standardization inflates.
+
+    An indicator is a 0/1 column. A component is dominated by them if they have more than half of
+    its squared loadings. One finding for all models that scale.
+    """
     indicators = _rare_indicators(moments)
     if not len(indicators):
         return
@@ -181,6 +191,7 @@ def _rare_indicators(moments: Moments) -> IndexArray:
     For integers x, x^2 >= x with equality only for 0 and 1, so among integer columns exactly the
     0/1 columns have a second moment equal to the mean. Fractions may match by coincidence.
     """
+    # The mean of a 0/1 column.
     share_of_ones = moments.mean
     second_moments = _pooled_second_moments(moments, np.zeros(moments.n_features))
     is_indicator = np.abs(second_moments - share_of_ones) <= _INDICATOR_TOL * second_moments
@@ -189,7 +200,15 @@ def _rare_indicators(moments: Moments) -> IndexArray:
 
 
 def _dominant_indicators(loadings: FloatArray, indicators: IndexArray) -> set[int]:
-    """Smallest set of indicators that accounts for the majority of a component."""
+    """Smallest set of indicators that accounts for the majority of a component.
+
+    Parameters
+    ----------
+    loadings : (p,) array
+        Squared loadings of the component, with sum one; those of the indicators exceed one half.
+    indicators : array of int
+        Columns of the indicators.
+    """
     by_size = indicators[np.argsort(-loadings[indicators], kind="stable")]
     is_majority = np.cumsum(loadings[by_size]) > _MAJORITY_OF_COMPONENT
     n_needed = int(np.argmax(is_majority)) + 1

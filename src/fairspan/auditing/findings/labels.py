@@ -29,7 +29,10 @@ def label_findings(moments: Moments) -> Iterator[Finding]:
 
 
 def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
-    """FS405: labels that differ only in case, whitespace or normal form, or are padded."""
+    """FS405: labels that differ only in case, whitespace or normal form, or are padded.
+
+    Padded labels are reported only if no two labels are similar.
+    """
     pairs = similar_labels(labels)
     if pairs:
         yield make_finding(
@@ -52,7 +55,7 @@ def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
 
 
 def _many_small_groups(moments: Moments) -> Iterator[Finding]:
-    """FS406: many groups, at least half of them small."""
+    """FS406: more than 20 groups, at least half of them small."""
     n_groups = moments.n_groups
     # Counts are zero if they are unknown.
     is_small = (moments.counts > 0) & (moments.counts < _SMALL_GROUP_ROWS)

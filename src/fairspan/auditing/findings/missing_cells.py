@@ -25,7 +25,10 @@ _LARGE_SHARE = 0.3
 
 
 def uneven_missingness(missing: MissingValues, *, is_completed: bool) -> Iterator[Finding]:
-    """FS407: features missing in many rows, or unevenly across groups."""
+    """FS407: features missing in many rows, or unevenly across groups.
+
+    `is_completed` tells that rows were completed by imputation rather than dropped.
+    """
     features = [feature for feature in missing.features if _is_uneven(feature)]
     if not features:
         return
@@ -53,7 +56,7 @@ def _is_uneven(feature: MissingFeature) -> bool:
 
 
 def _share_range(groups: Sequence[Label], shares: Sequence[float]) -> str:
-    """Describe the smallest and largest share and their groups."""
+    """Describe the smallest and largest share and their groups; one if all are equal."""
     low = int(np.argmin(shares))
     high = int(np.argmax(shares))
     largest = f"{ascii_share(shares[high])} of {quote_group(groups[high])}"
@@ -93,7 +96,11 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
 
 
 def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Finding]:
-    """FS411: missing cells were imputed by their expectation."""
+    """FS411: missing cells were imputed by their expectation.
+
+    `completion` has the number of imputed cells of each group, and how far its correlations are
+    those of all groups.
+    """
     if not completion.n_missing_cells.any():
         return
     n_columns = (moments.all_columns or moments).n_features  # attributes are imputed as well
@@ -122,7 +129,16 @@ def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Find
 def codes_for_missing_values(
     first_rows: FirstRowsSummary, *, has_names: bool, are_all_rows: bool
 ) -> Iterator[Finding]:
-    """FS412: repeated values far from all others, such as -99, and spikes at zero."""
+    """FS412: repeated values far from all others, such as -99, and spikes at zero.
+
+    Parameters
+    ----------
+    first_rows : FirstRowsSummary
+    has_names : bool
+        Whether features have names, so that options of the command line and pandas can be used.
+    are_all_rows : bool
+        Whether the first rows are all rows.
+    """
     if not first_rows.codes:
         return
     descriptions = [
@@ -165,7 +181,10 @@ def _option_for_codes(name: str, codes: ColumnCodes) -> str:
 
 
 def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> str:
-    """Return code that makes codes missing: of a pandas frame, or of an array without names."""
+    """Return Python code that makes codes missing, for at most four columns.
+
+    It is for a pandas frame, or for an array if features have no names.
+    """
     shown = dict(itertools.islice(codes.items(), _MAX_COLUMNS_SHOWN))
     lists = {
         name: f"[{', '.join(f'{code:.15g}' for code in column_codes.codes)}]"

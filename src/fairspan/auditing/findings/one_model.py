@@ -51,7 +51,11 @@ def lossless(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS205: the group with the largest loss under ordinary PCA."""
+    """FS205: the group with the largest loss under ordinary PCA.
+
+    None for other models, if all losses are negligible, or if there are estimates for new rows and
+    the largest loss is not shown to be above zero.
+    """
     losses = model.losses()
     if not model.is_pca or len(losses) < 2 or max(losses.values()) <= model.rounding_bound:
         return
@@ -102,7 +106,11 @@ def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]
 
 
 def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS201, FS202: significance of the disparity."""
+    """FS201, FS202: whether the interval of the disparity contains zero.
+
+    The disparity is that on new rows if it was estimated, otherwise that on the audited rows. None
+    without an interval, or if no variance is lost.
+    """
     difference = model.observed_disparity
     pair = model.disparity_pair
     scope = "these rows"
@@ -131,6 +139,7 @@ def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if difference.value > 0:
         worse = second
         better = first
+    # Not for ratios that are huge because the smaller error is negligible.
     relative_text = ""
     if errors[worse] < _MAX_ERROR_RATIO * errors[better]:
         excess = errors[worse] / errors[better] - 1
@@ -146,7 +155,7 @@ def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def not_proven_optimal(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS204: not proven optimal."""
+    """FS204: models with a certificate that is not "optimal", with the reason if it is known."""
     if model.status in (None, "optimal"):
         return
     message = f"is not proven optimal ({model.status})."
@@ -204,7 +213,7 @@ def unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
-    """FS203: models fitted to the audited rows."""
+    """FS203: models fitted to the audited rows; none without intervals, which FS106 reports."""
     in_sample = [model for model in models if model.in_sample]
     if not in_sample or not rows.has_intervals:
         return

@@ -59,6 +59,7 @@ def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
 
 
 def _too_small_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """FS101: groups with few rows for the largest dimension of a model, unless shown as harmed."""
     # Models that keep all dimensions have no loss, whatever the number of rows.
     dimensions = [model.n_components for model in models if model.n_components < rows.n_features]
     if not dimensions:
@@ -82,6 +83,7 @@ def _too_small_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
 
 
 def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
+    """Return a parenthesis with the rows that would suffice for each group; empty if unknown."""
     needed = [
         f"{group.n_rows_needed:,} of {quote_group(group.group)}"
         for group in groups

@@ -29,7 +29,10 @@ def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
 
 
 def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
-    """FS302: largest loss and total error of a fair model compared with its baseline PCA."""
+    """FS302: largest loss and total error of a fair model compared with its baseline PCA.
+
+    None if the loss under PCA is negligible, so that there is nothing to repair.
+    """
     for model, pca in _pairs_with_pca(models):
         scope = _comparison_scope(model, pca)
         loss_before, error_before = _largest_loss_and_total_error(pca, scope)
@@ -48,7 +51,10 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
 
 
 def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
-    """FS303: groups that keep clearly less variance than under the baseline PCA."""
+    """FS303: groups that keep clearly less variance than under the baseline PCA.
+
+    One finding per fair model, with the groups by decreasing cost.
+    """
     for model, pca in _pairs_with_pca(models):
         scope = _comparison_scope(model, pca)
         costs = []
@@ -89,6 +95,7 @@ def _pairs_with_pca(models: Sequence[ModelResult]) -> list[tuple[ModelResult, Mo
 
 
 def _largest_loss_and_total_error(model: ModelResult, scope: str) -> tuple[float, float]:
+    """Return the largest loss of a group and the error over all rows, in "new rows" or "these"."""
     if scope == "new rows":
         return max(model.losses().values()), model.expected_total_error
     return model.observed_largest_loss, model.observed_total_error
@@ -111,9 +118,17 @@ class _VarianceCost(NamedTuple):
 
 
 def _variance_cost(before: GroupResult, after: GroupResult, scope: str) -> _VarianceCost:
-    """Shares of variance kept under the baseline PCA and a fair model.
+    """Shares of variance kept of a group under the baseline PCA and a fair model.
 
-    On new rows they are equal unless the error rises significantly.
+    On new rows they are equal unless the error rises significantly, so that no cost is claimed that
+    may be chance. With scope "these rows", or for a group without variance, they are the observed
+    shares.
+
+    Parameters
+    ----------
+    before, after : GroupResult
+        Results of the group under the baseline PCA and under the fair model.
+    scope : {"new rows", "these rows"}
     """
     variance = after.observed_total_variance
     if scope != "new rows" or variance <= 0:

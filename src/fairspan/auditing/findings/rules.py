@@ -47,7 +47,10 @@ from fairspan.moments.group_moments import GroupMoments
 
 
 def model_findings(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
-    """Apply all rules: about the rows, about each model, and across models."""
+    """Apply all rules about results: about the groups, about each model, and across models.
+
+    Rules about the data themselves are in :func:`data_findings` and :func:`row_findings`.
+    """
     return (
         *chain.from_iterable(rule(models, rows) for rule in _ROW_RULES),
         *chain.from_iterable(rule(model, rows) for model in models for rule in _MODEL_RULES),
