@@ -452,7 +452,10 @@ def estimate_column(
     detail_heading: str = "",
     total: float | None = None,
 ) -> Column:
-    """Column of estimates with the intervals stored in the records (`KEY_low`, `KEY_high`)."""
+    """Column of estimates with their intervals.
+
+    Each record is one row, with the entries `KEY`, `KEY_low` and `KEY_high`, where KEY is `key`.
+    """
     values = [record[key] for record in records]
     intervals = [(record[f"{key}_low"], record[f"{key}_high"]) for record in records]
     return number_column(

@@ -337,6 +337,8 @@ def symmetric_root(matrices: FloatArray) -> FloatArray:
 def normalize_signs(vectors: FloatArray) -> FloatArray:
     """Flip columns so that the entry of largest absolute value of each is positive.
 
+    Among entries that are tied up to rounding, the first one counts.
+
     Parameters
     ----------
     vectors : (p, d) array

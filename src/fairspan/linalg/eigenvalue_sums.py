@@ -94,8 +94,8 @@ def smallest_eigenvalue_sum(
     used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
     p = matrices.shape[1]
     d = n_leading
-    if d == p or len(used) == 0:
-        return SmallestEigenvalueSum(0.0, 0.0)
+    if d == p or len(used) == 0:  # no eigenvalue is left, or all are zero
+        return SmallestEigenvalueSum(value=0.0, rounding_error=0.0)
     if len(used) < len(weights):
         matrices = matrices[used]
         weights = weights[used]
@@ -105,7 +105,7 @@ def smallest_eigenvalue_sum(
     else:
         values = decomposition.values[::-1]
         vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
-    images = matrices @ vectors
+    images = matrices @ vectors  # of each group
     rms = column_rms(matrices)
     # Rounding of the eigenvectors; eigenvalue sums are stationary, so the first-order term is zero.
     no_errors = np.zeros(len(rms))
@@ -113,6 +113,7 @@ def smallest_eigenvalue_sum(
     sums: list[SmallestEigenvalueSum] = []
     for n_deflated in _deflation_candidates(values, d):
         n_remaining = p - n_deflated
+        # U, the complement of the deflated eigenvectors; U'S_gU of each group; and U'MU.
         complement = vectors[:, :n_remaining]
         inner = complement.T @ images[:, :, :n_remaining]
         compressed = symmetrize(np.tensordot(weights, inner, axes=1))
@@ -126,8 +127,9 @@ def smallest_eigenvalue_sum(
         # Products of subnormal numbers have a larger relative rounding error.
         rounding += TINY * p
         if n_deflated == d:
+            # The sum of all remaining eigenvalues is a trace. The compressed matrix is nearly
+            # diagonal, so that a norm bounds its largest eigenvalue.
             value = float(np.trace(compressed))
-            # The compressed matrix is nearly diagonal: a norm bounds its largest eigenvalue.
             deviation = compressed - np.diag(values[:n_remaining])
             largest = float(values[n_remaining - 1]) + float(np.linalg.norm(deviation))
         else:

@@ -56,7 +56,10 @@ class ApproximateSubspace:
     sum_error: float
 
     def embed(self, indices: IndexArray, n_features: int) -> "ApproximateSubspace":
-        """Embed the vectors in p features, with zeros outside the given positions."""
+        """Return the same subspace in `n_features` features.
+
+        Row i of the vectors becomes row `indices[i]`; all other rows are zero.
+        """
 
         def embed(columns: FloatArray) -> FloatArray:
             embedded = np.zeros((n_features, columns.shape[1]))

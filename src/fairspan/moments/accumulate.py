@@ -327,7 +327,11 @@ def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
 
 
 def _weight_units(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units:
-    """Return the divisors of weights: one unit, or one for each code if they differ much."""
+    """Return the divisors of weights: a power of two for all, or one for each code.
+
+    One is enough unless positive weights differ by a factor beyond 2^400. Each is near the largest
+    weight of its rows; rows with a negative code have none.
+    """
     unit = unit_of(weights)
     min_weight = unit * _MIN_SHARED_UNIT_RATIO
     if weights.min(initial=np.inf) >= min_weight:
@@ -605,6 +609,8 @@ def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> Running
     weight = float(backend.xp.sum(weights))
     n = rows.shape[0]
     sample = to_numpy(rows[: min(_N_SAMPLED_ROWS, n), :])
+    # Three subtractions, each of which leaves smaller rows: of values near the mean, of the mean of
+    # the differences, and (in the sums only) of what the rounding of that mean leaves.
     shift = _nearest_values(sample, to_numpy(weights @ rows) / weight)
     rows = rows - backend.to_device(shift)
     offset = weights @ rows / weight

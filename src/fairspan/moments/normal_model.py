@@ -143,7 +143,10 @@ def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
 
 
 def _invert_triangles(triangles: FloatArray) -> FloatArray:
-    """Invert (m, c, c) lower triangles, with a sixth of the products of a general inverse."""
+    """Invert (m, c, c) lower triangles, with a sixth of the products of a general inverse.
+
+    By blocks: the inverse of [[A, 0], [B, C]] is [[A^-1, 0], [-C^-1 B A^-1, C^-1]].
+    """
     c = triangles.shape[1]
     if c <= _MAX_DIRECT_TRIANGLE:
         return _invert_small_triangles(triangles)

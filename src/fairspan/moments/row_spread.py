@@ -162,7 +162,8 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     summary = aggregate(rows, RowSummaryAggregator(moments.mean, scale))
     if summary is None:
         return None
-    # The column of ones adds one to the rank of the centered rows.
+    # Rounding may hide a dimension from either factor, so the larger rank counts. The column of
+    # ones adds one to the rank of the centered rows.
     rank = max(_numerical_rank(summary.uncentered), _numerical_rank(summary.centered)) - 1
     return RowSpread(rank, _typical_share(summary, deviations))
 

@@ -316,7 +316,8 @@ class DenseSecondMoments:
             1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
         )
         squared_norms[captured] = (rows**2).sum(axis=1)
-        # |E| o is at most o + |V| |V'| o for features that are not nearly captured.
+        # For other features, |E| o is at most o + |V| |V'| o.
+        # o without the nearly captured features, whose part is exact.
         other_error = offset_error.copy()
         other_error[captured] = 0.0
         projected_error = (

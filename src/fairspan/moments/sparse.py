@@ -283,7 +283,8 @@ def _to_dense(rows: Any) -> Any:
 def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:
     """Return the shift of each column: the mean of its stored values, or zero.
 
-    It is zero unless most cells of the column are stored.
+    It is zero unless rows of most of the weight have a stored cell there: the mean of other columns
+    is small beside their variance (see the top of this module).
     """
     p = rows.shape[1]
     cell_weights = np.repeat(weights, np.diff(rows.indptr))

@@ -310,7 +310,10 @@ class WideMoments(RowMoments):
         return replace(row_space, row_coordinates=row_coordinates, row_weights=row_weights)
 
     def _span(self, distinct: FloatArray) -> "RowSpace":
-        """Return the row space of distinct shifted rows, of which the first is zero."""
+        """Return the row space of distinct shifted rows, of which the first is zero.
+
+        Cholesky QR is faster; Householder QR takes over where it loses too many digits.
+        """
         gram = blas.dsyrk(1.0, distinct.T, trans=1, lower=1)
         row_norms = np.sqrt(np.diag(gram))
         row_space = self._span_by_cholesky_qr(distinct, gram, row_norms)
@@ -380,6 +383,7 @@ class WideMoments(RowMoments):
             return None
         if orthogonality_loss > _MAX_CHOLQR_LOSS:
             # Second round: orthonormalize the axes of the first, formed block by block.
+            # `axes_gram` gets their lower triangle of products.
             axes_gram = np.zeros_like(gram)
             for start in range(0, self.n_features, _BLOCK_FEATURES):
                 block = (distinct[1:, start : start + _BLOCK_FEATURES] / row_norms[:, None]).T
@@ -388,6 +392,7 @@ class WideMoments(RowMoments):
             second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
             lower = lower @ second_factor
             inverse = second_inverse @ inverse
+        # The first row, which is zero, has zero coordinates and no weight.
         n_axes = len(row_norms)
         coordinates, row_weights = np.zeros((2, n_axes + 1, n_axes))
         coordinates[1:] = lower * row_norms[:, None]
@@ -572,7 +577,8 @@ class RowSpace:
         m = self.n_axes + self.n_padding
         rows = np.zeros((n, m))
         rows[:, :r] = self.row_coordinates
-        moments = self.moments_of_rows.replace_features(np.zeros(m), rows).to_dense()
+        no_shift = np.zeros(m)  # coordinates are relative to the shift of the rows already
+        moments = self.moments_of_rows.replace_features(no_shift, rows).to_dense()
         squares = np.einsum("ij,ij->i", rows, rows)
         # Sums of rows are rounded relative to the distance of rows from the shift.
         rms_distance = np.sqrt(squares.sum() / len(squares))
@@ -582,6 +588,7 @@ class RowSpace:
             moments = replace(
                 moments, means=common_means, mean_corrections=None, skip_validation=True
             )
+        # A group of equal rows has no variance, which rounding would make positive.
         traces = np.einsum("gii->g", moments.scatters)
         is_constant = traces <= _EQUAL_TOL**2 * squares.max() * moments.weights
         if is_constant.any():
@@ -612,6 +619,7 @@ class RowSpace:
         row_space = self
         if distinct is not self.moments_of_rows.rows:
             row_space = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
+        # Twice: products with the squared matrix give a sharper bound.
         deviation = row_space._gram_deviation(axis_probes)
         squared_deviation = row_space._gram_deviation(deviation)
         projected_probes = row_space._project_on_axes(feature_probes)

@@ -15,7 +15,7 @@ import numpy as np
 from fairspan.errors import CorruptFile
 from fairspan.typing import AnyArray
 
-# Lengths by letter, as bound so far by lists and array axes.
+# Lengths by letter, as bound so far by lists and array axes: the first length of a letter binds it.
 Dimensions = dict[str, int]
 # Raises SchemaViolation if the value of a named member is invalid.
 Rule = Callable[[str, Any, Dimensions], object]
@@ -178,9 +178,15 @@ def array_of(
     kinds : str
         Allowed kinds of numpy dtypes: f (float), i (signed integer), u (unsigned integer).
     expected : str
-        Description of valid values.
+        Description of valid values, for the message.
     is_valid : callable
         Predicate on a non-empty array.
+
+    Returns
+    -------
+    Rule
+        Raises SchemaViolation; it gets the name of the member, its value, and the lengths that
+        letters have so far.
     """
 
     def check(member: str, value: Any, dimensions: Dimensions) -> None:
