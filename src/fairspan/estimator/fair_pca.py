@@ -673,7 +673,11 @@ class FairPCA(
         *,
         incremental: bool = False,
     ) -> "FairPCA":
-        """Fit on rows, merged with the moments of earlier rows if `incremental`."""
+        """Fit on rows, merged with the moments of earlier rows if `incremental`.
+
+        Returns this estimator, which is unchanged if anything raises. Parameters are those of
+        :meth:`fit`.
+        """
         settings = self._validated_settings()
         limit = GroupLimit(self.max_groups)
         restriction = settings["restriction"]

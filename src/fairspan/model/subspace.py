@@ -627,6 +627,11 @@ def adapt_model(model: Any, n_features: int | None = None) -> AdaptedModel:
     ------
     InvalidType, InvalidInput
         See :meth:`FairSubspace.from_model`.
+
+    Returns
+    -------
+    AdaptedModel
+        With a ReconstructionModel as its `mapping` if the model is not a projection.
     """
     if isinstance(model, FairSubspace):
         model.projector.check()

@@ -110,6 +110,13 @@ def _reject_unsupported(values: Any) -> None:
 
 
 def _as_array(values: Any) -> Any:
+    """Convert the rows that a user passed to a numpy array, of any shape and numeric type.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Masked cells, rows of different lengths, or something that is not a table.
+    """
     _reject_unsupported(values)
     try:
         array = np.asarray(values)

@@ -137,6 +137,10 @@ def arrow_vector_lengths(schema: Any) -> dict[str, int]:
 
 
 def _numeric_column(column: Any) -> AnyArray:
+    """Convert a narwhals Series to an array of shape (r,), or (r, length) for vectors.
+
+    Only columns of objects may still contain something else than numbers; they raise InvalidInput.
+    """
     if is_vector(column.dtype):
         return np.asarray(column.to_numpy(), dtype=np.float64)
     if column.dtype != nw.Object:

@@ -394,6 +394,12 @@ def _select_columns(collection: Any, selection: ColumnSelection) -> Any:
 
 
 def _check_array(X: Any) -> None:
+    """Check that `X` is a Dask array of numpy blocks with two dimensions and a numeric dtype.
+
+    Raises
+    ------
+    InvalidType, InvalidInput
+    """
     if not hasattr(X, "chunks") or not isinstance(X._meta, np.ndarray):
         blocks = f" of {type(X._meta).__name__} blocks" if hasattr(X, "chunks") else ""
         raise InvalidType(
@@ -499,7 +505,11 @@ def _split_by_partition(
 def _split_collection(
     values: Any, n_partitions: int, sizes: tuple[int, ...] | None, name: str
 ) -> list[Any]:
-    """Split labels or weights in a Dask collection along the partitions of X."""
+    """Split labels or weights in a Dask collection along the partitions of X.
+
+    An array is divided into chunks of `sizes` rows, if the sizes of both are known. Otherwise
+    partitions must correspond already; their lengths are checked when they are read.
+    """
     if hasattr(values, "chunks"):
         value_sizes = _rows_per_chunk(values)
         if value_sizes is not None and sizes is not None:

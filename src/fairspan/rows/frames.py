@@ -431,6 +431,7 @@ class ArrowStreamAdapter(StreamAdapter):
 
 
 def _open_reader(source: Any) -> Any:
+    """Return a pyarrow RecordBatchReader of a stream; raises InvalidInput if it is no table."""
     pa = import_optional("pyarrow", "arrow", "Reading a stream")
     if isinstance(source, pa.RecordBatchReader):
         return source

@@ -222,7 +222,7 @@ def _labels_from_text_array(array: AnyArray) -> CodedLabels:
 
 
 def _labels_from_arrow(column: Any) -> CodedLabels:
-    """Return labels from an Arrow column, dictionary-encoded by Arrow."""
+    """Return labels from an Arrow column, dictionary-encoded by Arrow; nulls become None."""
     from pyarrow import types
 
     try:
@@ -352,7 +352,15 @@ def resolve_group_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> 
 
 
 def labels_from_values(values: Any, name: str) -> CodedLabels:
-    """Factorize labels given as an array, series, data frame or list; `name` is for messages."""
+    """Factorize labels given as an array, series, data frame or list; `name` is for messages.
+
+    Several columns, and lists of rows, are crossed to one label per row.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Masked labels, an unsupported shape, or dates.
+    """
     if isinstance(values, CodedLabels):
         return values
     values = to_host(values)

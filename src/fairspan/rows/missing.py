@@ -79,7 +79,7 @@ class _MissingAggregator:
     n_extra_labels: int
 
     def aggregate(self, rows: RowSource) -> _Counts:
-        """Count the missing cells of some rows."""
+        """Count the rows and missing cells of some rows, by group."""
         total: _Counts = {}
         for block in rows.blocks():
             labels = block.group_labels

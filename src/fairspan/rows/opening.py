@@ -253,7 +253,15 @@ def _open_with_extra_values(
     sample_weight: Any,
     on_missing: OnMissing,
 ) -> Rows:
-    """Open rows in memory with extra labels of which some are values."""
+    """Open rows in memory with extra labels of which some are values.
+
+    `extra_columns` are the names of columns among the `extra_values`.
+
+    Raises
+    ------
+    InvalidInput
+        The rows are not in memory, or lengths or pandas indexes are inconsistent.
+    """
     frame = as_eager_frame(X)
     if frame is not None:
         check_columns(extra_columns, frame.columns)

@@ -200,7 +200,13 @@ def _transform_partition(
 
 
 def _validate_frame(X: Any) -> Any:
-    """Return `X` if it is a non-streaming Spark DataFrame with unique column names."""
+    """Return `X` if it is a non-streaming Spark DataFrame with unique column names.
+
+    Raises
+    ------
+    InvalidType, InvalidInput
+        Another object, or several columns with one name.
+    """
     from pyspark.sql import DataFrame
 
     if not isinstance(X, DataFrame) or X.isStreaming:
@@ -223,7 +229,12 @@ def _validate_frame(X: Any) -> Any:
 
 
 def _check_numeric(frame: Any, names: Sequence[str]) -> None:
-    """Check that these columns are numeric or boolean, before a job starts."""
+    """Check that these columns are numeric or boolean, before a job starts.
+
+    Raises
+    ------
+    InvalidInput
+    """
     from pyspark.sql.types import BooleanType, NumericType
 
     types = {name: frame.schema[name].dataType for name in names}

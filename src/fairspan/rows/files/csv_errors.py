@@ -94,7 +94,11 @@ def _encoding_error(path: Path, csv_format: CsvFormat) -> InvalidInput:
 
 
 def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
-    """Build the error for rows that differ in length from the header; None if there are none."""
+    """Build the error for rows that differ in length from the header; None if there are none.
+
+    It is about the header if the first rows all have another length, else about the first row that
+    differs; or about a quote that is not closed, if one comes first.
+    """
     rows = iterate_rows(path, csv_format)
     header = next(rows, None)
     if header is None:
@@ -127,7 +131,7 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
 
 
 def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
-    """Build the error for a header that differs in length from all rows."""
+    """Build the error for a header that differs in length from all rows, of `n_cells` each."""
     if header.n_cells == 1:
         delete = "Delete the lines above the header"
         remedy = (
@@ -181,7 +185,10 @@ def check_quotes(path: Path, csv_format: CsvFormat) -> None:
 
 
 def may_have_unclosed_quotes(path: Path, csv_format: CsvFormat) -> bool:
-    """Return whether two consecutive quotes both begin a cell, and neither ends one."""
+    """Return whether two consecutive quotes both begin a cell, and neither ends one.
+
+    A fast search of the bytes, which may be wrong; :func:`check_quotes` decides row by row.
+    """
     ends_cell = np.zeros(256, dtype=bool)
     ends_cell[list(f"{csv_format.delimiter}\r\n".encode())] = True
     begins_text = ~ends_cell

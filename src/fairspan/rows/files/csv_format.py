@@ -61,6 +61,7 @@ class CsvFormat:
     header_is_data: bool = False
 
     def __post_init__(self) -> None:
+        """Check each option, and that separators differ; raises InvalidParameter."""
         delimiter = self.delimiter
         if delimiter is not None and not (delimiter.isascii() and len(delimiter) == 1):
             raise InvalidParameter(
@@ -87,6 +88,7 @@ class CsvFormat:
             raise InvalidParameter("comment is ''", "Allowed: non-empty text", "For example '#'")
 
     def _check_thousands(self) -> None:
+        """Check that the thousands separator is known and differs from the decimal point."""
         is_known = self.thousands is None or self.thousands in THOUSANDS
         if is_known and self.thousands != self.decimal:
             return

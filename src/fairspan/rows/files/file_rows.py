@@ -238,8 +238,8 @@ class FileRows(PartitionedColumnRows):
     ) -> Generator[Result | None, None, None]:
         """Aggregate each part, in order, with progress.
 
-        Results do not depend on the number of processes; with several, progress is reported per
-        part.
+        Each of `parts` is a single file or row group. Results do not depend on the number of
+        processes; with several, progress is reported per part.
 
         Raises
         ------
@@ -418,7 +418,13 @@ def one_hot_encode_text(rows: FileRows) -> FileRows:
 
 
 def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the distinct texts of each column, in the order of the rows."""
+    """Return the distinct texts of each column, in the order of the rows.
+
+    Raises
+    ------
+    InvalidInput
+        A column has more than `MAX_CATEGORIES` texts, or more than half as many as there are rows.
+    """
     from pyarrow import compute
 
     texts_by_column: dict[str, dict[str, None]] = {name: {} for name in columns}

@@ -168,7 +168,18 @@ def _style_advice(
     current: NumberStyle,
     delimiter: str | None,
 ) -> NumberAdvice:
-    """Return advice on which of the styles to specify, and how."""
+    """Return advice on which of the styles to specify, and how.
+
+    Parameters
+    ----------
+    column : NumberColumn
+    styles : sequence of NumberStyle
+        Styles in which this column and all others are numbers. If they read its cells as different
+        numbers, the advice lists each reading.
+    current : NumberStyle
+        Style with which the file is read.
+    delimiter : str or None
+    """
     if not styles:
         return NumberAdvice.for_file(_MIXED)
     readings = _readings(column, styles, current)

@@ -165,7 +165,11 @@ class NumberColumn:
         self._separated: dict[str, str] = {}
 
     def add(self, texts: Iterable[str | None]) -> None:
-        """Take more texts of the column into account."""
+        """Take more texts of the column into account, up to the first that is no number.
+
+        Missing values are ignored, placeholders are collected, and percent and currency signs are
+        removed before a text is compared with each style.
+        """
         for raw_text in texts:
             if raw_text is None:
                 continue

@@ -98,7 +98,11 @@ class FilePart:
     def _read_stored(
         self, schema: Any, columns: list[str], text_columns: Sequence[str], size: int
     ) -> Iterator[Any]:
-        """Read columns stored in the file as record batches."""
+        """Read columns stored in the file as record batches.
+
+        `size` is the number of rows of a batch for Parquet; those of other formats have the sizes
+        of the reader or of the file.
+        """
         if self.csv_format is not None:
             yield from read_csv_batches(
                 self.path, self.csv_format, schema, columns, text_columns, self.na_values
@@ -204,7 +208,7 @@ def open_file(
 
 
 def _check_unique_columns(path: Path, columns: Sequence[str], csv_format: CsvFormat | None) -> None:
-    """Check that no two columns have the same name."""
+    """Check that no two columns have the same name, or both none; raises InvalidInput."""
     if len(set(columns)) == len(columns):
         return
     duplicate = min(name for name in columns if columns.count(name) > 1)
@@ -256,7 +260,15 @@ def format_from_suffix(path: Path) -> str | None:
 
 
 def _detect_format(path: Path) -> str:
-    """Detect the format from the suffix or the magic bytes."""
+    """Detect the format from the suffix or the magic bytes.
+
+    The suffix decides if there is a known one.
+
+    Raises
+    ------
+    InvalidInput
+        Neither is known, or a file with the suffix of a CSV file has another format.
+    """
     file_format = format_from_suffix(path)
     with path.open("rb") as file:
         magic = file.read(4)
@@ -395,7 +407,7 @@ def _is_integer_or_null(text: str | None) -> bool:
 
 
 def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any) -> None:
-    """Check that two files have the same columns with compatible types."""
+    """Check that two files have the same columns with compatible types; raises InvalidInput."""
     missing = [name for name in first_schema.names if name not in schema.names]
     extra = [name for name in schema.names if name not in first_schema.names]
     differences = []
