@@ -251,6 +251,7 @@ class Certificate:
             "theorem_3_2_holds",
             "total_variance",
         )
+        # Components that are not nested have no steps, and then there is no pair.
         steps = zip((*self.prefixes, self), self.steps, strict=False)
         return {
             "criterion": self.criterion.name,

@@ -82,6 +82,7 @@ def evaluate_solution(
     objective_rounding = criterion.rounding_bound(error_rounding, errors, problem)
     if lower_bound is None:
         gap, bound_rounding = proof.gap(problem, basis, errors)
+        # The gap, with the rounding error of the objective where zero serves as the bound.
         gap_upper = gap
         if problem.parent is None and criterion.is_nonnegative:
             # Zero is a lower bound too.
@@ -208,7 +209,8 @@ def unresolved_reason(
 def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
     """Rotate a basis within its span to the principal axes of the pooled moment, largest first.
 
-    For a soft basis, only columns of unit length are rotated; the others follow unchanged.
+    Only columns of unit length are rotated: in a soft basis, whose other columns are shorter, these
+    follow unchanged. Signs are normalized.
     """
     has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - _UNIT_LENGTH_TOL
     compressed = problem.second_moments.compress(basis[:, has_unit_length])

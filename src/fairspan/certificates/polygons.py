@@ -57,7 +57,7 @@ def lower_bound_beyond_lines(
 def _lower_left_sides(corners: FloatArray) -> FloatArray:
     """Sides (n, 2, 2) through which a step along (-1, -1) leaves a counterclockwise polygon."""
     segments = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
-    # The inner normal of a side (dx, dy) is (-dy, dx).
+    # The inner normal of a side (dx, dy) is (-dy, dx), which points along (1, 1) if dx >= dy.
     sides = segments[:, 1] - segments[:, 0]
     return np.asarray(segments[sides[:, 0] >= sides[:, 1]])
 
@@ -65,8 +65,13 @@ def _lower_left_sides(corners: FloatArray) -> FloatArray:
 def _min_over_segments(
     scores: Callable[[FloatArray], FloatArray], segments: FloatArray, tol: float
 ) -> float:
-    """Lower bound within `tol` on the largest score over (n, 2, 2) segments, by splitting them."""
-    values = scores(segments)
+    """Lower bound on the minimum over (n, 2, 2) segments of the largest score.
+
+    Each score is concave, so it is at least its chord between the ends of a segment. Segments on
+    which the largest chord is far below are split, until the bound is within `tol` of the smallest
+    value at an end, or too many were split.
+    """
+    values = scores(segments)  # axes: segment, end, score
     n_splits = 0
     while True:
         bounds, fractions = _min_of_chord_maxima(values)
@@ -95,8 +100,9 @@ def _split_segments(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, 
 def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Minimum over each segment of the largest chord, and where on the segment the chords cross.
 
-    Vectorized :func:`min_of_max_affine`, from (n, 2, m) values at the ends of the segments. The
-    second array holds fractions of the segment; it is zero if the chords do not cross.
+    Vectorized :func:`min_of_max_affine`, from (n, 2, m) values of m scores at the ends of the
+    segments, m at most two. The second array holds fractions of the segment; it is zero if the
+    chords do not cross.
     """
     starts = values[:, 0]
     stops = values[:, 1]
@@ -110,7 +116,10 @@ def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
-    """Clip a convex polygon to the half-plane normal.e >= offset; corners of shape (m, 2)."""
+    """Clip a convex polygon to the half-plane normal.e >= offset; corners of shape (m, 2).
+
+    Returns its corners in the same order; an empty (0, 2) array if nothing is left.
+    """
     signed_distances = corners @ normal - offset
     if (signed_distances >= 0).all():
         return corners.reshape(-1, 2)
@@ -123,6 +132,7 @@ def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> Floa
         if heights[i] >= 0:
             clipped.append((x, y))
         if (heights[i] >= 0) != (heights[following] >= 0):
+            # The side crosses the line: its crossing point is a new corner.
             fraction = heights[i] / (heights[i] - heights[following])
             next_x, next_y = points[following]
             clipped.append((x + fraction * (next_x - x), y + fraction * (next_y - y)))
@@ -135,7 +145,7 @@ def min_of_max_affine(scores: Sequence[Sequence[float]] | FloatArray) -> float:
     Parameters
     ----------
     scores : n rows of m numbers
-        Value of function j at vertex i, for at most two functions.
+        Value of function j at vertex i, m at most two: the first and the last number of a row.
 
     Returns
     -------

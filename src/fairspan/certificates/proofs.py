@@ -107,8 +107,10 @@ class Proof:
     ) -> tuple[float, float]:
         """Lower bound on the value of every subspace, less the rounding allowance, and the latter.
 
-        Valid for the second moments of any rows, not only of those the proof was computed from.
-        Parameters as for :meth:`gap`, with any basis.
+        By Ky Fan, w.e of every subspace is at least the sum of the p - d smallest eigenvalues of
+        sum_g w_g S_g plus w times the variances outside the allowed directions; the criterion turns
+        this into a bound on its value. Valid for the second moments of any rows, not only of those
+        the proof was computed from. Parameters as for :meth:`gap`, with any basis.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
@@ -161,7 +163,10 @@ class SupportingLinesProof(Proof):
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """Minimum over the polygon, and the rounding allowance that was subtracted."""
+        """Lower bound on the criterion over the polygon, and the rounding allowance in it.
+
+        The polygon holds the errors of all subspaces: w.e is at least the line's offset for each w.
+        """
         second_moments = problem.dense_moments
         criterion = problem.criterion
         value = criterion.value(errors, problem)
@@ -209,14 +214,20 @@ class _LimitProof(Proof):
 
     @abstractmethod
     def limit_terms(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
-        """Penalty matrix, its weight, and the complementary slackness at a basis."""
+        """Penalty matrix B, its weight mu, and the complementary slackness at a basis V.
+
+        Every subspace within the limit has mu tr(V'BV) at most some constant, and the slackness is
+        that constant less the value at the given basis: nonnegative if the basis is feasible.
+        """
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """Excess of the mixture over its optimum, plus the complementary slackness."""
         limit = problem.limit
         assert limit is not None
         matrix, weight, slackness = self.limit_terms(limit, basis)
-        # tr(U'MU) - L(M) for M = sum_g q_g S_g - weight * matrix, with its rounding error.
+        # tr(U'MU) - L(M), U the complement of the basis, for M = sum_g q_g S_g - weight * matrix,
+        # with its rounding error. The matrix, scaled to a largest entry of one, enters the mixture
+        # like the second moment of a further group.
         scale = float(np.abs(matrix).max())
         if scale == 0:
             scale = 1.0
@@ -269,7 +280,11 @@ class MeanDistanceProof(_LimitProof):
         _check_one_number(self.multiplier)
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Smaller of the gaps from the multiplier and, if the limit is small, from it alone."""
+        """Smaller of two gaps: from the multiplier and, if the limit is small, without it.
+
+        The second one is the bound of the class description for a small limit. It is not needed
+        where d = p leaves a single subspace.
+        """
         limit = cast(MeanDistanceLimit, problem.limit)
         second_moments = problem.dense_moments
         multiplier_gap = super().gap(problem, basis, errors)
@@ -346,7 +361,11 @@ class CovarianceDifferenceProof(_LimitProof):
     def limit_terms(
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """Return sum_i M_i Z_i M_i, weight one and the slackness."""
+        """Return sum_i M_i Z_i M_i, weight one and the slackness.
+
+        The constant of the slackness is sum_i (phi_i + tau) tr Z_i. Any stored multiplier is made
+        positive semidefinite first, so that it proves a bound whatever it is.
+        """
         penalty = np.zeros_like(limit.difference)
         constant = 0.0
         for sign, matrix in zip((1.0, -1.0), self.multipliers, strict=True):

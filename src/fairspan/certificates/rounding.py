@@ -37,7 +37,11 @@ def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
 
 
 def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Error of each group and its rounding error bound, each of shape (k,)."""
+    """Error of each group and its rounding error bound, each of shape (k,).
+
+    An error is the inner error, that of the basis within the directions of the problem, plus the
+    excluded variance in directions that a restriction or previous components removed.
+    """
     second_moments = problem.dense_moments
     if not problem.has_matrices:
         return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
@@ -47,6 +51,7 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
         second_moments.column_rms, inner_errors, residual_row_norms
     )
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
+    # What nested components removed, besides the errors that a restriction fixes.
     deflated_errors = second_moments.excluded_variances - problem.fixed_errors
     fixed_rounding = problem.fixed_rounding + _EPSILON * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
@@ -70,7 +75,10 @@ def _best_error_rounding(problem: Problem) -> FloatArray:
 
 
 def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
-    """Return the rounding error that no evaluation of errors avoids, (k,); below the allowance."""
+    """Return the rounding error that no evaluation of errors avoids, shape (k,).
+
+    It is smaller than the bound of :func:`errors_and_rounding`, which allows for the worst case.
+    """
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
     rounding = _UNAVOIDABLE_ROUNDING * inner_errors
     if not problem.has_matrices:

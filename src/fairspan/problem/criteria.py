@@ -652,8 +652,9 @@ class ErrorGap(Criterion):
     def pieces(self, problem: Problem) -> AffinePieces | None:
         """Return two blocks of pieces, for the largest and the smallest error.
 
-        This avoids a piece for every ordered pair of groups. With two groups the two pairs are kept
-        as pieces, since the boundary search moves along the segment between two pieces.
+        The value is max_a (q.e + penalty e_a) + max_b (-penalty e_b), which avoids a piece for
+        every ordered pair of groups. With two groups the two pairs are kept as pieces, since the
+        boundary search moves along the segment between two pieces.
         """
         q = problem.proportions
         k = problem.n_groups
@@ -668,7 +669,8 @@ class ErrorGap(Criterion):
     def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return w = q + penalty (u - v) with u and v on the simplex.
 
-        These are the w with sum 1 and ``|w - q|_1 <= 2 penalty``.
+        These are the w with sum 1 and ``|w - q|_1 <= 2 penalty``. The deviation of the given
+        weights from q is centered, and shortened if it is too long.
         """
         deviation = weights - problem.proportions
         deviation = deviation - deviation.mean()
@@ -798,7 +800,10 @@ class RobustErrorGap(ErrorGap):
         return {"penalty": self.penalty, "radius": self.radii(problem)}
 
     def radii(self, problem: Problem) -> FloatArray:
-        """Radii eps_g, shape (k,)."""
+        """Radii eps_g, shape (k,): as given, or alpha / sqrt(n_g).
+
+        The group weights n_g are in units of 2**weight_exponent, an even power.
+        """
         if isinstance(self.radius, Mapping):
             return np.array(
                 [self.radius[label] for label in problem.group_labels], dtype=np.float64
@@ -828,7 +833,11 @@ class RobustErrorGap(ErrorGap):
     def rounding_bound(
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
-        """Largest rounding error over pairs; the square root amplifies that of small errors."""
+        """Largest rounding error over pairs; the square root amplifies that of small errors.
+
+        With r the radius, v (sqrt(e) + sqrt(r))^2 is v (e + 2 sqrt(r e) + r): all three terms are
+        rounded.
+        """
         radii = self.radii(problem)
         root_rounding = 2 * np.sqrt(radii) * (np.sqrt(errors + error_rounding) - np.sqrt(errors))
         group_rounding = error_rounding + root_rounding + _EPSILON * radii
@@ -923,7 +932,11 @@ class NashWelfare(Criterion):
     def lower_bound(
         self, min_weighted_error: float, weights: FloatArray, problem: Problem
     ) -> float:
-        """Lower bound mean log(k w_g) - log(tr M - L(M))."""
+        """Lower bound mean log(k w_g) - log(tr M - L(M)) on minus the mean logarithm.
+
+        The weighted sum w.c of the variances kept is at most tr M - L(M), L(M) being the given
+        lower bound on w.e.
+        """
         max_weighted_variance = max(
             float(weights @ problem.second_moments.traces) - min_weighted_error, _TINY
         )

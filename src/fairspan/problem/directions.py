@@ -44,7 +44,10 @@ def central_index(points: FloatArray) -> int:
 
 
 def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-    """Variance of each feature, or along each of (p, q) columns, about each group's own mean."""
+    """Variance of each feature, or along each of (p, q) columns, about each group's own mean.
+
+    Shape (k, p) or (k, q); columns need not have unit length. Clipped at zero.
+    """
     if columns is None:
         return moments.variances
     if isinstance(moments, GroupMoments):
@@ -138,9 +141,12 @@ def mean_difference_directions(
     pair_scale = np.sqrt(((rounding / feature_scale) ** 2).sum(axis=1))
     pair_scale = np.where(pair_scale > 0, pair_scale, 1.0)
     scaled = differences / feature_scale / pair_scale[:, None]
+    # QR with column pivoting: the diagonal holds the length of each scaled difference's residual
+    # from those before it, in rounding errors.
     upper, order, *_ = lapack.dgeqp3(scaled.T)
     is_direction = np.abs(np.diag(upper)) > _MIN_RESIDUAL_ROUNDINGS
-    # LAPACK counts from one and orders the scaled differences: sort the others by their own length.
+    # LAPACK counts columns from one, and its order is that of scaled lengths: return the unscaled
+    # differences in the order of their own lengths.
     selected = differences[order[: len(is_direction)][is_direction] - 1]
     lengths = np.sqrt((selected**2).sum(axis=1))
     largest_first = np.argsort(-lengths, kind="stable")
@@ -162,6 +168,8 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
         return np.empty((0, 2), dtype=np.int64)
     if m == 2:
         return np.array([[0, 1]], dtype=np.int64)
+    # The length of an edge is the rounding error of a difference: that of the less accurate mean,
+    # plus one rounding of the difference itself, in units of the median mean's rounding error.
     rounding = _mean_rounding(means, variances)
     divisors = np.sort(rounding, axis=0)[m // 2]
     divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
@@ -188,7 +196,19 @@ def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
 def split_by_variance(
     directions: FloatArray, covariances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Split the span of orthonormal directions into those with and without variance."""
+    """Split the span of orthonormal directions into those with and without variance.
+
+    Parameters
+    ----------
+    directions : (p, m) array
+    covariances : (k, p, p) array
+        Of each group; their plain mean decides.
+
+    Returns
+    -------
+    varying, constant : (p, a) and (p, m - a) arrays
+        Orthonormal bases of the two parts. The variance along the second is rounding error.
+    """
     pooled = covariances.mean(axis=0)
     compressed = directions.T @ pooled @ directions
     symmetric = (compressed + compressed.T) / 2

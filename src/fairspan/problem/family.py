@@ -38,10 +38,10 @@ from fairspan.problem.restrictions import (
 from fairspan.registry import builtin_names
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
-# Relative rounding error of sums of squares in the forbidden directions.
 # Assumed squared length of a typical row, as a share of the mean of all, if only moments are known:
 # a single row may be 1e8 times larger than the others.
 _UNKNOWN_TYPICAL_SHARE = float(np.finfo(np.float64).eps)
+# Relative rounding error of sums of squares, as in the forbidden directions.
 _SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # Directions are few if they are at most this fraction (1 / n) of all.
 _FEW_DIRECTIONS_DIVISOR = 20
@@ -143,8 +143,9 @@ class ProblemFamily:
             return Reduction(replace(unrestricted, limit=limit))
         limit = restriction.limit(self._constrained_means @ axes, covariances)
         fixed_errors, common_error, rounding = self._fixed_errors(unrestricted, forbidden)
-        # Not taken from the second moments: means far apart would leave their rounding error. The
-        # limit may refer to the covariances, which are then copied before they are updated.
+        # Assembled from covariances and means along the axes: the second moments also contain means
+        # far apart, whose rounding error would remain after projecting. The limit may refer to the
+        # covariances, which are then copied before they are updated.
         matrices = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
         for matrix, offset in zip(matrices, self._mean_offsets @ axes, strict=True):
             # Updated in place: the matrix is C-ordered, and a separate outer product is slower.
@@ -238,7 +239,11 @@ class ProblemFamily:
         return mean_difference_directions(self._constrained_means, self._variances, self._pairs)
 
     def means_clearly_agree(self, columns: FloatArray) -> bool:
-        """Whether a coarse bound shows that constrained means are equal along (p, d) columns."""
+        """Whether a coarse bound shows that constrained means are equal along (p, d) columns.
+
+        It is cheaper than :meth:`mean_differences`, which decides where this returns False. The
+        largest difference of all, with its rounding error, is compared with the smallest variance.
+        """
         first, second = self._pairs.T
         variances = self._reference_variances(columns)
         squares = columns**2
@@ -256,7 +261,10 @@ class ProblemFamily:
         return bool(2 * bound**2 <= _MAX_MEAN_DIFFERENCE**2 * variances.min(initial=np.inf))
 
     def mean_differences(self, columns: FloatArray) -> MeanDifferences:
-        """Differences of the constrained means along each of (p, d) columns."""
+        """Differences of the constrained means along each of (p, d) columns, pair by pair.
+
+        Each comes with its rounding error, and with the deviation that it is compared with.
+        """
         first, second = self._pairs.T
         differences = self._constrained_means[second] - self._constrained_means[first]
         # In extended precision, where the machine has it: columns are orthogonal to the differences
@@ -446,7 +454,8 @@ class ProblemFamily:
             self._constrained_means, self._covariances, n_components
         )
         if axes is None:
-            return self._constrained_means[:0].T, None, self._covariances
+            no_directions = np.empty((p, 0))
+            return no_directions, None, self._covariances
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
         covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
         return forbidden, axes, covariances
@@ -656,6 +665,7 @@ def build_problem_family(
         center_point = scaled_moments.center_point(center)
     if second_moments is None:
         second_moments = problem_moments.second_moments_about(center_point)
+    # A fraction of variance becomes a number of components later: one is a placeholder.
     problem = Problem(
         second_moments,
         moments.labels,
@@ -667,6 +677,7 @@ def build_problem_family(
         span_residuals=span_residuals,
         weight_exponent=moments.weight_exponent,
     )
+    # About the origin, rows also vary along their common mean.
     max_rank = scaled_moments.max_rank + int(center == "none")
     spread = moments.row_spread
     typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share

@@ -166,7 +166,17 @@ class WhitenedFactors(NamedTuple):
 def _whitened_factors(
     values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
 ) -> WhitenedFactors:
-    """Factor S by the eigenvalues above a fraction of the largest, and whiten F with it."""
+    """Factor S by the eigenvalues above a fraction of the largest, and whiten F with it.
+
+    Parameters
+    ----------
+    values, vectors : (p,) and (p, p) arrays
+        Eigendecomposition of S, in ascending order.
+    forbidden : (p, m) array
+        F, in the units of S.
+    min_eigenvalue_ratio : float
+        Smaller eigenvalues, relative to the largest, count as zero.
+    """
     varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
     values = values[varies]
     vectors = vectors[:, varies]

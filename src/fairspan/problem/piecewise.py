@@ -140,7 +140,11 @@ class AffinePieces:
         return None
 
     def nearest_multipliers(self, weights: FloatArray) -> FloatArray:
-        """Multipliers m for which A'm is closest to (k,) weights, shape (m,)."""
+        """Multipliers u for which A'u is close to (k,) weights, shape (m,).
+
+        They are nonnegative and sum to one in each block, so they are valid whatever the weights
+        are. In general, nonnegative least squares fits A'u and the sums, which are then normalized.
+        """
         if self.is_linear:
             return np.ones(len(self.offsets))
         if self._diagonal_slopes is not None:

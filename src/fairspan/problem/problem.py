@@ -383,8 +383,8 @@ class Problem:
     def smallest_row_variance(self) -> float:
         """Smallest variance of all rows along a direction in which they vary, or of a typical row.
 
-        Zero if d dimensions may not contain all rows, or if too few digits are left to tell; and
-        infinity if the rows do not vary at all.
+        Zero if d dimensions, together with previous components, may not contain all rows, or if too
+        few digits are left to tell; infinity if the rows do not vary at all.
         """
         if not self.second_moments.traces.any():
             return np.inf
@@ -410,7 +410,11 @@ class Problem:
         return rounding + self.coordinate_rounding(traces)
 
     def coordinate_rounding(self, errors: FloatArray) -> FloatArray:
-        """Bound on the effect of inexact row coordinates on (k,) errors, shape (k,)."""
+        """Bound on the effect of inexact row coordinates on (k,) errors, shape (k,).
+
+        A squared length is off by at most the fraction `orthogonality_defect`; and if rows are
+        displaced by m in root mean square, an error e changes by at most 2 sqrt(e) m + m^2.
+        """
         moved = self._row_displacement
         errors = np.maximum(errors, 0.0)
         rounding = self.orthogonality_defect * errors + 2 * np.sqrt(errors) * moved + moved**2
@@ -419,15 +423,20 @@ class Problem:
     def bound_rounding(self, weights: FloatArray, errors: FloatArray) -> float:
         """Bound on the effect of inexact row coordinates and shifted rows on the minimum of w.e.
 
+        Includes the same effect on the groups' best errors, which excess losses subtract, and the
+        rounding error of the variance that an oblique restriction loses by shifting rows.
+
         Parameters
         ----------
         weights : (k,) array
             w.
         errors : (k,) array
-            Those of any subspace.
+            Those of any subspace: the bound is relative to the minimum, which is at most their w.e.
         """
-        # S becomes FSF' with ||FF' - I|| <= s, which changes each eigenvalue by a relative amount
-        # of at most s (Ostrowski 1959).
+        # In inexact coordinates, with s the `orthogonality_defect`, a second moment S becomes FSF'
+        # for a matrix F with ||FF' - I|| <= s. This changes each eigenvalue by at most the fraction
+        # s of it (Ostrowski 1959). Groups of negative weight contribute negative eigenvalues, whose
+        # sizes sum to at most their weighted variances.
         abs_weights = np.abs(weights)
         squared_displacement = np.broadcast_to(self._row_displacement**2, abs_weights.shape)
         weighted_error = float(abs_weights @ errors)
@@ -438,8 +447,8 @@ class Problem:
             + 2 * float(np.sqrt(weighted_error * weighted_displacement))
             + weighted_displacement
         )
-        # Doubled, since the groups' best errors may be off by as much.
         eigenvalue_rounding += float(abs_weights @ self._moment_rounding(errors))
+        # Doubled, since the groups' best errors may be off by as much.
         return 2 * eigenvalue_rounding + float(abs_weights.sum()) * self.oblique_rounding
 
     def _moment_rounding(self, errors: FloatArray) -> FloatArray:
@@ -451,8 +460,11 @@ class Problem:
 
     @property
     def _row_displacement(self) -> FloatArray:
-        """Bound on the root mean square displacement of each group's rows, shape (k,)."""
-        # The forbidden directions are rotated as well.
+        """Bound on the root mean square displacement of each group's rows, shape (k,).
+
+        Row coordinates omit what lies outside their span; under a restriction, the forbidden
+        directions are also rotated by at most the `orthogonality_defect`.
+        """
         restriction_rotation = 0.0 if self.parent is None else self.orthogonality_defect
         return np.asarray(
             self.span_residuals

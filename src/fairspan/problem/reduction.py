@@ -96,6 +96,8 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
     if reduction.axes is None:
         complement, problem = _deflate_problem(problem, basis)
         return Reduction(problem, complement.basis)
+    # Remove the components from the allowed directions, and from all directions for figures that
+    # refer to the problem without its restriction.
     complement, problem = _deflate_problem(problem, reduction.axes.T @ basis)
     unrestricted_complement, unrestricted = _deflate_problem(unrestricted, basis)
     axes = complement.coordinates(reduction.axes.T).T

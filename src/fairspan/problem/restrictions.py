@@ -60,7 +60,19 @@ _DIFFERENCE_ROUNDING = 1e-12
 def _moments_by_class(
     by_class: GroupMoments, within_classes: str | Sequence[Label]
 ) -> Sequence[GroupMoments]:
-    """Moments of the groups within each chosen class."""
+    """Moments of the groups within each chosen class: all of them, or those that are listed.
+
+    Parameters
+    ----------
+    by_class : GroupMoments
+        Its labels are tuples that end with the class.
+    within_classes : "all", or sequence of classes
+
+    Raises
+    ------
+    InvalidInput
+        A listed class does not occur.
+    """
     row_classes = [pair[-1] for pair in by_class.labels if isinstance(pair, tuple)]
     known_classes = sorted(set(row_classes))
     classes_used = known_classes if within_classes == "all" else within_classes
@@ -350,7 +362,8 @@ class MeanParity(Restriction):
             families += _mean_families(class_moments, self.attributes, means)
         if len(families) == 1:
             return families[0]
-        # Translate the families to share a point, which leaves their differences unchanged.
+        # Means need not agree between families. Translate each so that one of its means is zero:
+        # differences within families then span the same directions as those of the whole array.
         return np.vstack([family - family[central_index(family)] for family in families])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
@@ -392,7 +405,7 @@ class MeanParity(Restriction):
         return None if self.tolerance else equal_means_basis(means, covariances, n_components)
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
-        """Limit on the distance between the two means, if there is a tolerance."""
+        """Limit on the distance between the two means; None without a tolerance."""
         return MeanDistanceLimit(means[0] - means[-1], self.tolerance) if self.tolerance else None
 
 
@@ -655,7 +668,9 @@ class Uncorrelated(Restriction):
     def constrained_means(self, moments: Moments) -> FloatArray:
         """Covariance of each feature with each column, preceded by a zero row, shape (1 + m, p).
 
-        It is in units of the feature, since columns are divided by their standard deviations.
+        They take the place of means: where each agrees with the zero row along a direction, it is
+        uncorrelated with the columns. They are in units of the feature, since columns are divided
+        by their standard deviations.
 
         Raises
         ------
@@ -671,7 +686,10 @@ class Uncorrelated(Restriction):
         return np.vstack([np.zeros((1, len(features))), *covariances])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-        """Variances in the rows of each covariance: of features, or along (p, q) columns."""
+        """Variances in the rows of each covariance: of features, or along (p, q) columns.
+
+        The first row is zero, like that of :meth:`constrained_means`.
+        """
         moments_used, positions = self._moments_with_columns(moments)
         features_only = moments_used.select_features(range(moments.n_features))
         variances = variances_along(features_only, columns)
@@ -705,6 +723,7 @@ class Uncorrelated(Restriction):
         by_group = replace(with_columns, by_class=None, skip_validation=True)
         if self.within_groups:
             return by_group, positions
+        # One label for all groups merges them.
         return merge_moments([by_group], lambda label: ""), positions
 
     def allowed_directions(

@@ -32,7 +32,18 @@ def certificate_failures(
     matrix_free: bool = False,
     may_use_row_space: bool = False,
 ) -> Iterator[str]:
-    """Compare every figure that a solver provides."""
+    """Yield a message for each claimed objective, tolerance, resolution or bound that is wrong.
+
+    Parameters
+    ----------
+    recomputed, certificate : Certificate
+        Recomputed from the components and the proof; and the claims.
+    tolerances : Tolerances
+    matrix_free : bool
+        Whether the fit used sparse rows, so that a bound of minus infinity is an honest claim.
+    may_use_row_space : bool
+        Whether the fit may have used row coordinates, which round differently.
+    """
     if not 0 <= certificate.tol < 1:
         yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
     tols: dict[str, float | None] = {
@@ -47,7 +58,7 @@ def certificate_failures(
     yield from _resolution_failures(
         recomputed, certificate, tolerances, may_use_row_space=may_use_row_space
     )
-    # The absolute tolerance follows from other figures, which are compared themselves.
+    # A fit sets the absolute tolerance to one of these two figures, which are compared themselves.
     relative_tol = certificate.tol * certificate.scale
     resolution_tol = max(relative_tol, certificate.resolution)
     if not any(
@@ -68,9 +79,12 @@ def _resolution_failures(
     *,
     may_use_row_space: bool,
 ) -> Iterator[str]:
-    """Compare the resolution, which depends on the method of solving, by its order of magnitude."""
-    # Allowances for rounding are similar in any coordinates, but may vanish if matrices are
-    # compared with a fit to the rows themselves.
+    """Yield a message unless the claimed resolution has the recomputed order of magnitude.
+
+    It depends on the method of solving, so it may differ by a large factor.
+    """
+    # Allowances for rounding are similar in any coordinates. But a fit to the rows themselves may
+    # resolve much smaller figures than matrices do, so the lower limit is then relaxed.
     may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
     if may_use_row_space or may_be_sparse:
@@ -87,6 +101,7 @@ def _resolution_failures(
     )
     is_similar = min_resolution <= certificate.resolution <= max_resolution
     if tolerances.is_converged and not is_similar:
+        # A tolerance of zero, since the two are already known to differ by too much.
         yield from mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
 
 
@@ -97,7 +112,11 @@ def _bound_failures(
     *,
     matrix_free: bool,
 ) -> Iterator[str]:
-    """Check that the claimed lower bound is proven and lies below the objective."""
+    """Yield a message unless the claimed lower bound is proven and below the objective.
+
+    Without matrices (`recomputed.proof` is None) the proof cannot be evaluated, so the claim is
+    only compared with the objective.
+    """
     claimed = certificate.lower_bound
     tol = tolerances.objective
     is_unproven = certificate.proof is None and claimed > -math.inf
@@ -110,6 +129,8 @@ def _bound_failures(
         return
     proven = recomputed.lower_bound
     is_unbounded = matrix_free and claimed == -math.inf
+    # A bound may be claimed up to the tolerance of the gap below the proven one, which overstates
+    # nothing; above the proven one only by rounding.
     gap_tol = min(certificate.absolute_tol, ROUNDING_FACTOR * recomputed.absolute_tol + tol)
     is_too_low = not (proven - tol - gap_tol <= claimed or is_unbounded)
     if is_too_low or claimed > proven + tol:
@@ -129,7 +150,23 @@ def status_failures(
     may_use_row_space: bool,
     has_row_spread: bool,
 ) -> Iterator[str]:
-    """Check that limits are respected and that the claimed status is justified."""
+    """Yield a message for each exceeded limit, and for a status that is not justified.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        The problem within the allowed directions.
+    basis : (m, r) array
+        Basis of the components in its coordinates.
+    recomputed, certificate : Certificate
+        Recomputed from the components and the proof; and the claims.
+    tolerances : Tolerances
+    may_be_sparse, may_use_row_space : bool
+        Whether a fit of these data may avoid matrices, or use row coordinates. Both resolve other
+        gaps than matrices do.
+    has_row_spread : bool
+        Whether the size of a typical row is known, which rows tell but moments do not.
+    """
     problem = reduction.problem
     claimed_status = Status(certificate.status)
     if problem.limit is not None and not is_feasible(problem.limit, basis):
@@ -141,6 +178,7 @@ def status_failures(
     max_gap = ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
     if claimed_status is not Status.OPEN_GAP and not claimed_gap <= max_gap:
         yield f"The model is called {claimed_status}, and its own gap is {claimed_gap:.1e}."
+    # A gap that is clearly within the tolerance must not be called open.
     is_closed = ROUNDING_FACTOR * claimed_gap < certificate.absolute_tol
     closed_message = (
         f"The model is called {claimed_status}, but its own gap of {claimed_gap:.1e} is within the "

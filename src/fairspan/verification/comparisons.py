@@ -39,7 +39,7 @@ def data_comparisons(
     is_capped: bool,
     is_converged: bool,
 ) -> Comparisons:
-    """Compare what a model says of its rows, its errors and the reasons of unresolved gaps.
+    """Collect what a model says of its rows, errors and unresolved gaps, for :func:`mismatches`.
 
     Parameters
     ----------
@@ -47,9 +47,16 @@ def data_comparisons(
     em_rounding : (k,) array
         Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
     component_rounding : (k, r) array
-        Rounding error bound of the variances kept, including that.
-    is_capped, is_converged : bool
-        See :func:`_failures`.
+        Rounding error bound of the variances kept, with `em_rounding` included.
+    is_capped : bool
+        Whether allowances for rounding are capped at a fraction of each figure.
+    is_converged : bool
+        Whether the moments are exact up to rounding. Otherwise figures may differ as much as those
+        of two runs of the EM algorithm.
+
+    Returns
+    -------
+    dict of name to (recomputed value, claimed value, tolerance)
     """
     subspace = evaluation.subspace
     moments = evaluation.moments
@@ -90,6 +97,7 @@ def data_comparisons(
         "losses": (losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
     }
     if is_converged:
+        # The reason may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
         reasons = [
             unresolved_reason(
@@ -121,6 +129,7 @@ def mismatches(comparisons: Comparisons) -> Iterator[str]:
         if recomputed.shape != claimed.shape:
             agrees = False
         elif tol is None or recomputed.dtype == object:
+            # Objects, such as None and labels, have no tolerance.
             agrees = bool((recomputed == claimed).all())
         else:
             agrees = bool((np.abs(recomputed - claimed) <= tol).all())
@@ -144,7 +153,10 @@ def estimator_comparisons(
     unrestricted: Problem,
     rounding: FloatArray,
 ) -> Comparisons:
-    """Compare attributes that a model stores twice, in case one was modified.
+    """Collect attributes that a model stores twice, in case one was modified.
+
+    A FairSubspace repeats the center and the components in its certificate; a FairPCA also repeats
+    the subspace and the certificate in attributes of its own.
 
     Parameters
     ----------
@@ -186,6 +198,7 @@ def estimator_comparisons(
         ratio_tol = AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]
         expected["explained_variance_ratio_"] = (pooled / total_variance, tol / total_variance)
         expected["group_explained_variance_ratio_"] = (ratios, ratio_tol)
+    # An attribute that the model lacks cannot have been modified.
     for name, (value, value_tol) in expected.items():
         comparisons[name] = (value, getattr(model, name, value), value_tol)
     return comparisons
@@ -199,7 +212,7 @@ def _row_comparisons(
     rounding: FloatArray,
     em_distance: float,
 ) -> Comparisons:
-    """Compare what a model says of the rows that it was fitted on.
+    """Collect what a model says of the rows that it was fitted on: counts, means and scales.
 
     Parameters
     ----------
@@ -239,9 +252,10 @@ def _row_comparisons(
 def _imputation_comparisons(
     moments: Moments, claimed: NormalModel | None, em_distance: float
 ) -> Comparisons:
-    """Compare the models by which missing cells are imputed."""
+    """Collect the figures of the normal model by which missing cells are imputed."""
     recomputed = moments.imputation_model
     if recomputed is None or claimed is None:
+        # Compared as words, which differ unless neither has a model.
         return {
             "model of missing cells": (
                 "none" if recomputed is None else "missing cells are imputed",

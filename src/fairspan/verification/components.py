@@ -23,16 +23,28 @@ _COORDINATE_TOL = 1e-6
 
 
 def basis_in_coordinates(basis: FloatArray) -> FloatArray:
-    """Columns of a basis within the row coordinates, without the part outside of them."""
+    """Orthogonal basis of the part of components that lies in row coordinates, shape (m, r).
+
+    Parameters
+    ----------
+    basis : (m, d) array
+        Components projected onto the row coordinates, where one inside them keeps its length and
+        one outside vanishes. Soft projections also have lengths between zero and one.
+    """
     vectors, lengths, _ = np.linalg.svd(basis, full_matrices=False)
     is_inside = lengths > _COORDINATE_TOL
-    # If one column is very large, coordinates are orthonormal to fewer digits.
+    # If one column is very large, coordinates are orthonormal to fewer digits, and lengths near one
+    # are one.
     lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
     return np.asarray(vectors[:, is_inside] * lengths[is_inside])
 
 
 def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> float:
-    """Bound on the rotation of the forbidden directions due to rounded means."""
+    """Bound on the angle, in radians, by which rounded means rotate the forbidden directions.
+
+    These span the differences of the means. The bound is the rounding error of the means divided by
+    the smallest singular value of the differences that is not rounding error itself.
+    """
     mean_differences = moments.mean_differences(0)
     means = mean_differences
     if restriction is not None:
@@ -60,7 +72,11 @@ def largest_outside_norm(moments: Moments, restriction: Restriction | None) -> f
 
 
 def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
-    """Return the basis in coordinates of the allowed directions, and the norm of the rest."""
+    """Return the basis in coordinates of the allowed directions, and the norm of the rest.
+
+    The norm is the Frobenius norm of the part of the columns in forbidden directions. Problems of
+    sparse rows keep the coordinates of the features.
+    """
     axes = reduction.axes
     if axes is not None:
         restricted = np.asarray(axes.T @ basis)
@@ -72,7 +88,10 @@ def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray,
 
 
 def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
-    """Check that components are orthonormal or soft, and that an encoder inverts its decoder."""
+    """Yield a message unless components are orthonormal or soft, and an encoder fits its decoder.
+
+    An oblique encoder must be a left inverse of its decoder.
+    """
     decoder = projector.decoder
     products = {"components are not orthonormal": (decoder.T, decoder)}
     if projector.oblique_decoder is not None:

@@ -28,7 +28,15 @@ MAX_WIDE_FEATURES = 2500
 def moments_from(
     X_or_moments: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace
 ) -> Moments:
-    """Moments of all columns of the data, with the labels of the model."""
+    """Moments of all columns of the data, with their group labels as the model spells them.
+
+    Parameters
+    ----------
+    X_or_moments, groups, weight, y
+        The arguments of :func:`fairspan.verify`; with moments, the others are not needed.
+    subspace : FairSubspace
+        That of the model, with a certificate.
+    """
     certificate = subspace.require_certificate()
     if isinstance(X_or_moments, Moments):
         moments = X_or_moments
@@ -45,10 +53,12 @@ def moments_from(
     has_y = y is not None
     rows = match_groups(rows, KnownLabels.from_certificate(certificate, has_y=has_y))
     if getattr(certificate.restriction, "columns", ()):
+        # The restriction needs columns besides the features, which only GroupMoments keep.
         moments = compute_group_moments(rows, has_y=has_y)
     else:
         moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
+    # Whether an objective near zero is zero depends on the size of a typical row: another pass.
     if certificate.may_be_zero and subspace.dimension < subspace.n_features:
         moments = with_row_spread(moments, rows)
     return moments
@@ -85,14 +95,15 @@ def select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
 def as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Moments:
     """Convert to matrices if they are small enough; otherwise return the moments unchanged.
 
-    Row coordinates lose precision if one column is very large. But if the components contain all
-    rows of a group, its error is zero, which matrices of many features cannot distinguish from
-    rounding error.
+    Matrices are preferred: sparse rows prove no bound, and row coordinates lose precision if one
+    column is very large.
     """
     n_features = moments.n_features
     if moments.matrix_free:
         is_affordable = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
         return moments.to_dense() if is_affordable else moments
+    # If the components contain all rows of a group, its error is zero, which matrices of many
+    # features cannot distinguish from rounding error.
     if isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min():
         return moments
     if subspace.require_certificate().restriction is not None or n_features > MAX_WIDE_FEATURES:

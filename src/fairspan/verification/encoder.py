@@ -47,10 +47,20 @@ def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
 def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
     """Error of each group, shape (k,).
 
+    For an oblique projection the encoder is checked as well.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    projector : Projector
+        Encoder and decoder of the model, in the coordinates of the problem.
+    basis : (p, r) array
+        Basis of the components; used without an oblique restriction.
+
     Raises
     ------
     VerificationFailure
-        An oblique encoder is not the best for its decoder.
+        An oblique encoder leaves differences of the means, or is not the best for its decoder.
     """
     problem = reduction.problem
     unrestricted = problem.unrestricted
@@ -69,6 +79,7 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
             f"{fraction:.1e} of them remains."
         )
     errors = reconstruction_errors(projector, unrestricted.second_moments)
+    # The error of the decoder's subspace on the shifted rows, plus the variance lost by shifting.
     best_total_error = problem.objective(projector.basis) + problem.objective_offset
     excess = float(unrestricted.proportions @ errors) - best_total_error
     rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + shift.rounding
@@ -82,10 +93,10 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
 def check_encoder(
     subspace: FairSubspace, family: ProblemFamily, reduction: Reduction, moments: Moments
 ) -> None:
-    """Check that an oblique encoder is that of its decoder, for any rows.
+    """Check that an oblique encoder is the one that follows from its decoder.
 
-    Errors on the rows of the fit do not depend on directions along which these do not vary, and
-    little on components with little variance.
+    This compares the encoder itself. Its errors on the rows of the fit would not show a change
+    along directions in which these rows do not vary, but other rows may vary along them.
 
     Raises
     ------
@@ -125,10 +136,11 @@ def _nonzero(divisors: FloatArray) -> FloatArray:
 def _expected_encoders(
     subspace: FairSubspace, family: ProblemFamily, shift: ObliqueShift, moments: Moments
 ) -> Iterator[FloatArray]:
-    """Return the encoders of the decoder, (d, p), as fits to rows or to their moments return them.
+    """Yield each (d, p) encoder that a fit with this decoder may have returned.
 
-    All have the same effect on the rows of the fit. They differ in directions along which these do
-    not vary, which are orthogonal to the rows in the features or in the standardized features.
+    Fits to rows, to row coordinates and to moments return different ones. All have the same effect
+    on the rows of the fit, and differ in directions along which these do not vary: the complement
+    of the rows is taken in the features or in the standardized features.
     """
     decoder = subspace.projector.decoder
     coordinates = family.coordinates
@@ -152,6 +164,7 @@ def _expected_encoders(
     expected = decoder.T @ shift.matrix
     yield expected
     if moments.counts.sum() <= moments.n_features:
+        # A fit in row coordinates shifts rows within their span only.
         problem = family.template
         pooled = problem.dense_moments.mixture(problem.proportions)
         eigenvalues, vectors = np.linalg.eigh(pooled)

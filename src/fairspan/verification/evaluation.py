@@ -130,7 +130,11 @@ class Evaluation:
 
     @cached_property
     def method_tol(self) -> float:
-        """Difference of the objective between methods of solving that these data allow."""
+        """Bound on the difference of the objective between methods of solving these data.
+
+        Zero if a fit can only have used matrices, except that groups' optima found in a search
+        subspace are less accurate.
+        """
         problem = self.unrestricted
         criterion = problem.criterion
         errors = self.errors
@@ -140,7 +144,7 @@ class Evaluation:
             tol = criterion.rounding_bound(row_rounding, errors, problem)
             tol += POLYGON_TOL * abs(self.recomputed.objective)
         if self.may_use_row_space:
-            # The fit may have used row coordinates.
+            # Row coordinates may be as inexact as a fit accepts, or as those used here.
             row_problem = replace(
                 problem,
                 orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
@@ -204,7 +208,25 @@ def evaluate_reduction(
 ) -> Certificate:
     """Evaluate a basis and a proof in the coordinates of a reduction.
 
-    Without a proof, or without matrices to compute its bound from, the bound is -inf.
+    Objective and bound include the constant error in forbidden directions. Without a proof, or
+    without matrices to compute its bound from, the bound is -inf and the proof None.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    basis : (m, r) array
+        In the coordinates of the reduction.
+    proof : Proof or None
+        In the coordinates of the larger problem.
+    tol : float
+        Largest gap that counts as optimal, relative to the objective.
+    tolerance_factor : float
+        Factor on tolerance and resolution up to which a gap counts as closed.
+
+    Raises
+    ------
+    VerificationFailure
+        The proof belongs to another kind of problem.
     """
     problem = reduction.problem
     if proof is None or not problem.has_matrices:

@@ -19,19 +19,29 @@ _PREFIX_FIELDS = ("errors", "losses", "total_variance")
 
 
 def check_nested_consistency(certificate: Certificate) -> None:
-    """Check that steps and prefixes repeat components, errors and parameters of the certificate."""
+    """Check that steps and prefixes repeat components, errors and parameters of the certificate.
+
+    Step i is the certificate of component i alone, prefix i that of the first i components. Their
+    objectives and bounds are checked elsewhere.
+
+    Raises
+    ------
+    VerificationFailure
+    """
     d = certificate.n_components
     components = certificate.components
     steps = certificate.steps
     prefixes = certificate.prefixes
     if len(steps) != d or len(prefixes) != d - 1:
         raise VerificationFailure("The number of steps does not match the components.")
-    # Each part with its components, and with the prefix that has the same errors.
+    # Each part with its components, and with the prefix that has the same errors; the certificate
+    # is the prefix of all d components.
     parts = [(steps[i], components[[i]], (*prefixes, certificate)[i]) for i in range(d)]
     parts += [(prefix, components[: i + 1], prefix) for i, prefix in enumerate(prefixes)]
     for part, part_components, prefix in parts:
         pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
         pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
+        # Parts have no parts of their own.
         pairs += [(part.components, part_components), (part.steps, ()), (part.prefixes, ())]
         if not all(np.array_equal(*pair) for pair in pairs):
             raise VerificationFailure(
@@ -41,26 +51,46 @@ def check_nested_consistency(certificate: Certificate) -> None:
 
 
 def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool) -> Iterator[str]:
-    """Verify each nested component in the complement of the previous ones."""
+    """Yield a message for each failed check of a step: one component given the previous ones.
+
+    A step is a problem with d = 1 in the orthogonal complement of the previous components. Without
+    matrices its bound cannot be computed, so nothing is yielded; the verification then says that
+    bounds were not verified.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    is_capped : bool
+        Whether allowances for rounding are capped at a fraction of each figure.
+    is_converged : bool
+        Whether the moments are exact up to rounding, rather than up to the end of the EM algorithm.
+    """
     family = evaluation.family
     certificate = evaluation.subspace.require_certificate()
     basis = evaluation.subspace.components.T
     if family.coordinates is not None:
         basis = np.linalg.qr(family.coordinates.project(basis))[0]
-    single = family.reduction_at(1)
+    one_component_problem = family.reduction_at(1)
     if not family.template.has_matrices:
         return
     for i, step in enumerate(certificate.steps):
-        deflated = deflate_reduction(single, basis[:, :i])
+        deflated = deflate_reduction(one_component_problem, basis[:, :i])
         component = basis[:, [i]]
         if deflated.axes is not None:
             component = deflated.axes.T @ component
+        # The component is now in the coordinates of the deflated problem, and the group weights
+        # that prove a step need no change of coordinates.
         deflated = replace(deflated, axes=None)
         recomputed = evaluate_reduction(deflated, component, step.proof, certificate.tol)
         tolerances = objective_tolerances(
-            deflated.problem, recomputed, step, recomputed.resolution, 0.0, is_capped=is_capped
+            deflated.problem,
+            recomputed,
+            step,
+            recomputed.resolution,
+            method_tol=0.0,  # no allowance for another method of solving
+            is_capped=is_capped,
         )
-        certificate_tolerances = replace(
+        tolerances = replace(
             tolerances,
             matrix_free_resolution=evaluation.matrix_free_resolution,
             is_converged=is_converged,
@@ -69,7 +99,7 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
             *certificate_failures(
                 recomputed,
                 step,
-                certificate_tolerances,
+                tolerances,
                 may_use_row_space=evaluation.may_use_row_space,
             ),
             *status_failures(

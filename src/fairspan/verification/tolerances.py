@@ -45,7 +45,10 @@ def cap_tolerance(
     zero_magnitude: float,
     max_relative_tol: float,
 ) -> FloatArray:
-    """Cap the allowance for rounding of each figure at a fraction of the figure.
+    """Cap the allowance for rounding of each figure at a fraction of the figure, shape (n,).
+
+    Otherwise a large allowance could accept any claim. Figures that may be zero are exempt if
+    their rounding is small relative to `zero_magnitude`.
 
     Parameters
     ----------

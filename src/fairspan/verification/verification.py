@@ -226,6 +226,7 @@ def _verify_moments(
     projector = subspace.projector
     basis = projector.basis
     if family.coordinates is not None:
+        # The problem is posed in row coordinates: keep the part of the components within them.
         basis = basis_in_coordinates(family.coordinates.project(basis))
         projector = projector.with_stacked_columns(
             family.coordinates.project(projector.stacked_columns)
@@ -397,13 +398,17 @@ def _failures(
 def _nested_failures(
     evaluation: Evaluation, *, is_capped: bool, is_converged: bool
 ) -> Iterator[str]:
-    """Verify the steps of nested components, and each prefix by itself."""
+    """Yield a message for each failed step of nested components, and one for each failed prefix.
+
+    A prefix, the first components together, is verified like a model of its own.
+    """
     subspace = evaluation.subspace
     certificate = subspace.require_certificate()
     check_nested_consistency(certificate)
     yield from step_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
     for n_components in range(1, certificate.n_components):
         prefix = subspace.truncate(n_components)
+        # Its steps and prefixes are verified as those of the whole model.
         prefix_certificate = replace(prefix.require_certificate(), steps=(), prefixes=())
         prefix = replace(prefix, certificate=prefix_certificate)
         verification = _verify_moments(
@@ -413,7 +418,8 @@ def _nested_failures(
             matrix_free=evaluation.matrix_free,
             is_wide=evaluation.is_wide,
         )
-        # If the model itself cannot be verified, neither can its first components.
+        # Without caps the question is only whether rounding explains all failures, and it does for
+        # a prefix that cannot be verified.
         message = verification.messages[0]
         is_unclear = not is_capped and message.startswith(CANNOT_BE_VERIFIED)
         if not verification.holds and not is_unclear:
