@@ -94,9 +94,10 @@ class FrontierPosition:
 
 def distance_to_polyline(point: FloatArray, polygon: FloatArray) -> float:
     """Smallest distance of a (2,) point from the polyline through (m, 2) vertices."""
-    # The first segment has length zero.
+    # Side i ends at vertex i; the first one has length zero, so that one vertex suffices.
     sides = np.diff(polygon, axis=0, prepend=polygon[:1])
-    offsets = point - (polygon - sides)
+    starts = polygon - sides
+    offsets = point - starts
     squared_lengths = (sides**2).sum(axis=1)
     projections = (offsets * sides).sum(axis=1)
     fraction = np.clip(projections / np.where(squared_lengths > 0, squared_lengths, 1.0), 0.0, 1.0)
@@ -216,14 +217,15 @@ class Frontier:
         InvalidParameter, InvalidType, UnknownGroup
             An invalid criterion, or one for other groups.
         """
-        # Solved eigenproblems are shared by all criteria.
+        # The second moments keep solved eigenproblems, which all criteria share.
         problem = replace(self._problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
         certificate = AutoSolver().solve(problem, _MIN_TOL)
         errors = problem.errors(certificate.components.T)
         tol = _ON_FRONTIER_TOL * problem.total_variance
         distance = distance_to_polyline(errors, self.errors)
-        # Beyond an end, the error that is smallest there increases again, together with the other.
+        # Beyond an end of the frontier, the error that is smallest there increases again, together
+        # with the other, which the end bounds from above. Distance alone would not show this.
         max_first = self.errors[-1, 0]
         max_second = self.errors[0, 1]
         is_between_ends = errors[1] <= max_second + tol and errors[0] <= max_first + tol
@@ -256,8 +258,9 @@ class Frontier:
         (r, 2) array
             Counterclockwise. Every corner, and every pair between corners, is achievable.
         """
-        # The Pareto part is given by its vertices; the rest by weights of both signs, at angles
-        # that are densest near the ends of the Pareto part.
+        # The Pareto part is given by its vertices. For the rest, weights (cos angle, sin angle) go
+        # from a right angle to a full turn, so that at least one is negative; the cosine spaces the
+        # angles most densely near both ends, where the Pareto part begins and stops.
         parameters = np.linspace(0.0, np.pi, _N_OUTER_ANGLES + 2)[1:-1]
         angles = RIGHT_ANGLE + 3 * RIGHT_ANGLE * (1 - np.cos(parameters)) / 2
         with limit_blas_threads(None):
@@ -332,11 +335,12 @@ class Frontier:
         return name, *(f"{value:.4g}" for value in values)
 
     def round_to_zero(self, errors: FloatArray) -> FloatArray:
-        """Set negligible errors or losses of the groups to zero, shape (..., 2)."""
+        """Set errors or losses that are rounding error to zero, shape (..., 2)."""
         second_moments = self._problem.second_moments
         roundings = figure_roundings(
             second_moments,
-            np.zeros(second_moments.n_groups),
+            # Only what is negligible beside the features' variances becomes zero.
+            errors=np.zeros(second_moments.n_groups),
             by_feature=self._coordinates is None,
         )
         return np.where(np.abs(errors) <= roundings, 0.0, errors)
@@ -430,7 +434,7 @@ def frontier(
 
 
 def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | WideMoments:
-    """Return the moments of a table or of its groups, whose errors span a plane.
+    """Return the given moments, or compute those of a table, and check that they are of two groups.
 
     Raises
     ------
@@ -457,7 +461,10 @@ def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | Wi
 def frontier_for_display(
     moments: GroupMoments | WideMoments, n_components: int, center: Center, *, scale: bool
 ) -> Frontier:
-    """Frontier with the resolution that a plot needs, however short it is.
+    """Frontier with the resolution that a plot needs, however short the curve is.
+
+    The default tolerance is relative to the total variance, of which a short curve may be a small
+    part: such a curve is computed again with a smaller tolerance.
 
     Parameters and exceptions as for :func:`frontier`.
 

@@ -183,6 +183,7 @@ def _target_position(moments: GroupMoments, target: str | int) -> int:
             f"The moments have {columns}",
         )
     positions = dict(zip(names or (), range(p), strict=False))
+    # An unknown name gets the position p, which is out of range.
     position = positions.get(target, p) if isinstance(target, str) else index(target)
     if not -p <= position < p:
         raise InvalidInput(
@@ -269,7 +270,8 @@ def _dependent_columns_error(
     rank : int
     names : sequence of q str
     """
-    # Express each remaining column as a combination of the factorized ones.
+    # Express each remaining column as a combination of the factorized ones: with L the factor and 1
+    # and 2 its independent and dependent rows, the loadings are L_2 L_1^-1.
     independent_rows = lower[:rank, :rank]
     dependent_rows = lower[rank:, :rank]
     loadings = solve_triangular(independent_rows, dependent_rows.T, lower=True, trans="T").T
@@ -411,7 +413,11 @@ def _fit_fields(
     model: FairSubspace | None,
     variance: str,
 ) -> dict[str, Any]:
-    """Fields of the result, with jackknife covariances for blocks."""
+    """Fields of the result, by name.
+
+    For one set of moments, as by :func:`_single_fit_fields`. For a sequence of blocks, the fit to
+    all of them, with covariances from the fits that each leave one block out (the jackknife).
+    """
     check_choice("variance", variance, ("pooled", "by_group"))
     if not isinstance(moments, list | tuple):
         return _single_fit_fields(cast(GroupMoments, moments), target, model, variance)
@@ -491,7 +497,11 @@ def _design(moments: GroupMoments, target: str | int, model: FairSubspace | None
 def _single_fit_fields(
     moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
 ) -> dict[str, Any]:
-    """Fields of the result for one set of moments, on the features or on their coordinates."""
+    """Fields of the result for one set of moments, on the features or on their coordinates.
+
+    The coordinates are z = B'(x - mean) for the basis B of the design, an identity without a
+    subspace; c are their coefficients and Bc those of the features.
+    """
     design = _design(moments, target, model)
     basis = design.basis
     second_moments = moments.second_moments("global")
@@ -510,6 +520,7 @@ def _single_fit_fields(
     target_covariances = covariance[design.predictors, design.position]
     component_coefficients = factor.T @ (factor @ (basis.T @ target_covariances))
     coefficients = basis @ component_coefficients
+    # Loadings of the residual on all columns: one on the target, minus the coefficients elsewhere.
     residual = np.insert(-coefficients, design.position, 1.0)
     # Rounding may make the error of a perfect fit slightly negative.
     errors = np.maximum(second_moments @ residual @ residual, 0.0)
@@ -530,6 +541,7 @@ def _single_fit_fields(
         )
     else:
         component_covariance *= mean_error / degrees_of_freedom
+    # Maps c and the prediction at the mean to the features' coefficients and the intercept.
     coefficient_map = np.block([[basis, np.zeros((len(basis), 1))], [-mean @ basis, 1.0]])
     fields: dict[str, Any] = {
         "target": target,
@@ -592,6 +604,9 @@ def _group_variance_covariance(
 ) -> FloatArray:
     """Sandwich covariance G^-1 (sum_g s_g^2 X_g'W X_g) G^-1 of centered coordinates and a constant.
 
+    Each row of X holds the q coordinates of a row of the data and a one, W the sample weights, G is
+    X'WX, X_g the rows of group g and s_g^2 its residual variance. Shape (q + 1, q + 1).
+
     Parameters
     ----------
     moments : GroupMoments
@@ -627,7 +642,8 @@ def _group_variance_covariance(
             "Allowed: groups that do not determine the regression by themselves",
             'Merge groups, or use variance="pooled"',
         )
-    # Mean squared residuals stand for sums divided by the sum of weights, consistently with G^-1.
+    # X_g'W X_g is divided by the sum of weights here and G^-1 multiplied by it, so the residual
+    # variance must be divided by it: the group's share times its mean squared residual.
     variances = moments.proportions * errors / degrees_of_freedom
     middle_matrix = np.tensordot(variances, group_grams, axes=1)
     return np.asarray(inverse @ middle_matrix @ inverse)
@@ -636,7 +652,16 @@ def _group_variance_covariance(
 def _match_features(
     model: FairSubspace, features: tuple[str, ...] | None, n_features: int
 ) -> IntegerArray:
-    """Position of each feature among those of the subspace."""
+    """Position of each feature among those of the subspace, shape (n_features,).
+
+    By name if both have names; otherwise their order must be the same, and only the number is
+    checked.
+
+    Raises
+    ------
+    InvalidInput
+        The subspace has other features.
+    """
     subspace_names = model.feature_names
     if features is None or subspace_names is None:
         if model.n_features != n_features:

@@ -144,7 +144,12 @@ def _standardize(
 def _make_scorer(
     classifier: Any,
 ) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
-    """Return a function that fits a clone of the classifier and scores held-out rows."""
+    """Return a function that fits a clone of the classifier and scores held-out rows.
+
+    Called as score(train, is_member, test): it learns from the (n, d) training rows which belong to
+    a group, and returns a score for each held-out row that increases with membership. The order of
+    the scores is all that matters, so a decision function serves as well as a probability.
+    """
     # Imported lazily: scikit-learn takes seconds to load, and only this metric needs it.
     from sklearn.base import clone
     from sklearn.svm import LinearSVC
@@ -162,13 +167,18 @@ def _make_scorer(
         fitted = clone(classifier).fit(train, is_member)
         if hasattr(fitted, "decision_function"):
             return np.asarray(fitted.decision_function(test))
-        return np.asarray(fitted.predict_proba(test)[:, 1])
+        probability_of_member = fitted.predict_proba(test)[:, 1]
+        return np.asarray(probability_of_member)
 
     return score
 
 
 def _ks_statistic(scores: FloatArray, is_member: BoolArray) -> float:
-    """Kolmogorov-Smirnov statistic of the scores of members and of all others."""
+    """Kolmogorov-Smirnov statistic of the scores of members and of all others.
+
+    The largest difference of their cumulative distribution functions, which is attained at one of
+    the scores.
+    """
     member_scores = np.sort(scores[is_member])
     other_scores = np.sort(scores[~is_member])
     member_cdf = np.searchsorted(member_scores, scores, side="right") / len(member_scores)
@@ -179,7 +189,20 @@ def _ks_statistic(scores: FloatArray, is_member: BoolArray) -> float:
 def _match_groups(
     groups: tuple[Label, ...], test_groups: tuple[Label, ...], codes: IntegerArray
 ) -> tuple[tuple[Label, ...], IntegerArray]:
-    """Replace held-out labels by training labels that are equal as text."""
+    """Replace held-out labels by training labels that are equal as text, with a warning.
+
+    Parameters
+    ----------
+    groups : tuple of labels
+        Of the training rows.
+    test_groups, codes : tuple of labels, (n,) array of int
+        Of the held-out rows, and the index of each row's group.
+
+    Returns
+    -------
+    tuple of labels, (n,) array of int
+        The held-out groups and codes with the labels replaced; labels without a match stay.
+    """
     labels = CodedLabels(list(test_groups), np.asarray(codes, dtype=np.intp))
     known = KnownLabels.from_groups(groups)
     matched = known.match(labels)
@@ -377,14 +400,18 @@ def _median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
     median = float(np.median(distances))
     if median > 0:
         return median
-    # Most rows are equal.
+    # At least half of the pairs are equal rows: take the median of the others.
     return float(np.median(distances[distances > 0])) if distances.any() else 1.0
 
 
 def _split_into_blocks(
     codes: IntegerArray, counts: IntegerArray, rng: np.random.Generator
 ) -> list[IntegerArray]:
-    """Row indices of each block, with the same number of rows of each group in every block."""
+    """Row indices of each block, with the same number of rows of each group in every block.
+
+    All rows form one block if they are few. Otherwise the rows of each group are shuffled and dealt
+    to the blocks, at least two per block, which pairs need; rows that remain are left out.
+    """
     if len(codes) <= _MAX_BLOCK_ROWS:
         return [np.arange(len(codes))]
     max_group_rows = max(_MAX_BLOCK_ROWS // len(counts), 2)
@@ -405,7 +432,11 @@ def _block_estimates(
     n_permutations: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Estimates of one block for its labels and for each permutation, shape (1 + m, pairs)."""
+    """Estimates of one block for its labels and for each permutation, shape (1 + m, pairs).
+
+    There is one estimate of MMD^2, as defined in :func:`mmd`, for each pair of groups; the first
+    row is for the labels themselves and the m others are for their permutations.
+    """
     from scipy.spatial.distance import pdist, squareform
 
     # Rows are not compared with themselves, so the diagonal stays zero.

@@ -59,7 +59,7 @@ def encode_groups(
         Labels that cannot be groups.
     """
     reference_name, groups_name = names
-    labels_or_columns = groups
+    received_groups = groups
     if isinstance(groups, Mapping):
         groups = _intersect_columns(groups, groups_name)
     has_length = hasattr(groups, "__len__") and getattr(groups, "shape", None) != ()
@@ -71,7 +71,7 @@ def encode_groups(
         )
     encoder = LabelEncoder()
     labels = resolve_labels(groups, n_rows, reference, groups_name, reference_name)
-    check_alignment({reference_name: reference, groups_name: labels_or_columns})
+    check_alignment({reference_name: reference, groups_name: received_groups})
     codes = encoder.encode(labels)
     return factorize_sorted(CodedLabels(encoder.labels, codes))
 
@@ -182,12 +182,15 @@ class _BootstrapCells:
     n_outcomes: int
 
     def resample_deviations(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Deviations of resampled outcome shares from those of the cells, shape (size, m)."""
+        """Deviations of resampled outcome shares from those of the cells, shape (size, m).
+
+        A resample has as many rows as the group, without the half row that was added per outcome.
+        """
         weights = self.weights / self.weights.max()
         probabilities = self.counts / self.counts.sum()
         n_rows = round(self.counts.sum() - self.n_outcomes / 2)
         resampled_counts = rng.multinomial(n_rows, probabilities, size=size)
-        # The first row is the group itself.
+        # Weight of each cell; the first row is the group itself, the others are resamples.
         cell_weights = np.vstack([probabilities, resampled_counts]) * weights
         shares = cell_weights @ (self.outcome_codes[:, None] == np.arange(self.n_outcomes))
         shares /= shares.sum(axis=1, keepdims=True)
@@ -356,6 +359,9 @@ class OutcomesByGroup:
     def protected_vs_reference(self, protected: Any, reference: Any = None) -> "OutcomesByGroup":
         """Reduce to two groups: the reference, by default all other groups, and the protected one.
 
+        They come in this order in `groups`, and so in all figures by group. Rows of groups that are
+        neither are dropped.
+
         Parameters
         ----------
         protected : label
@@ -390,6 +396,7 @@ class OutcomesByGroup:
             self.groups.index(label) for label in (protected_label, *reference_labels)
         ]
         selected = np.isin(codes, compared_codes)
+        # Without a reference, all rows are compared.
         selected |= reference is None
         is_protected = (codes[selected] == self.groups.index(protected_label)).astype(np.int64)
         return OutcomesByGroup(

@@ -158,6 +158,8 @@ def label_bias(
     n_reference, n_protected = outcomes_by_group.effective_sample_sizes.tolist()
     reference_low, reference_high = _wilson_interval(reference_rate, n_reference, confidence)
     protected_low, protected_high = _wilson_interval(protected_rate, n_protected, confidence)
+    # Newcombe's method 10: the bias is smallest where the reference rate is at its lower limit and
+    # the protected rate at its upper one, and their distances add up as squares.
     below = math.hypot(reference_rate - reference_low, protected_high - protected_rate)
     above = math.hypot(reference_high - reference_rate, protected_rate - protected_low)
     return LabelBias(
@@ -254,6 +256,8 @@ def prediction_bias(
         rates = _mean_probabilities(outcomes_by_group)
     else:
         outcomes = outcomes_by_group.outcomes
+        # A single label, whether it is the positive one or not, means equal rates. But a label of
+        # another type suggests a wrong pos_label, which is an error below.
         is_same_type = isinstance(outcomes[0], str) == isinstance(pos_label, str)
         if len(outcomes) == 1 and is_same_type:
             return 0.0
@@ -326,6 +330,7 @@ def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: Any, name: str
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> None:
+    """Raise InvalidInput unless there is one prediction per row, in one dimension."""
     try:
         shape = np.shape(predictions)
     except ValueError:  # rows of different lengths
@@ -509,6 +514,7 @@ def statistical_parity(
     check_multiple_groups(groups)
     distribution = outcomes_by_group.distribution()
     distances = np.abs(distribution[:, None] - distribution[None]).sum(axis=2) / 2
+    # Index arrays of the first and of the second group of each pair.
     pairs = np.triu_indices(len(distances), 1)
     max_index = int(np.argmax(distances[pairs]))
     max_distance = float(distances[pairs][max_index])

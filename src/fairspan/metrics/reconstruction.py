@@ -92,6 +92,7 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
             "Pass the columns used in the fit",
         )
     second_moments, projector = subspace.second_moments_and_projector(moments)
+    # Any criterion will do: the problem only provides the best errors of the groups.
     problem = Problem(
         second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
     )
@@ -342,7 +343,11 @@ def as_moments(
     sample_weight: Any,
     max_groups: int | None,
 ) -> Moments:
-    """Moments of the subspace's features: those given, or computed from rows."""
+    """Moments of the subspace's features: those given, or computed from rows.
+
+    Columns of a table are selected by the subspace's feature names. Moments are returned as they
+    are; :func:`group_errors` checks their features.
+    """
     if isinstance(X_or_moments, Moments):
         return X_or_moments
     n_known_groups = 0 if subspace.certificate is None else len(subspace.certificate.groups)

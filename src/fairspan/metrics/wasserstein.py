@@ -71,6 +71,7 @@ def _matrix_sqrt(name: str, covariance: Any, p: int) -> FloatArray:
 
 
 def _is_covariance(matrix: FloatArray, p: int) -> bool:
+    """Whether a (p, p) matrix is finite, and symmetric and semidefinite up to rounding."""
     if matrix.shape != (p, p) or not np.isfinite(matrix).all():
         return False
     eigenvalues = np.linalg.eigvalsh(symmetrize(matrix))

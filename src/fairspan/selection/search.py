@@ -183,13 +183,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         check_integer("random_state", seed, 0)
         check_alignment({"X": X, "y": y, **params})
         strata = stratification_codes(self.estimator, X, y, params, n_rows)
-        # State is taken over only after the search has succeeded.
+        # A copy runs the search, so that a failure leaves this object as it was.
         search = type(self)(**self.get_params(deep=False))
         search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
         BaseSearchCV.fit(search, X, y, **params)
         del search._make_split
         search.n_splits_ = int(search.cv_results_["n_pulls"].max())
-        # scikit-learn 1.9 sets private attributes during fit and removes them afterwards.
+        # Take over the state of the copy, but keep the private attributes of this object:
+        # scikit-learn 1.9 sets such attributes during fit and removes them afterwards.
         private_attributes = {
             name: value for name, value in vars(self).items() if name.startswith("_")
         }
@@ -244,12 +245,18 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
         Pull j of an arm is scored on split j. A single failure retires an arm: its mean score is
         then undefined, as in scikit-learn's searches, so more pulls could not make it the best.
+
+        Parameters
+        ----------
+        evaluate_candidates : callable
+            Given by scikit-learn: fits settings on splits, and returns its table of all results so
+            far, with a row for each call. It keeps the table that it returned last.
         """
         settings = list(ParameterGrid(self.param_grid))
         arms: list[int] = []
         counts = np.zeros(len(settings), dtype=np.int64)
         errors: dict[int, str] = {}
-        # Axes: kind of measurement, arm, split; NaN if not measured.
+        # Score, fit time and score time. Axes: kind, arm, split; NaN if not measured.
         measurements = np.full((len(_MEASUREMENTS), len(settings), self.n_pulls), np.nan)
         scores = measurements[0]
         results: dict[str, Any] = {}
@@ -311,6 +318,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             Positions of the settings that failed.
         """
         scores = measurements[0]
+        # scikit-learn's function makes the parameters' columns; its figures are replaced below.
         placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         table: dict[str, Any] = self._format_results(settings, 1, placeholders)
         for split_number in range(counts.max()):
@@ -330,7 +338,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 def _all_settings_failed(
     settings: list[dict[str, Any]], errors: dict[int, str]
 ) -> InvalidType | InvalidInput:
-    """Error with the reason of the first setting."""
+    """Error with the reason of the first setting; InvalidType if that was an error of types.
+
+    Parameters
+    ----------
+    settings : list of dicts
+    errors : dict of position to reason
+        "Type of the exception: message" of every setting.
+    """
     arm, reason = min(errors.items())
     is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
     error_type = InvalidType if is_type_error else InvalidInput
@@ -364,6 +379,8 @@ def _score_columns(scores: FloatArray, failed: list[int]) -> dict[str, Any]:
 
 def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
     """Arm chosen by UCB1 among those that have not failed; at least one must remain.
+
+    Arms that were never pulled come first, in order.
 
     Rewards are scores without split effects, scaled to [0, 1] by their minimum and range, whatever
     the units of the score. The scaling is updated after each pull; the order of the arms' means

@@ -70,6 +70,7 @@ def stratified_split(
     """
     rng = np.random.default_rng([seed, split_number])
     is_test = np.zeros(len(strata), dtype=bool)
+    # Sort the rows by stratum, and cut where the stratum changes.
     order = np.argsort(strata, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(strata[order])) + 1):
         n_test = min(max(round(test_size * len(rows)), 1), len(rows) - 1)
