@@ -52,7 +52,8 @@ def solve_problem(
 ) -> Certificate:
     """Solve with a given solver, within a growing search subspace where that is faster.
 
-    Without matrices a search subspace is the only way.
+    Sparse rows of many features have no second moment matrices, only products with vectors; for
+    these a search subspace, in which matrices are small, is the only way.
     """
     if problem.has_matrices:
         supports_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
@@ -65,7 +66,11 @@ def solve_problem(
 
 
 def _subspace_is_faster(problem: Problem, tol: float) -> bool:
-    """Whether a search subspace is faster and can prove the requested tolerance."""
+    """Whether a search subspace is faster and can prove the requested tolerance.
+
+    It is for many features, few components, and a spectrum that decays: the effective rank of the
+    pooled second moment M, tr(M)^2 / |M|_F^2, is a small part of the number of features.
+    """
     p = problem.n_features
     q = problem.proportions
     if p < SMALL_SUBSPACES_FROM or problem.n_components > _MAX_COMPONENT_RATIO * p:

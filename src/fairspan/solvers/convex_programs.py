@@ -4,11 +4,12 @@ Semidefinite programs are solved by Clarabel (Goulart and Chen 2024), which mini
 subject to b - Ax in a product of cones. A symmetric matrix is represented by its upper triangle,
 column by column, with off-diagonal entries scaled by sqrt(2), so that inner products are preserved.
 
-The dual model is a saddle-point problem: maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 -
-t_j(sum_i m_i C_i) over a simplex for each block of m, where t_j is the sum of the j largest
-eigenvalues. Since t_j(C) = min j u + tr Z over Z >= 0 and Z >= C - u I, it is one conic program;
-the multipliers of the second constraint are the matrix Y, 0 <= Y <= I, tr Y = j, with t_j(C) = <C,
-Y>.
+Multipliers m are nonnegative, with sum one in each of their blocks (:class:`Blocks`). The dual
+model of the solver for many groups is a saddle-point problem: maximize s.m - |F'(m - c)|^2 / 2 -
+damping |m - c|^2 / 2 - t_j(sum_i m_i C_i) over a simplex for each block of m, where t_j is the sum
+of the j largest eigenvalues. Since t_j(C) = min j u + tr Z over Z >= 0 and Z >= C - u I, it is one
+conic program; the multipliers of the second constraint are the matrix Y, 0 <= Y <= I, tr Y = j,
+with t_j(C) = <C, Y>.
 """
 
 from functools import lru_cache
@@ -113,14 +114,15 @@ def solve_conic(
         b.
     cone_sizes : (int, int, tuple of int)
         Number of rows in the zero cone and in the nonnegative cone, and the orders of the positive
-        semidefinite matrices.
+        semidefinite matrices, each given by its :func:`svec`; rows of A and b are in this order.
     tol : float
         Tolerance of gap and feasibility in Clarabel.
 
     Returns
     -------
     ConicSolution
-        The last iterate, or NaN, unless its status is "Solved".
+        The solution, or Clarabel's last iterate, if its status is not "Solved"; NaN if there is
+        none.
     """
     n = len(linear)
     upper_triangle = np.triu(quadratic) if quadratic is not None else (n, n)
@@ -129,11 +131,12 @@ def solve_conic(
     best = ConicSolution(np.full(n, np.nan), np.full(len(rhs), np.nan), "no solution")
     max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
     max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
-    # NaN must fail this test.
+    # Otherwise the constraints would have no digits left. NaN must fail this test.
     if not max_cost <= _MAX_COEFFICIENT_RATIO * max_constraint:
         return best
     data = (sparse_quadratic, linear, sparse_constraints, rhs)
-    # Regularization leaves errors of 1e-10 to 1e-8, so it is tried second.
+    # Regularization leaves errors of 1e-10 to 1e-8, but makes singular systems solvable, so it is
+    # tried second.
     for is_regularized in (False, True):
         solution = _run_clarabel(data, cone_sizes, tol, is_regularized=is_regularized)
         if solution is None:
@@ -151,7 +154,7 @@ def _run_clarabel(
     *,
     is_regularized: bool,
 ) -> ConicSolution | None:
-    """Solve a conic program with Clarabel, with its arguments P, q, A and b; None if it panics."""
+    """Solve a conic program with Clarabel, given its data P, q, A and b; None if it panics."""
     import clarabel  # Imported lazily: most fits do not need it.
 
     n_zero, n_positive, orders = cone_sizes
@@ -188,7 +191,8 @@ def minimize_on_simplex(
     """Minimize |F'x|^2 / 2 + ridge |x|^2 / 2 + b.x over x >= 0 with sum 1 in each block.
 
     Active-set method that never forms FF'; suited to solutions with few nonzeros among many
-    entries.
+    entries. The support is the set of entries that may be nonzero: entries that would become
+    negative leave it, and the one with the most negative gradient enters it.
 
     Parameters
     ----------
@@ -208,6 +212,7 @@ def minimize_on_simplex(
     Returns
     -------
     (n,) array
+        The minimizer, up to rounding.
 
     Examples
     --------
@@ -219,11 +224,13 @@ def minimize_on_simplex(
     indicator = blocks.indicator_matrix(n)
     ones = np.ones(len(blocks))
     squared_norms = np.einsum("is,is->i", factor, factor)
+    # Scale the objective to size one, which leaves the minimizer as it is.
     scale = max(float(squared_norms.sum() + n * ridge), float(np.abs(linear).max()), _TINY)
     factor = factor / np.sqrt(scale)
     linear = linear / scale
     ridge = ridge / scale + _GRADIENT_TOL
     if start is None or n <= _VERTEX_START_SIZE or np.count_nonzero(start) > _MAX_WARM_SUPPORT:
+        # The vertex whose objective is smallest in each block alone.
         x = np.zeros(n)
         x[blocks.argmax(-squared_norms / (2 * scale) - linear)] = 1.0
     else:
@@ -231,7 +238,8 @@ def minimize_on_simplex(
     support = np.flatnonzero(x).tolist()
     # The objective decreases in each round; the limit guards against cycling due to rounding.
     for _ in range(20 * n):
-        # Minimizer on this support, of any sign.
+        # Minimizer on this support, of any sign: its gradient is constant within each block,
+        # whose entries sum to one.
         rows = factor[support]
         block_rows = indicator[:, support]
         m = len(support)
@@ -241,6 +249,7 @@ def minimize_on_simplex(
         system[:m, m:] = block_rows.T
         target = np.linalg.solve(system, np.append(-linear[support], ones))[:m]
         if target.min() < 0:
+            # Move towards it until the first entry reaches zero, and take this out of the support.
             step = target - x[support]
             step_ratios = np.divide(x[support], -step, out=np.full(m, np.inf), where=step < 0)
             leaving = int(step_ratios.argmin())
@@ -250,7 +259,8 @@ def minimize_on_simplex(
             continue
         x[support] = target
         gradient = factor @ (target @ rows) + ridge * x + linear
-        # Relative to the level within the block.
+        # Relative to the level within the block, which all entries of the support have: the others
+        # are optimal at zero unless this is negative.
         gradient -= blocks.sums(gradient * x)[block_of]
         entering = int(gradient.argmin())
         if entering in support or gradient[entering] >= -_GRADIENT_TOL:
@@ -270,6 +280,9 @@ def solve_saddle_point(
 ) -> tuple[FloatArray, FloatArray]:
     """Maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
 
+    t_j is the sum of the j largest eigenvalues, and m >= 0 sums to one in each block. As a
+    saddle-point problem, t_j is the maximum of <., Y> over 0 <= Y <= I with tr Y = j.
+
     Parameters
     ----------
     slopes : (m,) array
@@ -277,6 +290,7 @@ def solve_saddle_point(
     factor : (m, s) array
         F.
     damping : float
+        Weight of the squared distance from c.
     center : (m,) array
         c, feasible.
     matrices : (m, r, r) array
@@ -325,6 +339,7 @@ def solve_saddle_point(
         )
         if is_active.all() or not (np.isfinite(solution).all() and np.isfinite(occupations).all()):
             return solution, occupations
+        # Rate at which the value rises with each inactive multiplier, relative to its block.
         reduced_gains = linear - factor @ (solution @ factor - target) - damping * solution
         reduced_gains -= np.einsum("irs,rs->i", matrices, occupations)
         reduced_gains -= blocks.sums(reduced_gains * solution)[block_of]
@@ -345,21 +360,27 @@ def _solve_saddle_on_support(
     n_eigenvalues: int,
     blocks: Blocks,
 ) -> tuple[FloatArray, FloatArray]:
-    """Maximize q.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i) with target z."""
+    """Solve the saddle-point problem over the given multipliers by one conic program.
+
+    Maximizes l.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i), with l the linear
+    coefficients, z = F'c the target and otherwise the arguments of :func:`solve_saddle_point`, for
+    n multipliers. Returns m and Y, or NaN.
+    """
     n, r = matrices.shape[:2]
     indicator = blocks.indicator_matrix(len(linear))
-    # Only the component of the target in the row space of the factor matters.
+    # F'm = q (r_factor m) with orthonormal q: only the component of the target in the span of q
+    # matters.
     q, r_factor = np.linalg.qr(factor.T)
     identity = svec(np.eye(r))
     n_entries = r * (r + 1) // 2
-    # The variables are m, u, svec(Z) and y = F'm.
+    # The variables are m, u, svec(Z) and y = r_factor m; t_j is the minimum of j u + tr Z.
     quadratic_diagonal = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(r_factor)])
     linear_cost = np.concatenate([-linear, [n_eigenvalues], identity, -target @ q])
     entries = scipy.sparse.identity(n_entries)
     minus_identity = -scipy.sparse.identity(len(r_factor))
     # Each block sums to one.
     simplex_rows = [indicator, None, None, None]
-    # y = F'm.
+    # y = r_factor m.
     factor_rows = [r_factor, None, None, minus_identity]
     # m >= 0.
     nonnegative_rows = [-scipy.sparse.identity(n), None, None, None]

@@ -70,6 +70,12 @@ def solve_growing(
     tol : float
     random_state : object
 
+    Returns
+    -------
+    Certificate
+        With matrices the bound is proven, by solving without a subspace if need be; without them a
+        closed gap is reported as estimated.
+
     Raises
     ------
     IncompatibleParameters
@@ -81,7 +87,8 @@ def solve_growing(
     try:
         solution = search.run()
     except (SubspaceInsufficient, IncompatibleParameters):
-        # Infeasibility within W does not imply infeasibility in all dimensions.
+        # Solve without a subspace, if there are matrices: infeasibility within W does not imply
+        # infeasibility in all dimensions.
         if not problem.has_matrices:
             raise
         solution = solver.solve(problem, tol, random_state)
@@ -143,12 +150,15 @@ class _SubspaceSearch:
             The second moments are matrices, and something is still missing after all rounds.
         """
         expanded = self._initial_subspace()
-        # The groups' optima matter if losses are measured against them.
+        # The groups' optima matter if losses are measured against them. Those of a problem with a
+        # restriction are in all directions; they were found with the initial subspace.
         uses_excess_loss = self.problem.criterion.uses_excess_loss
         needs_optima = uses_excess_loss and self.problem.parent is None and self.is_dense
         optima_mixtures = self.group_weights if needs_optima else []
         n_refined = 0
         for _ in range(_MAX_DENSE_ROUNDS if self.is_dense else _MAX_ROUNDS):
+            # One round: solve within W, then expand W by leading eigenvectors of the mixtures that
+            # prove the bound, and by directions outside of W in which the solution would gain.
             space = expanded
             reduction, solution = self._solve_inside(space)
             mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
@@ -158,6 +168,7 @@ class _SubspaceSearch:
             is_closed = solution.status == Status.OPTIMAL
             if not (is_closed and self.is_dense):
                 min_gain = _SAFETY_FACTOR * goal
+                # Only without matrices: refine a closed solution, in a limited number of rounds.
                 if is_closed and n_refined < _MAX_REFINING_ROUNDS:
                     min_gain = 0.0
                     n_refined += not self._misses_any(space, mixtures, goal)
@@ -168,11 +179,20 @@ class _SubspaceSearch:
                 return self._lift_solution(space, reduction, solution)
         if self.is_dense:
             raise SubspaceInsufficient
+        # After all rounds, report the last solution with a bound that allows for what W misses.
         self._estimate_missing_sums(space, mixtures)
         return self._lift_solution(space, reduction, solution)
 
     def _solve_inside(self, space: SearchSubspace) -> tuple[Reduction, Certificate]:
-        """Solve the problem within W."""
+        """Solve the problem within W, to a part of the tolerance.
+
+        Returns
+        -------
+        Reduction
+            The problem within W, and the way back to all features.
+        Certificate
+            Of the solution in coordinates of W.
+        """
         inside = self.problem.along(
             space.basis,
             second_moments=space.projected_moments,
@@ -191,7 +211,10 @@ class _SubspaceSearch:
         return any(missing > _SAFETY_FACTOR * goal for missing in estimates)
 
     def _initial_subspace(self) -> SearchSubspace:
-        """Return the initial subspace, from the groups' optima."""
+        """Return the initial subspace: the leading eigenvectors of each group, or approximations.
+
+        Under a restriction it contains the projections of those in all directions.
+        """
         problem = self.problem
         if not self.is_dense:
             optima = (*problem.group_optima, problem.pooled_optimum)
@@ -217,7 +240,7 @@ class _SubspaceSearch:
         return space.expand(np.hstack([first[:, :0], *others]))
 
     def _approximate_group_optima(self) -> list[FloatArray]:
-        """Leading eigenvectors of each group, (p, m) columns."""
+        """Approximate leading eigenvectors of each group: a list of (p, m) arrays."""
         columns: list[FloatArray] = []
         for weights in self.group_weights:
             # Warm-started with the previous group, since groups often vary alike.
@@ -235,7 +258,9 @@ class _SubspaceSearch:
         """
         space = self._initial_subspace()
         for _ in range(_MAX_DENSE_ROUNDS):
-            expanded = self._expand(space, self.group_weights, self.optima_goal, space.basis[:, :0])
+            no_residuals = space.basis[:, :0]
+            expanded = self._expand(space, self.group_weights, self.optima_goal, no_residuals)
+            # W misses little of any group, which is proven.
             if expanded is space:
                 self._cache_group_optima(space)
                 return space.basis
@@ -245,7 +270,11 @@ class _SubspaceSearch:
     def _find_leading(
         self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
     ) -> FloatArray:
-        """Leading eigenvectors of a mixture in all dimensions, with some guard vectors."""
+        """Leading eigenvectors of a mixture in all dimensions, with some guard vectors, (p, m).
+
+        `sum_goal` is the accuracy of their eigenvalue sum at which the iteration may stop; without
+        matrices it is as accurate as possible. `start` holds directions near the eigenvectors.
+        """
         self.n_eigenproblems += 1
         leading = self.second_moments.approximate_leading(
             weights,
@@ -258,7 +287,20 @@ class _SubspaceSearch:
     def _missing_sum_goal(
         self, inside: Problem, solution: Certificate, weights: FloatArray
     ) -> float:
-        """Part of an eigenvalue sum that W may miss: it costs the bound a fraction of the gap."""
+        """Part of an eigenvalue sum that W may miss: it costs the bound a fraction of the gap.
+
+        The bound is a function of such sums, so the goal is that fraction of the gap divided by the
+        slope of the bound, and at least the rounding error of the sum.
+
+        Parameters
+        ----------
+        inside : Problem
+            The problem within W.
+        solution : Certificate
+            Solution within W.
+        weights : (k,) array
+            Weights of the mixture that proves its bound.
+        """
         if isinstance(solution.proof, SupportingLinesProof):
             errors = inside.errors(Projector(solution.components).basis)
             slopes = self.problem.criterion.score_gradients(
@@ -266,7 +308,8 @@ class _SubspaceSearch:
             )
             bound_slope = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
-            # The bound of a logarithm decreases with the relative change of the sum.
+            # Estimate the slope by a finite difference: for a logarithm (Nash welfare) it depends
+            # on the sum.
             top = inside.second_moments.leading(weights, self.n_components).eigenvalue_sum
             step = _SLOPE_STEP * top
             smallest = float(weights @ self.second_moments.traces) - top
@@ -288,6 +331,20 @@ class _SubspaceSearch:
     ) -> SearchSubspace:
         """Expand W by what it misses of the worst mixtures; return W itself if it misses little.
 
+        If estimates find nothing missing, what W misses is proven (with matrices) or computed by an
+        iteration in all features (without), and recorded for the bounds of its projected moments.
+
+        Parameters
+        ----------
+        space : SearchSubspace
+            W.
+        mixtures : list of (k,) arrays
+            Weights of the mixtures whose leading eigenvectors W should contain.
+        goal : float
+            Part of the sum of d eigenvalues that W may miss of each mixture.
+        residuals : (p, r) array
+            Further directions to add to W; r may be zero.
+
         Raises
         ------
         SubspaceInsufficient
@@ -303,10 +360,12 @@ class _SubspaceSearch:
         columns = []
         for missing, weights in insufficient[:_MAX_NEW_MIXTURES]:
             sum_goal = max(_INITIAL_MIXTURE_TOL * missing, target / 4)
+            # Warm-started with what W contains of the eigenvectors.
             columns.append(self._find_leading(weights, sum_goal, space.ritz_vectors(weights)))
         expanded = space.expand(np.hstack([residuals, *columns]))
         if expanded is not space:
             return expanded
+        # Estimates presume that W contains approximations of all leading eigenvectors; check that.
         missing_sums = space.projected_moments.missing_sums
         missing_sums.clear()
         if self.is_dense:
@@ -321,6 +380,8 @@ class _SubspaceSearch:
         self, space: SearchSubspace, mixtures: list[FloatArray], goal: float = 0.0
     ) -> list[FloatArray]:
         """Record what W misses of each mixture, estimated by an iteration in all features.
+
+        The record is `missing_sums` of the projected moments, by which their bounds are lowered.
 
         Returns
         -------
@@ -340,7 +401,10 @@ class _SubspaceSearch:
         return columns
 
     def _cache_group_optima(self, space: SearchSubspace) -> None:
-        """Cache the groups' optima, which losses refer to."""
+        """Cache the groups' optima within W, and set `optima_missing` to the most that W misses.
+
+        Losses refer to these optima, so solving their eigenproblems again is avoided.
+        """
         missing_sums = space.projected_moments.missing_sums
         missing = [missing_sums.get(weights.tobytes(), 0.0) for weights in self.group_weights]
         self.optima_missing = max(missing, default=0.0)
@@ -356,6 +420,15 @@ class _SubspaceSearch:
     ) -> Certificate:
         """Lift the solution to all features and lower its bound by what W may miss.
 
+        Parameters
+        ----------
+        space : SearchSubspace
+            W.
+        reduction : Reduction
+            The problem within W, and the way back to all features.
+        solution : Certificate
+            Solution in coordinates of W.
+
         Raises
         ------
         SubspaceInsufficient
@@ -370,6 +443,8 @@ class _SubspaceSearch:
             self._cache_group_optima(space)
         basis = normalize_signs(reduction.lift(coordinates))
         objective = problem.objective(basis)
+        # The gap within W already allows for the missing sums. No gap exceeds a nonnegative
+        # objective, whose bound is at least zero.
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
         if problem.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)

@@ -1,11 +1,12 @@
 """Local descent to subspaces of exactly d dimensions.
 
-The objective is the largest score, or a sum of the largest scores of several blocks. Moving V to V
-+ UX, U spanning the orthogonal complement, changes the error e_g to first order by -2 <B_g, X>, B_g
-= U'S_gV. With multipliers m of the scores F_i, w_g = sum_i m_i dF_i/de_g and M = sum_g w_g S_g, the
-second-order term is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V in which U'MU = diag(b)
-and V'MV = diag(a). The quadratic model is therefore diagonal, and each step is a program over
-multipliers on a simplex for each block of scores.
+The objective is the largest score, or a sum of the largest scores of several blocks, where scores
+F_i are smooth functions of the group errors e_g. V is (p, d) with orthonormal columns, and S_g the
+second moment of group g. Moving V to V + UX, U spanning the orthogonal complement, changes the
+error e_g to first order by -2 <B_g, X>, B_g = U'S_gV. With multipliers m of the scores F_i, w_g =
+sum_i m_i dF_i/de_g and M = sum_g w_g S_g, the second-order term is sum_(i, j) (a_j - b_i) X_ij^2 in
+the bases of U and V in which U'MU = diag(b) and V'MV = diag(a). The quadratic model is therefore
+diagonal, and each step is a program over multipliers on a simplex for each block of scores.
 
 Each iteration takes the better of two steps: a descent step with curvatures made positive, and a
 Newton step on the active scores, which gives fast local convergence. Both get a second-order
@@ -61,12 +62,15 @@ class Iterate:
     Attributes
     ----------
     basis : (p, d) array
+        Orthonormal columns V.
     errors : (k,) array
+        Error of each group.
     scores : (m,) array
         The objective is the sum of the block maxima.
     multipliers : (m,) array
         On a simplex for each block: the multipliers of the step that led here.
     value : float
+        Objective.
     """
 
     basis: FloatArray
@@ -81,7 +85,7 @@ class Iterate:
     ) -> "Iterate":
         """Evaluate a basis.
 
-        Without multipliers, the largest scores of each block share them equally.
+        Without multipliers, the largest scores of each block get equal ones and the others zero.
         """
         errors = problem.errors(basis)
         blocks = score_blocks(problem)
@@ -107,6 +111,7 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
         Each is a sum of functions of a single error.
     gradients : (m, k) array
     """
+    # The scores of a piecewise linear criterion are its pieces.
     if problem.pieces is not None:
         return problem.pieces.piece_values(errors), problem.pieces.coefficients
     criterion: Any = problem.criterion
@@ -132,12 +137,14 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
     """
     point = Iterate.from_basis(problem, basis)
     p, d = basis.shape
+    # There is only one subspace.
     if p == d:
         return point, 0
     damping = 0.0
     for n_steps in range(1, _MAX_STEPS + 1):
         model = QuadraticModel(problem, point)
         point, damping = _descent_step(model, damping)
+        # Stop once a step gains no more than rounding.
         if model.point.value - point.value <= model.rounding:
             return point, n_steps
     return point, _MAX_STEPS
@@ -146,14 +153,22 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
 def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
     """Best of the trial steps, with increasing damping until one achieves its predicted decrease.
 
-    Also returns the damping to start the next step with. Among equally good candidates the first
-    wins: the Newton step, which is the most accurate. If none improves, the current point is
-    returned.
+    Among equally good candidates the first wins: the Newton step, which is the most accurate.
+
+    Returns
+    -------
+    point : Iterate
+        Best of all candidates; the current point, with the multipliers of the best candidate, if
+        none improves it.
+    damping : float
+        Damping to start the next step with.
     """
     point = model.point
     candidates: list[Iterate] = []
     damping = damping / _DAMPING_DECREASE if damping > _MIN_DAMPING else 0.0
     while True:
+        # Candidates are the descent step, the Newton step and, where the scores curve differently,
+        # their second-order corrections.
         step, multipliers, predicted_decrease = model.descent_step(point.scores, damping)
         safe_point = model.retract(step, multipliers)
         good_decrease = _GOOD_DECREASE * predicted_decrease
@@ -182,7 +197,20 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
 def _newton_candidates(
     model: "QuadraticModel", multipliers: FloatArray, safe_value: float, good_decrease: float
 ) -> list[Iterate]:
-    """Newton step, and the corrected one where the first decreases the objective too little."""
+    """Points reached by the Newton step, and by a corrected one if the first is not good enough.
+
+    Empty if there is no Newton step.
+
+    Parameters
+    ----------
+    model : QuadraticModel
+    multipliers : (m,) array
+        Multipliers of the descent step, which say which scores are active.
+    safe_value : float
+        Objective after the descent step.
+    good_decrease : float
+        Decrease of the objective from which a step needs no correction.
+    """
     newton_step = model.newton_step(multipliers, model.point.scores)
     if newton_step is None:
         return []
@@ -203,14 +231,16 @@ class QuadraticModel:
     Attributes
     ----------
     basis : (p, d) array
+        V, rotated such that V'MV is diagonal, with M = sum_g w_g S_g, w the gradient of the scores
+        weighted by the multipliers.
     complement : (p, p - d) array
-        V and U, rotated to diagonalize M.
+        U, orthonormal and orthogonal to V, rotated such that U'MU is diagonal.
     score_gradients : (m, k) array
         A, the gradients of the scores with respect to the errors.
     half_descents : (k, p - d, d) array
         B_g, such that the error e_g falls by 2 <B_g, X>.
     curvatures : (p - d, d) array
-        a_j - b_i, positive or negative.
+        a_j - b_i, positive or negative, from the diagonals a of V'MV and b of U'MU.
     error_curvatures : (k,) array
         Second derivative of the weighted scores in each error.
     rounding : float
@@ -238,6 +268,8 @@ class QuadraticModel:
         self.complement = complement @ outer_rotation
         self.half_descents = self.complement.T @ images @ inner_rotation
         self.curvatures = inner_values[None, :] - outer_values[:, None]
+        # A finite difference below each error; all at once, since each score is a sum of functions
+        # of a single error. Zero for linear scores.
         difference_step = _FINITE_DIFFERENCE_STEP * errors
         shifted_gradients = scores_and_gradients(problem, errors - difference_step)[1]
         slope_change = weights - point.multipliers @ shifted_gradients
@@ -259,7 +291,7 @@ class QuadraticModel:
         return len(self.point.scores) == len(self.blocks)
 
     def retract(self, step: FloatArray, multipliers: FloatArray) -> Iterate:
-        """Iterate that a step X leads to."""
+        """Iterate that a (p - d, d) step X leads to: the orthonormalized V + UX."""
         basis = np.linalg.qr(self.basis + self.complement @ step)[0]
         return Iterate.from_basis(self.problem, basis, multipliers)
 
@@ -267,6 +299,17 @@ class QuadraticModel:
         self, scores: FloatArray, damping: float = 0.0
     ) -> tuple[FloatArray, FloatArray, float]:
         """Descent step: curvatures are made positive and increased by the damping.
+
+        The step minimizes the largest score of the model. By duality the multipliers m minimize
+        |F'm|^2 / 2 - scores.m on a simplex, where row i of F is sqrt(2) sum_g A_ig B_g / sqrt of
+        the curvatures. Then X = sum_i m_i sum_g A_ig B_g / curvatures.
+
+        Parameters
+        ----------
+        scores : (m,) array
+            Scores at the current point, perhaps with a second-order correction.
+        damping : float
+            Relative to the scale of each column's curvatures.
 
         Returns
         -------
@@ -283,9 +326,9 @@ class QuadraticModel:
         scaled_gradients = np.sqrt(2) * self.half_descents / np.sqrt(curvatures)
         scaled_gradients = scaled_gradients.reshape(len(scaled_gradients), -1)
         multipliers = minimize_on_simplex(
-            self.score_gradients @ scaled_gradients,
-            -scores,
-            self.blocks,
+            factor=self.score_gradients @ scaled_gradients,
+            linear=-scores,
+            blocks=self.blocks,
             start=self.point.multipliers,
         )
         weights = multipliers @ self.score_gradients
@@ -300,8 +343,23 @@ class QuadraticModel:
 
         The curvatures are the true ones. The step X = B_w / curvatures with B_w = sum_g w_g B_g is
         stationary and changes the errors by -error_response w, where w = A'm + error_curvatures *
-        change of the errors. The multipliers m, of either sign, and the level of each block
-        therefore solve one linear system.
+        change of the errors. The multipliers m and the level of each block therefore solve one
+        linear system. There is no step if a multiplier of its solution is negative, or if scores do
+        not respond to any step.
+
+        Parameters
+        ----------
+        multipliers : (m,) array
+            Scores with positive multipliers are active.
+        scores : (m,) array
+            Scores at the current point, perhaps with a second-order correction.
+
+        Returns
+        -------
+        step : (p - d, d) array
+            X.
+        multipliers : (m,) array
+            Zero for inactive scores.
         """
         active = np.flatnonzero(multipliers > _ACTIVE_TOL)
         gradients = self.score_gradients[active]
@@ -311,6 +369,8 @@ class QuadraticModel:
         min_curvatures = _MIN_NEWTON_CURVATURE * self.column_scales
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
         curvatures = signs * np.maximum(np.abs(self.curvatures), min_curvatures)
+        # Decrease of the errors per unit of each weight in w, shape (k, k). Where the scores curve
+        # in the errors, w itself changes with them.
         descents = 2 * self.half_descents.reshape(k, -1)
         error_response = descents @ (self.half_descents / curvatures).reshape(k, -1).T
         if self.error_curvatures.any():
@@ -339,7 +399,9 @@ class QuadraticModel:
     def second_order_correction(self, scores: FloatArray, step: FloatArray) -> FloatArray:
         """Scores corrected such that the next step is accurate to second order (Maratos 1978).
 
-        The model curves all scores alike while the true scores curve differently, so after a long
+        The linear changes of a (p - d, d) step are subtracted from the (m,) scores found after it:
+        a step of the model from here, with its own linear changes, then predicts these scores. The
+        model curves all scores alike while the true scores curve differently, so after a long
         step along their common level they differ by its square, and the largest increases.
         """
         linear_changes = np.tensordot(self.half_descents, step, axes=2)
@@ -349,7 +411,17 @@ class QuadraticModel:
 def best_local_descent(
     problem: Problem, soft: FloatArray, further_starts: Sequence[FloatArray]
 ) -> FloatArray:
-    """Best (p, d) basis found by local descents from a soft (p, r) basis and other subspaces."""
+    """Best (p, d) basis found by local descents from a soft basis and other subspaces.
+
+    Parameters
+    ----------
+    problem : Problem
+    soft : (p, r) array
+        Columns sqrt(lb_j) u_j of a relaxed projector P = sum_j lb_j u_j u_j', with r >= d. The
+        descent starts from its d leading eigenvectors.
+    further_starts : sequence of (p, d) arrays
+        Further starts.
+    """
     leading = np.linalg.eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
     minima = (descend(problem, start)[0] for start in (leading, *further_starts))
     return min(minima, key=lambda point: point.value).basis

@@ -45,6 +45,14 @@ def solve_nested(
     tol : float
     random_state : int, Generator, RandomState or None
 
+    Returns
+    -------
+    Reduction
+        The joint problem of all components, to which the certificate refers.
+    Certificate
+        Of all components as a joint solution, with the certificate of each step (a problem of one
+        component) in `steps` and those of the first 1, 2, ... components in `prefixes`.
+
     Raises
     ------
     IncompatibleParameters
@@ -55,8 +63,10 @@ def solve_nested(
     if isinstance(n_components, float):
         certificates = _prefixes_for_variance(family, prefixes, n_components)
     else:
+        # Checks that the solver supports the joint problem; each step checks its own.
         select_solver(family, family.reduction_at(n_components), solver)
         certificates = list(islice(prefixes, n_components))
+    # The steps of a prefix are the first ones of the last certificate: do not store them twice.
     *shorter, last = certificates
     certificate = replace(last, prefixes=tuple(replace(prefix, steps=()) for prefix in shorter))
     return family.reduction_at(len(certificates)), certificate
@@ -65,7 +75,13 @@ def solve_nested(
 def _prefixes_for_variance(
     family: ProblemFamily, prefixes: Iterator[Certificate], min_variance_kept: float
 ) -> list[Certificate]:
-    """Return as few prefixes as keep a fraction of every group's variance."""
+    """Return the certificates of the first 1, 2, ... components, until every group keeps enough.
+
+    Raises
+    ------
+    IncompatibleParameters
+        As many components as possible keep too little.
+    """
     certificates: list[Certificate] = []
     for prefix in islice(prefixes, family.max_components):
         certificates.append(prefix)
@@ -77,7 +93,11 @@ def _prefixes_for_variance(
 def _nested_prefixes(
     family: ProblemFamily, solver: Solver, tol: float, random_state: Any
 ) -> Iterator[Certificate]:
-    """Yield the certificate of the first d components for d = 1, 2, ..."""
+    """Yield the certificate of the first d components, with its steps, for d = 1, 2, ...
+
+    Endless: the caller takes as many as it needs. The components of step d are orthogonal to those
+    before it, and its problem is that of one component in their orthogonal complement.
+    """
     first_problem = family.reduction_at(1)
     components = np.empty((0, family.template.n_features))
     steps: list[Certificate] = []
@@ -92,7 +112,7 @@ def _nested_prefixes(
         if d > 1:
             prefix = _evaluate_prefix(family.reduction_at(d), components, step)
             n_eigenproblems += 1
-        # Losses are those of all components up to this one.
+        # The certificate of a step reports the errors and losses of all components up to this one.
         step = replace(
             step,
             errors=prefix.errors,
@@ -112,14 +132,16 @@ def _nested_prefixes(
 def _evaluate_prefix(
     reduction: Reduction, components: FloatArray, step: Certificate
 ) -> Certificate:
-    """Certificate of components as a joint solution, with the bound that a step's weights prove.
+    """Certificate of the (d, p) components as a joint solution of the d-dimensional problem.
 
-    Group weights prove a bound for any dimension; those of the last step are rarely the best.
+    Its lower bound is the one that the group weights of the last step prove: weights prove a bound
+    for any dimension, though these are rarely the best for d.
     """
     basis = components.T
     if reduction.axes is not None:
         basis = reduction.axes.T @ basis
-    # Without matrices no eigenvalue sum is proven.
+    # None means that the bound is computed from the weights. Without matrices no eigenvalue sum is
+    # proven, so there is no bound.
     lower_bound = None if reduction.problem.has_matrices else -np.inf
     certificate = evaluate_solution(
         reduction.problem, basis, Proof(step.weights), tol=step.tol, lower_bound=lower_bound
@@ -135,7 +157,10 @@ def _solve_next_component(
 ) -> Certificate:
     """Compute one component; among tied solutions, choose the one with the largest pooled variance.
 
-    They lie among the tied eigenvectors of the mixture that proves the bound.
+    The solver's choice among equally good components would be arbitrary, and with more than two
+    groups later steps depend on it. Tied solutions are combinations of the tied eigenvectors of the
+    mixture that proves the bound; the one with the largest pooled variance is used if it is as good
+    as the solver's.
     """
     certificate = solve_problem(problem, solver, tol, random_state)
     if problem.n_groups <= _UNIQUE_UP_TO_GROUPS:

@@ -1,7 +1,8 @@
 """Reduce the rank of relaxed solutions without changing their objective (Pataki 1998).
 
-P with 0 <= P <= I and tr P = d is given as columns sqrt(lb_j) u_j, P = sum_j lb_j u_j u_j'. Let F
-be its r eigenvectors with eigenvalues strictly between 0 and 1. As long as the dimension of the
+P with 0 <= P <= I and tr P = d, a relaxed projector, is given by its eigenvalues lb_j and
+eigenvectors u_j as columns sqrt(lb_j) u_j, P = sum_j lb_j u_j u_j': a soft basis. Let F be its r
+eigenvectors with eigenvalues strictly between 0 and 1. As long as the dimension of the
 symmetric r x r matrices exceeds the number of equations that keep the objective, there is a
 direction Delta along which P + t F Delta F' keeps it; moving until an eigenvalue reaches 0 or 1
 reduces r.
@@ -26,7 +27,7 @@ _RANK_TOL = 1e-10
 
 
 def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> FloatArray:
-    """Columns sqrt(lb_j) u_j from eigenvalues lb_j and eigenvectors u_j.
+    """Columns sqrt(lb_j) u_j of a relaxed projector with eigenvalues lb_j and eigenvectors u_j.
 
     Eigenvalues within rounding of 0 or 1 are set to 0 or 1.
 
@@ -41,7 +42,7 @@ def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> Fl
     Returns
     -------
     (p, r) array
-        Columns of unit length first.
+        Columns of the nonzero eigenvalues, those of unit length first. Squared lengths sum to d.
     """
     is_one = values > 1 - _INTEGRALITY_TOL
     is_fractional = (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL)
@@ -64,7 +65,8 @@ def reduce_rank(
 ) -> FloatArray:
     """Reduce the rank of a relaxed solution without increasing its value.
 
-    The rank is reduced as far as a count of equations guarantees. Active pieces (equal to the
+    The value is the sum of the block maxima of affine functions of the group errors tr S_g - <S_g,
+    P>. The rank is reduced as far as a count of equations guarantees. Active pieces (equal to the
     maximum of their block) keep equal values, whose sum over the blocks never increases; an
     inactive piece that becomes maximal joins them.
 
@@ -89,6 +91,7 @@ def reduce_rank(
     soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
     # Each round makes an eigenvalue integral or a piece active.
     for _ in range(soft.shape[1] + len(is_active)):
+        # Squared lengths. Only eigenvectors with eigenvalues between 0 and 1 are changed.
         eigenvalues = np.einsum("ij,ij->j", soft, soft)
         is_fractional = eigenvalues <= 1 - _INTEGRALITY_TOL
         integral_columns = soft[:, ~is_fractional]
@@ -105,6 +108,8 @@ def reduce_rank(
         direction = symmetric_null_direction(equations)
         if direction is None:
             break
+        # Change of the captured variances per unit step. Either sign keeps the active pieces of a
+        # block equal to each other; choose that in which their sum does not increase.
         captured_rates = np.einsum("gij,ij->g", matrices, direction)
         if _sum_of_first_pieces(pieces, active) @ captured_rates < 0:
             direction = -direction
@@ -126,9 +131,18 @@ def reduce_rank(
 def _value_preserving_equations(
     pieces: AffinePieces, active: IndexArray, matrices: FloatArray
 ) -> FloatArray:
-    """Symmetric (n, r, r) matrices to which directions must be orthogonal to keep the objective.
+    """Symmetric (n, r, r) matrices to which a direction must be orthogonal to keep the objective.
 
-    The trace stays d, and active pieces of a block stay equal.
+    The first one keeps the trace at d, each of the others the difference of an active piece from
+    the first active piece of its block.
+
+    Parameters
+    ----------
+    pieces : AffinePieces
+    active : (a,) array of int
+        Indices of the active pieces, sorted.
+    matrices : (k, r, r) array
+        Second moments F'S_gF within the span of the fractional eigenvectors F.
     """
     slopes = pieces.blocks.select(active).differences_from_first(pieces.coefficients[active])
     equal_pieces = np.tensordot(slopes, matrices, axes=1)
@@ -144,12 +158,15 @@ def _sum_of_first_pieces(pieces: AffinePieces, active: IndexArray) -> FloatArray
 def _step_to_next_piece(
     pieces: AffinePieces, piece_values: FloatArray, is_active: BoolArray, captured_rates: FloatArray
 ) -> tuple[float, int]:
-    """Step at which an inactive piece becomes the largest of its block, and its position.
+    """Step at which an inactive piece becomes the largest of its block, and its index.
+
+    The step is infinite if none does.
 
     Parameters
     ----------
     pieces : AffinePieces
     piece_values : (m,) array
+        Current values.
     is_active : (m,) array of bool
     captured_rates : (k,) array
         Change of the variance captured of each group per unit step, minus that of its error.
@@ -168,7 +185,12 @@ def _step_to_next_piece(
 
 
 def _step_to_boundary(eigenvalues: FloatArray, direction: FloatArray) -> float:
-    """Step at which an eigenvalue of diag(eigenvalues) + step * direction reaches 0 or 1."""
+    """Step at which an eigenvalue of diag(eigenvalues) + step * direction first reaches 0 or 1.
+
+    The (r,) eigenvalues lie strictly between 0 and 1. With L = diag(eigenvalues), L + t D is
+    singular first where 1 / t is the largest eigenvalue of -L^(-1/2) D L^(-1/2), and I - L - t D
+    where it is that of (I - L)^(-1/2) D (I - L)^(-1/2).
+    """
     scale_to_zero = 1 / np.sqrt(eigenvalues)
     scale_to_one = 1 / np.sqrt(1 - eigenvalues)
     downward = -np.linalg.eigvalsh(scale_to_zero[:, None] * direction * scale_to_zero)[0]
@@ -188,6 +210,7 @@ def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
     """
     rows = svec(equations)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    # The last right singular vectors span the null space, if the rank leaves one.
     _, values, axes = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
     if len(axes) <= np.count_nonzero(values > _RANK_TOL):
         return None

@@ -32,7 +32,7 @@ def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -
     Raises
     ------
     IncompatibleParameters
-        The requested solver does not support the problem.
+        The requested solver does not support the problem or its limit.
     """
     if reduction.problem.limit is not None:
         # Imported lazily: this loads half of the solvers.
@@ -50,18 +50,19 @@ def solve_reduction(
     random_state: Any = None,
     solve_with: Callable[[Problem, Any, float, Any], Certificate] = solve_problem,
 ) -> Certificate:
-    """Solve a reduced problem and lift the solution to the larger one.
+    """Solve a reduced problem, and return the certificate of the solution in the original features.
 
     Parameters
     ----------
     reduction : Reduction
+        The problem within the directions that a restriction allows, and the way back.
     solver : Solver
         A solver that supports the reduced problem.
     tol : float
         Largest gap that counts as optimal, relative to the objective.
     random_state : int, Generator, RandomState or None
     solve_with : callable
-        Called like :func:`solve_problem`.
+        Solves the reduced problem; called like :func:`solve_problem`.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def solve_reduction(
         problem, axes = _without_idle_features(reduction.problem)
         certificate = solve_with(problem, solver, tol, random_state)
         if axes is not None and certificate.proof is not None:
+            # The solution in few features becomes one of the reduced problem.
             certificate = certify(
                 reduction.problem,
                 axes @ Projector(certificate.components).basis,
@@ -83,6 +85,9 @@ def solve_reduction(
                 trace=certificate.trace,
                 solver=certificate.solver,
             )
+    # From the coordinates along the allowed directions to the features, with unique signs. With an
+    # oblique restriction, rounding may move components off the span of the shifted rows, where the
+    # encoder has large entries: project them back.
     columns = certificate.components.T
     proof = certificate.proof
     if reduction.axes is not None:
@@ -95,10 +100,16 @@ def solve_reduction(
 
 
 def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None]:
-    """Return a problem without any variance in as many features as components, and these axes.
+    """Replace a problem without any variance by one of as many features as components.
 
     All subspaces are equally good there, and in many features the eigenproblems of zeros would take
-    as long as any others. Other problems are returned as they are, without axes.
+    as long as any others. Other problems are returned as they are.
+
+    Returns
+    -------
+    problem : Problem
+    axes : (p, d) array or None
+        Orthonormal axes of the remaining features; None if the problem is unchanged.
     """
     p = problem.n_features
     d = problem.n_components
@@ -119,7 +130,8 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
 def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> Certificate:
     """Return the certificate with errors and losses over all directions, and the offset added."""
     unrestricted = reduction.problem.unrestricted
-    # For a step of nested components the coordinates differ; its losses are those of the prefix.
+    # The problem of a step of nested components has other coordinates than its components: the
+    # caller replaces its errors and losses by those of the prefix.
     if unrestricted.n_features == certificate.components.shape[1]:
         if unrestricted is not reduction.problem:
             projector = reduction.projector(certificate.components)
@@ -135,9 +147,13 @@ def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> 
 def _check_encoder(reduction: Reduction, certificate: Certificate) -> None:
     """Check that the encoder, whose entries may be large, loses no more than its components.
 
+    The objective was computed from the components, the errors of the certificate from encoder and
+    decoder. Where the total error from the latter is larger, rounding of the encoder added it.
+
     Raises
     ------
     IncompatibleParameters
+        It adds more than the tolerance and the resolution of the certificate allow.
     """
     objective = certificate.objective + reduction.problem.objective_offset
     added_error = float(reduction.problem.proportions @ certificate.errors) - objective

@@ -23,10 +23,10 @@ class Solver(Protocol):
 
     @abstractmethod
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Find a subspace whose gap is at most `tol`, relative to the objective.
+        """Find a subspace whose gap is at most `tol`, relative to the objective, and certify it.
 
-        `random_state` is a seed, a numpy Generator or RandomState, or None; used by solvers with
-        random starts.
+        If the gap stays larger, the status of the certificate says so. `random_state` is a seed, a
+        numpy Generator or RandomState, or None; used by solvers with random starts.
         """
 
 
@@ -55,6 +55,7 @@ def check_supported(solver: Solver, problem: Problem) -> None:
     ------
     IncompatibleParameters
     """
+    # Raises if no solver can support the criterion for this problem.
     problem.criterion.check_problem(problem)
     reason = solver.unsupported_reason(problem)
     if reason is None:

@@ -35,6 +35,11 @@ def solve_for_variance_kept(
     The fraction that a criterion keeps for a group need not increase with the dimension, so every
     dimension is tried, starting with the first that could suffice for each group alone.
 
+    Returns
+    -------
+    Reduction, Certificate
+        The reduced problem of that dimension, and its certificate.
+
     Raises
     ------
     IncompatibleParameters
@@ -54,6 +59,7 @@ def solve_for_variance_kept(
         if keeps_variance(family, certificate, min_variance_kept):
             return reduction, certificate
         rejected.append(certificate)
+    # If no dimension was feasible at all, its reason says more than a fraction.
     if not rejected and infeasibility is not None:
         raise infeasibility
     raise variance_not_kept(family, min_variance_kept, rejected)
@@ -69,7 +75,10 @@ def keeps_variance(
 def variance_not_kept(
     family: ProblemFamily, min_variance_kept: float, rejected: Sequence[Certificate]
 ) -> IncompatibleParameters:
-    """Error for the case that no dimension keeps the requested variance."""
+    """Error for the case that no dimension keeps the requested variance.
+
+    `rejected` are the certificates of the dimensions tried, at least one.
+    """
     best = max(_smallest_variance_kept(family, certificate) for certificate in rejected)
     # Rounded down, so that the value in the message is accepted.
     max_fraction = np.floor(best * 1e6) / 1e6
@@ -83,23 +92,30 @@ def variance_not_kept(
 
 
 def _min_components(problem: Problem, min_variance_kept: float) -> int:
-    """Smallest d with t_d(S_g) >= fraction * tr S_g for every group."""
+    """Smallest dimension in which each group alone could keep the fraction of its variance.
+
+    For a group with second moment S_g this is the smallest d with t_d(S_g) >= fraction * tr S_g,
+    where t_d is the sum of the d largest eigenvalues: no subspace of d dimensions captures more. A
+    lower limit, since one subspace serves all groups.
+    """
     p = problem.n_features
     traces = problem.second_moments.traces
     n_components = 1
     for group in np.flatnonzero(_has_variance(traces)):
-        # Solving each dimension reuses these decompositions.
+        # Decomposing S_g as a mixture in which only this group has weight puts it into the cache,
+        # which the solvers of each dimension reuse.
         indicator = np.eye(len(traces))[group]
         captured = np.cumsum(problem.dense_moments.eigen_cache.decomposition(indicator).values)
         threshold = (min_variance_kept - _FRACTION_ROUNDING) * traces[group]
         sufficient = np.flatnonzero(captured >= threshold)
+        # Rounding may leave even all eigenvalues below the threshold.
         needed = int(sufficient[0]) + 1 if len(sufficient) else p
         n_components = max(n_components, needed)
     return n_components
 
 
 def _smallest_variance_kept(family: ProblemFamily, certificate: Certificate) -> float:
-    """Smallest 1 - e_g / tr S_g over groups; 1 if no group has variance."""
+    """Smallest fraction of its variance that a group keeps; 1 if no group has variance."""
     traces = family.template.second_moments.traces
     has_variance = _has_variance(traces)
     error_fractions = certificate.errors[has_variance] / traces[has_variance]

@@ -26,7 +26,7 @@ class DualNewton(Solver):
     gap remains, local descents follow from its solution. With `allow_extra` the relaxed solution
     itself is returned if no subspace of exactly d components attains its value, with at most d +
     floor(sqrt(2 k + 1/4) - 3/2) dimensions. The robust error gap uses the bound of the error gap;
-    Nash welfare has its own relaxation (:mod:`fairspan.solvers.many_groups.dual_newton`).
+    Nash welfare has its own relaxation (:mod:`fairspan.solvers.many_groups.nash_search`).
 
     Examples
     --------
@@ -62,6 +62,7 @@ class DualNewton(Solver):
         -------
         Certificate
         """
+        # Each search returns its best basis and keeps the group weights that prove the bound.
         search: PiecewiseSearch | RobustSearch | NashSearch
         if problem.pieces is not None:
             search = PiecewiseSearch(problem, tol)

@@ -1,6 +1,8 @@
 """Search for the subspace of the largest Nash welfare.
 
-Nash welfare is the product of the variances kept. Its bound: for weights w > 0, the inequality of
+Nash welfare is the product of the variances kept, c_g = tr(V'S_gV) for group g with second moment
+S_g; the objective is minus the mean of their logarithms over the k groups. With t_d the sum of the
+d largest eigenvalues, its bound: for weights w > 0, the inequality of
 arithmetic and geometric means gives mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k, and
 sum_g w_g c_g <= t_d(sum_g w_g S_g). With w_g = 1 / c_g it is tight if the subspace is spanned by
 the leading eigenvectors of its own mixture. Otherwise the relaxed problem is solved by the
@@ -31,7 +33,10 @@ class NashSearch(PrimalDualSearch):
     """Search for Nash welfare: minus the mean logarithm of the variances kept."""
 
     def run(self) -> FloatArray:
-        """Descend; if a gap remains, solve the relaxation and descend again; return a basis."""
+        """Descend; if a gap remains, solve the relaxation and descend again; return a basis.
+
+        The basis is the best one of d columns or, if allowed and better, a relaxed solution.
+        """
         second_moments = self.problem.second_moments
         d = self.problem.n_components
         self.descend_from(self._initial_basis())
@@ -49,13 +54,13 @@ class NashSearch(PrimalDualSearch):
             )
             self.descend_from_all(starts, exhaustive=True)
         # Reduce to the smallest rank, exactly d for two groups, without increasing any group's
-        # error.
+        # error: piece g is the error of group g minus its error at the relaxed solution.
         identity = np.eye(second_moments.n_groups)
         pieces = AffinePieces(identity, second_moments.residual_variances(soft))
         return self.select_basis(reduce_rank(second_moments, pieces, soft))
 
     def _initial_basis(self) -> FloatArray:
-        """Basis of the warm start, or one that keeps some variance of every group."""
+        """Basis of the warm start or of a mixture; perturbed if a group keeps almost nothing."""
         second_moments = self.problem.second_moments
         d = self.problem.n_components
         warm_start = self.problem.warm_start
@@ -79,7 +84,10 @@ class NashSearch(PrimalDualSearch):
         self._linearized_optimum(captured)
 
     def _linearized_optimum(self, captured: FloatArray) -> FloatArray:
-        """Leading eigenvectors of the mixture with w_g = 1 / (k c_g); record its lower bound."""
+        """Leading eigenvectors of the mixture with w_g = 1 / (k c_g); record its lower bound.
+
+        They maximize the linearization of the mean logarithm at the (k,) captured variances c.
+        """
         weights = 1 / (len(captured) * captured)
         d = self.problem.n_components
         leading = self.problem.second_moments.leading(weights, d)
@@ -89,9 +97,11 @@ class NashSearch(PrimalDualSearch):
         return leading.vectors
 
     def _solve_relaxation(self) -> FloatArray:
-        """Solve the relaxed problem by the Frank-Wolfe method, shape (p, r).
+        """Solve the relaxed problem by the Frank-Wolfe method; return a soft (p, r) basis.
 
-        The solution is a convex combination of the projectors found on the way.
+        Each step adds the projector that maximizes the linearization, and reweights all of them.
+        The solution is the best convex combination of the projectors found on the way, as columns
+        sqrt(lb_j) u_j from its eigenvalues and eigenvectors.
         """
         second_moments = self.problem.second_moments
         bases = [self.best.basis]
@@ -100,6 +110,8 @@ class NashSearch(PrimalDualSearch):
         for _ in range(_MAX_FRANK_WOLFE_STEPS):
             leading = self._linearized_optimum(mixture_weights @ captured)
             value = -float(np.log(mixture_weights @ captured).mean())
+            # The objective is a logarithm, for which a relative change of variances is an absolute
+            # one.
             if value - self.lower_bound <= self.tol / 2:
                 break
             bases.append(leading)
@@ -113,14 +125,15 @@ class NashSearch(PrimalDualSearch):
 
 
 def maximize_mean_log(values: FloatArray, start: FloatArray) -> FloatArray:
-    """Convex combination of atoms with the largest mean log of captured variances.
+    """Weights of the convex combination of atoms with the largest mean log of captured variances.
 
-    Computed by Newton's method.
+    Computed by Newton's method; each step is a quadratic program on the simplex.
 
     Parameters
     ----------
     values : (J, k) array
-        Captured variances of each atom; for every group, some atom has a positive one.
+        Captured variances of each atom, here a projector; for every group, some atom has a positive
+        one.
     start : (J,) array
         On the simplex, such that all combined variances are positive.
 
@@ -132,6 +145,7 @@ def maximize_mean_log(values: FloatArray, start: FloatArray) -> FloatArray:
     mixture_weights = start
     for _ in range(_MAX_NEWTON_STEPS):
         captured = mixture_weights @ values
+        # Second-order model of -sum_g log(captured_g): its Hessian is FF', its gradient -F 1.
         factor = values / captured
         linear = -factor.sum(axis=1) - factor @ (mixture_weights @ factor)
         step = minimize_on_simplex(factor, linear, start=mixture_weights) - mixture_weights

@@ -1,11 +1,12 @@
 """Solve the relaxed problem of k groups by Newton's method on its dual, with eigenvalue clusters.
 
 The relaxed problem minimizes max_i (A_i.e(P) - b_i), or a sum of such maxima over blocks of pieces,
-over 0 <= P <= I, tr P = d, where e_g(P) = tr S_g - <S_g, P>. Its dual maximizes D(m) = L(sum_g w_g
-S_g) - m.b, w = A'm, with L the sum of the p - d smallest eigenvalues, over multipliers m on a
-simplex for each block. D is concave. The pieces at the leading eigenvectors V of the mixture are a
-supergradient, and D(m) is their sum weighted by m, so D is computed from errors, without the
-cancellation of tr M - t_d.
+over 0 <= P <= I, tr P = d, where e_g(P) = tr S_g - <S_g, P> is the error of group g with second
+moment S_g. Row A_i of the (m, k) matrix A holds the coefficients of piece i. Its dual maximizes
+D(m) = L(sum_g w_g S_g) - m.b, w = A'm, with L the sum of the p - d smallest eigenvalues, over
+multipliers m on a simplex for each block. D is concave. The pieces at the leading eigenvectors V of
+the mixture are a supergradient, and D(m) is their sum weighted by m, so D is computed from errors,
+without the cancellation of tr M - t_d.
 
 Where eigenvalue d is simple, D is smooth and Newton's method with a proximal term converges in a
 few eigenproblems. Eigenvalues near the cut may cross as the multipliers change, or be tied at the
@@ -52,7 +53,7 @@ _CANCELLATION_TOL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class RelaxedSolution:
-    """Subspace or soft projection, with the error that it leaves for each group.
+    """Subspace or soft projection (eigenvalues in [0, 1]), with the errors that it leaves.
 
     Attributes
     ----------
@@ -72,7 +73,11 @@ class RelaxedSolution:
 
 @dataclass(frozen=True, eq=False)
 class DualModel:
-    """Model of the dual function near a point.
+    """Model of the dual function D near a point, for V, Q, U, Y, j and r of the module's docstring.
+
+    V holds the eigenvectors above the cluster, Q the r eigenvectors of the cluster and U the rest;
+    the cut is between eigenvalues d and d + 1. The (r, r) occupations Y, 0 <= Y <= I, tr Y = j, say
+    to which degree the relaxed solution VV' + QYQ' contains the directions of Q.
 
     Attributes
     ----------
@@ -124,12 +129,12 @@ class DualModel:
 
     @property
     def leading_occupations(self) -> FloatArray:
-        """Occupations Y of the d leading eigenvectors, shape (r, r)."""
+        """Occupations Y for which VV' + QYQ' projects onto the d leading eigenvectors, (r, r)."""
         low, high = self.cluster
         return np.diag((np.arange(high - low) < self.cluster_rank).astype(np.float64))
 
     def solution_at(self, occupations: FloatArray) -> RelaxedSolution:
-        """Relaxed solution VV' + QYQ'."""
+        """Relaxed solution VV' + QYQ' for (r, r) occupations Y."""
         low, high = self.cluster
         if not self.cluster_rank:
             return self.leading_solution
@@ -145,18 +150,17 @@ class DualModel:
         return RelaxedSolution(basis, errors, self.pieces.value(errors))
 
     def nearest_occupations(self, solution: RelaxedSolution) -> FloatArray:
-        """Occupations closest to a relaxed solution."""
+        """Feasible (r, r) occupations Y for which VV' + QYQ' is closest to a relaxed solution."""
         low, high = self.cluster
         overlap = self.eigenvectors[:, low:high].T @ solution.basis
         return self._project_occupations(overlap @ overlap.T)
 
     def _project_occupations(self, occupations: FloatArray) -> FloatArray:
-        """Closest occupations that are feasible, in the Frobenius norm.
+        """Closest feasible occupations in the Frobenius norm to a symmetric (r, r) matrix.
 
-        Occupations say to which degree the relaxed projection contains each direction of the
-        cluster, the eigenvectors whose eigenvalues are nearly tied. Feasible are matrices with
-        eigenvalues in [0, 1] and with the cluster rank as trace: the number of directions that the
-        projection takes from the cluster.
+        Feasible are matrices with eigenvalues in [0, 1] and with the cluster rank as trace: the
+        number of directions that the relaxed solution takes from the cluster, whose eigenvalues are
+        nearly tied.
         """
         # Nothing is taken from the cluster, so its occupations are not used.
         if not self.cluster_rank:
@@ -171,7 +175,13 @@ class DualModel:
         return np.asarray((rotation * values) @ rotation.T)
 
     def curvature_factor(self, occupations: FloatArray) -> FloatArray:
-        """Factor F such that -FF' is the second derivative of the dual, shape (m, s)."""
+        """Factor F such that -FF' is the second derivative of the dual, shape (m, s).
+
+        For a cluster, it is that of the second-order terms, and the cluster itself is exact in the
+        model. Each of the s columns belongs to a pair of eigenvectors of different occupation: it
+        combines their couplings through each S_g, divided by the square root of the distance of
+        their eigenvalues.
+        """
         low, high = self.cluster
         values = self.eigenvalues
         k = len(self._images)
@@ -196,7 +206,7 @@ class DualModel:
 
     @cached_property
     def _base_slopes(self) -> FloatArray:
-        """Pieces at V alone, shape (m,)."""
+        """Slopes of the model in m: the values of the pieces at VV', without the cluster, (m,)."""
         if not self.cluster_rank:
             return self.pieces.piece_values(self.leading_solution.errors)
         errors = self.problem.errors(self.eigenvectors[:, : self.cluster[0]])
@@ -205,10 +215,11 @@ class DualModel:
     def model_value(
         self, multipliers: FloatArray, factor: FloatArray, damping: float = 0.0
     ) -> float:
-        """Value of the model at multipliers m.
+        """Value of the model at (m,) multipliers m, less the proximal term of the damping.
 
         It is slopes.m - t_j(sum_i m_i C_i) - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2, where c are
-        the multipliers of the current point.
+        the multipliers of the current point, F is the curvature factor, C_i the mixture of cluster
+        moments Q'S_gQ in piece i, and t_j the sum of the j largest eigenvalues.
         """
         step = multipliers - self.multipliers
         projected_step = step @ factor
@@ -216,11 +227,15 @@ class DualModel:
         if self.cluster_rank:
             weights = multipliers @ self.pieces.coefficients
             cluster_mixture = np.tensordot(weights, self._cluster_moments, axes=1)
+            # t_j of the cluster, by which the pieces at V alone are too large.
             penalty += float(np.linalg.eigvalsh(cluster_mixture)[::-1][: self.cluster_rank].sum())
         return float(multipliers @ self._base_slopes) - penalty
 
     def maximize_model(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray]:
-        """Multipliers that maximize the model, and the occupations there."""
+        """Multipliers (m,) that maximize :meth:`model_value`, and the occupations (r, r) there.
+
+        The current multipliers are returned if no maximum is found.
+        """
         center = self.multipliers
         blocks = self.pieces.blocks
         slopes = self._base_slopes
@@ -235,6 +250,7 @@ class DualModel:
                 # Predict no rise: the search then ends with its current result.
                 return center, self.leading_occupations
             return multipliers, self._project_occupations(occupations)
+        # Without a cluster the model is quadratic: the minimum of minus the model in standard form.
         linear = -slopes - factor @ (center @ factor) - damping * center
         multipliers = minimize_on_simplex(factor, linear, blocks, ridge=damping, start=center)
         return multipliers, self.leading_occupations
@@ -282,7 +298,11 @@ class Relaxation:
         return np.asarray(self.multipliers @ self.pieces.coefficients)
 
     def evaluate_dual(self, multipliers: FloatArray) -> DualModel:
-        """Evaluate the dual at a point by one eigenproblem, and update the bounds."""
+        """Evaluate the dual at (m,) multipliers by one eigenproblem, and update the bounds.
+
+        Multipliers are clipped at zero and normalized in each block first, so that every bound
+        holds. Returns the model of the dual around that point.
+        """
         multipliers = self.pieces.blocks.normalize(multipliers)
         weights = multipliers @ self.pieces.coefficients
         spectrum = self.problem.dense_moments.eigen_cache.decomposition(weights)
@@ -312,6 +332,11 @@ class Relaxation:
 
     def solve(self, target_gap: float) -> None:
         """Maximize the dual until the gap is closed or the model predicts no further rise.
+
+        Each step maximizes the model and evaluates the dual there. The step is accepted if the dual
+        rises by a sufficient part of the prediction; otherwise the damping, which shortens steps,
+        is increased, or eigenvalues around the cut become a cluster. Bounds and solutions are kept
+        as attributes; a further call continues where this one stopped.
 
         Parameters
         ----------
@@ -369,14 +394,17 @@ class Relaxation:
             factor = model.curvature_factor(occupations)
 
     def _select_cluster(self, values: FloatArray) -> tuple[int, int]:
-        """Cluster around the cut of (p,) eigenvalues; empty while smooth steps succeed."""
+        """Cluster around the cut of (p,) descending eigenvalues, as a range of indices.
+
+        It is empty, (d, d), while steps of the smooth model succeed, in few features.
+        """
         d = self.problem.n_components
         p = len(values)
         may_stay_smooth = p < _CHEAP_MAX_FEATURES and self._n_failures < _MAX_SMOOTH_FAILURES
         if d == p or may_stay_smooth:
             return d, d
-        # The cluster best separated from the rest, by the gaps before and after it; gaps beyond the
-        # ends are infinite.
+        # Of the small ranges that contain eigenvalues d and d + 1, the one best separated from the
+        # rest, by the gaps before and after it; gaps beyond the ends are infinite.
         gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
         clusters = [
             (low, high)
@@ -387,7 +415,10 @@ class Relaxation:
 
 
 def _initial_multipliers(problem: Problem, pieces: AffinePieces) -> FloatArray:
-    """Return initial multipliers: the warm start's weights if pieces are groups, else uniform."""
+    """Return (m,) initial multipliers: the warm start's group weights, or else uniform ones.
+
+    Group weights are multipliers only if piece i is the error of group i, up to a constant.
+    """
     coefficients = pieces.coefficients
     if problem.warm_start is None or not np.array_equal(coefficients, np.eye(len(coefficients))):
         return _uniform_multipliers(pieces)
@@ -395,9 +426,9 @@ def _initial_multipliers(problem: Problem, pieces: AffinePieces) -> FloatArray:
 
 
 def _uniform_multipliers(pieces: AffinePieces) -> FloatArray:
-    """Uniform multipliers; increasing ones if the pieces cancel under uniform ones.
+    """Uniform multipliers; increasing ones if the coefficients of the pieces cancel with these.
 
-    All eigenvalues would then be tied at zero.
+    The mixture would then be zero, and all of its eigenvalues tied, which tells no directions.
     """
     m = len(pieces.offsets)
     uniform = pieces.blocks.normalize(np.ones(m))

@@ -31,6 +31,8 @@ _MAX_UNSUCCESSFUL_MANY_GROUPS = 2
 class PrimalDualSearch:
     """Search for a subspace of exactly d dimensions that narrows an upper and a lower bound.
 
+    Subclasses implement `run`, which returns the best basis.
+
     Parameters
     ----------
     problem : Problem
@@ -69,13 +71,13 @@ class PrimalDualSearch:
         return self.upper_bound - self.lower_bound <= self.target_gap
 
     def update_lower_bound(self, lower_bound: float, weights: FloatArray) -> None:
-        """Keep a lower bound if it is the best so far."""
+        """Keep a lower bound, with the (k,) weights that prove it, if it is the best so far."""
         if lower_bound > self.lower_bound:
             self.lower_bound = lower_bound
             self.weights = weights
 
     def update_best(self, point: Iterate) -> None:
-        """Keep a point if it is the best so far, and record the bounds in the trace."""
+        """Keep a point, and its target gap, if it is the best so far; record the bounds."""
         if point.value < self.upper_bound:
             self.best = point
             self.upper_bound = point.value
@@ -87,7 +89,7 @@ class PrimalDualSearch:
         return target_gap(self.problem, point.errors, self.tol)
 
     def on_improvement(self, local_minimum: Iterate) -> None:
-        """Use the lower bound that a new best subspace proves, if any (hook)."""
+        """Update the lower bound by what a new best subspace proves; a hook for subclasses."""
 
     def descend_from(self, start: FloatArray) -> float:
         """Descend from a subspace, keep its local minimum if it is the best; return the value."""
@@ -99,7 +101,11 @@ class PrimalDualSearch:
         return local_minimum.value
 
     def select_basis(self, soft: FloatArray) -> FloatArray:
-        """Return the best basis so far, or a soft basis if it is better and allowed."""
+        """Return the best basis so far, or a soft (p, r) basis if it is better and allowed.
+
+        A soft basis (columns of a relaxed solution) is allowed if it has d columns, and hence is
+        orthonormal, or if the problem allows extra dimensions.
+        """
         problem = self.problem
         is_allowed = problem.allow_extra or soft.shape[1] == problem.n_components
         if self.is_closed or not is_allowed:
@@ -110,11 +116,13 @@ class PrimalDualSearch:
     def descend_from_all(self, starts: Iterable[FloatArray], *, exhaustive: bool = False) -> None:
         """Descend from several starts until the gap is closed or too many are unsuccessful.
 
+        A descent is successful if it improves the best value by more than the target gap.
+
         Parameters
         ----------
         starts : iterable of (p, d) arrays
         exhaustive : bool
-            Whether to use all starts.
+            Whether to use all starts however many are unsuccessful, unless the gap is closed.
         """
         has_many_groups = self.problem.n_groups > _MANY_GROUPS
         patience = _MAX_UNSUCCESSFUL_MANY_GROUPS if has_many_groups else _MAX_UNSUCCESSFUL
@@ -145,21 +153,27 @@ _N_ROBUST_RANDOM_STARTS = 2
 class RobustSearch(PrimalDualSearch):
     """Search for the robust error gap of more than two groups, bounded by that of the error gap.
 
-    The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
-    error gap with the same penalty is the largest of sum_g v_g e_g. Since h(v, e, eps) >= v e, no
-    subspace has a robust error gap below its error gap, which is at least what the dual of the
-    error gap proves. For v >= 0, v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps,
+    With v_g the coefficient of the error e_g of group g for a pair of groups and eps_g its radius,
+    let h(v, e, eps) be v (sqrt(e) + sqrt(eps))^2 for v >= 0, and v max(sqrt(e) - sqrt(eps), 0)^2
+    otherwise. The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g),
+    and the error gap with the same penalty is the largest of sum_g v_g e_g. Since h(v, e, eps) >= v
+    e, no subspace has a robust error gap below its error gap, which is at least what the dual of
+    the error gap proves. For v >= 0, v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps,
     0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
     h = 0 >= v e. The bound ignores the radii, so the gap usually stays open.
     """
 
     def run(self) -> FloatArray:
-        """Descend from ordinary PCA, the relaxed solution and further starts; return a basis."""
+        """Descend from ordinary PCA, the relaxed solution and further starts; return a basis.
+
+        The relaxation is that of the error gap, which gives the lower bound and good starts.
+        """
         problem = self.problem
         pooled_basis = problem.pooled_optimum.vectors
         error_gap_pieces = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
         relaxation = Relaxation(problem, cast(AffinePieces, error_gap_pieces))
         self.descend_from(pooled_basis)
+        # Half of the gap is left for the descent, whose value sets the target gap.
         relaxation.solve(self.target_gap / 2)
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         self.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
@@ -177,7 +191,10 @@ class PiecewiseSearch(PrimalDualSearch):
     """Search for a sum of maxima of affine pieces."""
 
     def run(self) -> FloatArray:
-        """Solve the relaxation; if a gap remains, descend from its solution and further starts."""
+        """Solve the relaxation; if a gap remains, descend from its solution and further starts.
+
+        Returns the best basis of d columns or, if allowed and better, a relaxed solution.
+        """
         problem = self.problem
         pieces = cast(AffinePieces, self.problem.pieces)
         self.relaxation = relaxation = Relaxation(problem, pieces)
@@ -220,7 +237,7 @@ class PiecewiseSearch(PrimalDualSearch):
         return max(self.tol / 2 * abs(value), _PIECE_ROUNDING * magnitude)
 
     def on_improvement(self, local_minimum: Iterate) -> None:
-        """Use the lower bound of the local minimum's multipliers."""
+        """Update the lower bound by what the multipliers of the local minimum prove."""
         self.relaxation.evaluate_dual(local_minimum.multipliers)
         self.n_eigenproblems += 1
         self.update_lower_bound(self.relaxation.lower_bound, self.relaxation.weights)

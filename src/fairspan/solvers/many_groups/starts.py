@@ -35,6 +35,12 @@ def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[Floa
     soft : (p, r) array
         Columns sqrt(lb_j) u_j, of P = sum_j lb_j u_j u_j'.
     n_components : int
+        d.
+
+    Yields
+    ------
+    (p, d) array
+        Orthonormal columns.
     """
     eigenvalues, vectors = np.linalg.eigh(soft @ soft.T)
     eigenvalues = np.clip(eigenvalues[::-1], 0, 1)
@@ -43,6 +49,7 @@ def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[Floa
     # Fixed seed, for reproducible results.
     rng = np.random.default_rng(0)
     for _ in range(_N_RELAXATION_STARTS):
+        # P^(1/2) times random columns: directions of large eigenvalues are the most likely.
         sample = rng.standard_normal((len(eigenvalues), n_components))
         yield np.linalg.qr((vectors * np.sqrt(eigenvalues)) @ sample)[0]
 
@@ -59,6 +66,11 @@ def spread_starts(
     problem : Problem
     values_at : callable
         Maps errors (n, k) to values of the criterion (n,).
+
+    Returns
+    -------
+    list of (p, d) arrays
+        Best first, each at a minimum distance from those before it. Empty with many features.
     """
     p = problem.n_features
     d = problem.n_components

@@ -124,7 +124,7 @@ class MultiplicativeWeights(Solver):
         return "it needs at least two groups" if problem.n_groups < 2 else None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
-        """Run the rounds.
+        """Run the rounds with each step size in turn; return the best subspace and the best bound.
 
         Parameters
         ----------
@@ -142,7 +142,8 @@ class MultiplicativeWeights(Solver):
         """
         pieces = problem.pieces
         assert pieces is not None
-        # Losses and errors lie between zero and these; variances kept vary by at most the variance.
+        # Largest values of losses or errors, whose smallest is zero; variances kept vary by at most
+        # the variance.
         traces = problem.second_moments.traces
         value_range = pieces.coefficients @ traces
         if problem.criterion.is_nonnegative:
@@ -169,6 +170,8 @@ class MultiplicativeWeights(Solver):
                 break
         average_projector = best_run.projector_sum / best_run.n_rounds
         values, vectors = np.linalg.eigh(average_projector)
+        # The average projector if extra dimensions are allowed and it is better; else descend from
+        # its leading eigenvectors, the last and the best subspace.
         basis = soft_basis(values, vectors, problem.n_components)
         if best_run.average_value >= best_run.best_value:
             further_starts = [best_run.last_basis, best_run.best_basis]
@@ -186,6 +189,16 @@ class MultiplicativeWeights(Solver):
 
 class _WeightUpdateRun:
     """Rounds with one step size: the weights, the bound they prove, and the subspaces visited.
+
+    Parameters
+    ----------
+    problem : Problem
+    pieces : AffinePieces
+        One affine function of the errors for each group: its loss, error or variance kept.
+    eta : float
+        Step size in units of 1 / variance.
+    log_weights : (k,) array
+        Logarithms of the initial weights of the pieces, up to a constant.
 
     Attributes
     ----------
@@ -225,9 +238,15 @@ class _WeightUpdateRun:
         return min(self.best_value, self.average_value)
 
     def step(self) -> None:
-        """Perform one round."""
+        """Perform one round: solve for the current weights, record results, update the weights.
+
+        The weighted sum of the pieces at the leading eigenvectors of the mixture is the smallest of
+        any subspace, hence a lower bound (dual value) on the largest piece. Pieces with large
+        values get a larger weight in the next round.
+        """
         problem = self.problem
         pieces = self.pieces
+        # Subtracting the largest avoids overflow.
         exponentials = np.exp(self.log_weights - self.log_weights.max())
         multipliers = pieces.blocks.normalize(exponentials)
         weights = multipliers @ pieces.coefficients

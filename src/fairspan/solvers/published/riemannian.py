@@ -132,7 +132,11 @@ class RiemannianSubgradient(Solver):
         )
 
     def _descend(self, problem: Problem, bases: FloatArray) -> FloatArray:
-        """Best or last iterate of each of the (n, p, d) starts, same shape."""
+        """Best or last iterate of each of the (n, p, d) starts, same shape.
+
+        All starts take `max_iter` subgradient steps of constant length together; an iterate is the
+        best if the criterion is smallest there.
+        """
         second_moments = problem.second_moments
         scores = _PaperScores(problem)
         n, p, d = bases.shape
@@ -146,6 +150,7 @@ class RiemannianSubgradient(Solver):
             columns = bases.transpose(1, 0, 2).reshape(p, n * d)
             images = second_moments.apply(columns).reshape(-1, p, n, d)
             captured = np.einsum("npd,gpnd->gn", bases, images)
+            # Shape (k, n); kept positive, since the gradient divides by their roots.
             errors = np.maximum(second_moments.traces[:, None] - captured, scores.min_errors)
             values, active = scores.values_and_active_pairs(errors)
             improved = values < best_values
@@ -153,6 +158,8 @@ class RiemannianSubgradient(Solver):
                 best[improved] = bases[improved]
                 best_values[improved] = values[improved]
             if step < self.max_iter:
+                # A larger captured variance lowers the error: GV = sum_g 2 dF/de_g S_gV ascends in
+                # the former and descends in the score F.
                 gradients = scores.doubled_gradients(errors, active)
                 ascent = np.einsum("gn,gpnd->npd", gradients, images)
                 bases = retract(bases, gamma * horizontal_projection(bases, ascent))
@@ -160,10 +167,11 @@ class RiemannianSubgradient(Solver):
 
 
 class _PaperScores:
-    """Equation (6) of the paper for every ordered pair, vectorized over errors (k, n).
+    """Equation (6) of the paper for every ordered pair, vectorized over the (k, n) errors.
 
-    F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g. It equals score i of the
-    criterion, except where a group with v_ig < 0 has an error below its radius.
+    F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g for pair i, with weights v_ig
+    and radii eps_g of the groups. It equals score i of the criterion, except where a group with
+    v_ig < 0 has an error below its radius.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -178,16 +186,17 @@ class _PaperScores:
     def values_and_active_pairs(
         self, errors: FloatArray
     ) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-        """Values of the criterion and indices of the maximal pairs in equation (6), shape (n,)."""
+        """Values of the criterion, (n,), and indices of the maximal pairs in equation (6), (n,)."""
         scores = self.linear @ errors + self.root_coefficients @ np.sqrt(errors) + self.constant
         values = self.criterion.scores(errors.T, self.problem).max(axis=-1)
         return values, scores.argmax(axis=0)
 
     def doubled_gradients(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
-        """Twice the gradient of the active pair, 2 dF/de_g, shape (k, n).
+        """Twice the gradient of the active pair of each subspace, 2 dF/de_g, shape (k, n).
 
-        Where an error is zero, zero replaces the infinite term in 1 / sqrt(e): it is a subgradient
-        of sqrt(e) = |S^(1/2) U| as a function of U.
+        `errors` is (k, n), and `active` holds the (n,) indices of the pairs. Where an error is
+        zero, zero replaces the infinite term in 1 / sqrt(e): it is a subgradient of sqrt(e) =
+        |S^(1/2) U| as a function of U.
         """
         inverse = np.where(errors > self.min_errors, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
         return np.asarray(2 * self.linear[active].T + self.root_coefficients[active].T * inverse)

@@ -124,12 +124,39 @@ class Semidefinite(Solver):
 def _solve_relaxation(
     mixtures: FloatArray, piece_constants: FloatArray, blocks: Blocks, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve equation (4): P, shape (p, p), and the multipliers of its pieces, shape (m,)."""
+    """Solve equation (4): minimize the sum of the block maxima of R_i - <M_i, P>.
+
+    P is symmetric with 0 <= P <= I and tr P = d.
+
+    Parameters
+    ----------
+    mixtures : (m, p, p) array
+        M_i, the mixture of second moments in each piece.
+    piece_constants : (m,) array
+        R_i.
+    blocks : Blocks
+        Blocks of the pieces.
+    n_components : int
+        d.
+
+    Returns
+    -------
+    projector : (p, p) array
+        P.
+    multipliers : (m,) array
+        Multipliers of the pieces, on a simplex for each block.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The conic solver found no solution.
+    """
     m = len(mixtures)
     p = mixtures.shape[1]
     if n_components == p:
         # P = I is the only feasible point, and a conic solver needs an interior.
         values = piece_constants - np.einsum("ipp->i", mixtures)
+        # All weight on the largest piece of each block.
         return np.eye(p), np.eye(m)[blocks.argmax(values)].sum(axis=0)
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
     # The variables are svec(P) and the largest piece of each block. The constants only shift the
@@ -139,11 +166,20 @@ def _solve_relaxation(
     n_entries = len(identity)
     entries = scipy.sparse.identity(n_entries)
     pieces = [-svec(mixtures / scale), -blocks.indicator_matrix(m).T]
+    # tr P = d; no piece exceeds the largest of its block; P >= 0; I - P >= 0.
     rows = scipy.sparse.bmat([[identity[None, :], None], pieces, [-entries, None], [entries, None]])
     piece_rhs = -_subtract_block_maxima(piece_constants, blocks) / scale
     rhs = np.concatenate([[n_components], piece_rhs, np.zeros(n_entries), identity])
     cost = np.append(np.zeros(n_entries), np.ones(n))
-    x, duals, status = solve_conic(None, cost, rows, rhs, (1, m, (p, p)), _CONIC_TOL)
+    cone_sizes = (1, m, (p, p))
+    x, duals, status = solve_conic(
+        quadratic=None,
+        linear=cost,
+        constraints=rows,
+        rhs=rhs,
+        cone_sizes=cone_sizes,
+        tol=_CONIC_TOL,
+    )
     if not np.isfinite(x).all():
         raise IncompatibleParameters(
             f"The solver 'semidefinite' found no solution: Clarabel ended with status {status}",
@@ -154,7 +190,7 @@ def _solve_relaxation(
 
 
 def _subtract_block_maxima(piece_constants: FloatArray, blocks: Blocks) -> FloatArray:
-    """Subtract the maximum of each block from the piece constants."""
+    """Subtract the maximum of each block from the (m,) piece constants."""
     block_of = blocks.block_indices(len(piece_constants))
     return np.asarray(piece_constants - blocks.maxima(piece_constants)[block_of])
 
@@ -168,9 +204,17 @@ def _solve_vertex_program(
 ) -> FloatArray:
     """Solve equations (5) to (9) at a vertex; return columns sqrt(lb_j) u_j, shape (p, r).
 
-    The variables are the p eigenvalues and the largest piece z of each block.
+    The eigenvectors u_j of P, the (p, p) `projector`, stay fixed, and the problem of
+    :func:`_solve_relaxation` is solved over its eigenvalues lb_j in [0, 1] with sum d: a linear
+    program, whose variables are the p eigenvalues and the largest piece z of each block.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The linear program was not solved.
     """
     vectors = leading_subspace(projector, len(projector)).vectors
+    # Decrease of piece i per unit of eigenvalue j, u_j'M_iu_j.
     piece_gains = np.einsum("pj,ipq,qj->ij", vectors, mixtures, vectors)
     scale = float(np.abs(piece_gains).max()) or 1.0
     m, p = piece_gains.shape
