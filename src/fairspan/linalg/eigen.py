@@ -92,10 +92,11 @@ class LeadingSubspace:
         leading = np.ascontiguousarray(vectors[:, :d])
         n_vectors = vectors.shape[1]
         if gap > tolerance or n_vectors == d:
-            return cls(values[:d], leading, d, vectors[:, :0], gap)
+            no_vectors = vectors[:, :0]
+            return cls(values[:d], leading, n_untied=d, tied_vectors=no_vectors, gap=gap)
         is_tied = np.abs(values[:n_vectors] - values[d - 1]) <= tolerance
         n_untied = int(np.argmax(is_tied))
-        return cls(values[:d], leading, n_untied, vectors[:, is_tied], gap)
+        return cls(values[:d], leading, n_untied, tied_vectors=vectors[:, is_tied], gap=gap)
 
     @property
     def eigenvalue_sum(self) -> float:
@@ -188,6 +189,7 @@ def leading_subspace(
     p = len(matrix)
     d = n_components
     if is_zero(matrix):
+        # All directions are tied.
         return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tol)
     if d < _MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
         # Eigenvalue d + 1 shows whether there is a tie at d.

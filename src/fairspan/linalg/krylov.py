@@ -118,6 +118,8 @@ def leading_subspace_krylov(
     >>> subspace.leading.eigenvalues.round(9)
     array([3., 2.])
     """
+    # Rayleigh-Ritz: V is the orthonormal `basis`, `images` is AV for the operator A. `projected`
+    # is V'AV, whose eigenvalues and eigenvectors (the latter times V) give the Ritz pairs.
     d = n_components
     p = n_features
     orthogonal_to = np.empty((p, 0)) if orthogonal_to is None else orthogonal_to
@@ -143,6 +145,7 @@ def leading_subspace_krylov(
         if sum_tol is None:
             sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
+            # Stop at the tolerance, or where residuals are rounding errors.
             sum_error = _sum_error(ritz_values, residuals, d)
             residual_floor = _RESIDUAL_FLOOR * norm_bound * np.sqrt(d)
             is_at_floor = np.linalg.norm(residual_norms[:d]) <= residual_floor

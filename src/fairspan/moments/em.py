@@ -143,7 +143,12 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
     return stack_by_label(totals, rows.n_features), first_pass.n_dropped, summary
 
 
-_EMPTY_SUMMARY = EMSummary(np.zeros(0, dtype=np.int64), np.zeros(0), 0, 0.0)
+_EMPTY_SUMMARY = EMSummary(
+    n_missing_cells=np.zeros(0, dtype=np.int64),
+    pool_weights=np.zeros(0),
+    n_passes=0,
+    last_change=0.0,
+)
 
 
 # Models are stored as a (k, p + 1, p) array: the mean of each group, then its covariance.

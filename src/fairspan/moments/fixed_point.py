@@ -82,7 +82,7 @@ def fixed_point(
     n_combined = min(_MAX_COMBINED_STEPS, max(_MAX_DIFFERENCE_ENTRIES // start.size, 1))
     memory = _StepMemory(n_combined)
     point = start
-    best = FixedPoint(start, 0, np.inf, np.inf, False)
+    best = FixedPoint(start, n_steps=0, last_change=np.inf, distance=np.inf, has_converged=False)
     shortest = np.inf
     was_near = False
     # Each step is taken from the last extrapolated point, and `best` is the result of the shortest.
@@ -100,22 +100,22 @@ def fixed_point(
         length = float(np.linalg.norm(residual))
         distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
         if size < best.last_change:
-            best = FixedPoint(following, n_steps, size, distance, True)
+            best = FixedPoint(following, n_steps, size, distance, has_converged=True)
         # One short distance may be chance, so two in a row are required.
         is_near = distance < _CONVERGENCE_TOL
         if is_near and (was_near or size == 0.0):
-            return FixedPoint(following, n_steps, size, distance, True)
+            return FixedPoint(following, n_steps, size, distance, has_converged=True)
         was_near = is_near
         if best.last_change < _STAGNATION_TOL and n_steps - best.n_steps >= _PATIENCE:
             distance = max(best.distance, distance)
-            return FixedPoint(best.point, n_steps, best.last_change, distance, True)
+            return FixedPoint(best.point, n_steps, best.last_change, distance, has_converged=True)
         point = point + units * increment
         if not is_valid(point):  # fall back to the plain step
             memory.clear()
             point = following
     # If steps hardly become shorter, the remaining distance is about as long as all steps so far.
     distance = max(best.distance, best.last_change * _MAX_STEPS)
-    return FixedPoint(best.point, _MAX_STEPS, best.last_change, distance, False)
+    return FixedPoint(best.point, _MAX_STEPS, best.last_change, distance, has_converged=False)
 
 
 class _StepMemory:
@@ -157,6 +157,7 @@ class _StepMemory:
             return residual
         points, steps = differences
         n_steps = len(steps)
+        # Differences are scaled to length one: later ones are shorter by orders of magnitude.
         sizes = np.linalg.norm(steps, axis=1)
         sizes = np.where(sizes > 0, sizes, 1.0)
         # The last column of R in QR = [steps, residual] is Q' residual, so that Q is not needed.

@@ -932,7 +932,7 @@ def _describe_features(moments: GroupMoments) -> str:
 
 
 def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
-    """Restore moments from a validated header and arrays.
+    """Restore moments from a validated header and arrays; `name` is that of the file in messages.
 
     With classes of y, the file stores moments of each group and class; their sums over the classes
     are the moments of the groups.

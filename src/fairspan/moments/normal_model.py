@@ -135,6 +135,7 @@ def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
     """
     sizes = np.isnan(rows).sum(axis=1).astype(np.float64) ** 2
     block_of_row = np.floor(np.cumsum(sizes) / _MAX_COVARIANCE_ENTRIES)
+    # A block ends where the number of the next row's block differs.
     ends = [*(np.flatnonzero(np.diff(block_of_row)) + 1).tolist(), len(rows)]
     start = 0
     for end in ends:

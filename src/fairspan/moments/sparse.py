@@ -84,6 +84,7 @@ class GroupRows:
         """
         n = rows.shape[0]
         weight = float(weights.sum())
+        # Chunks of about as many stored entries as a budget allows, but not of too few rows.
         n_stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
         rows_in_budget = _CHUNK_ENTRIES * n / max(n_stored, 1)
         size = int(min(max(rows_in_budget, _MIN_CHUNK_ROWS), _CHUNK_ROWS))

@@ -299,7 +299,12 @@ class WideMoments(RowMoments):
         if len(first) == 1:  # all rows equal the shift
             no_coordinates = np.empty((len(self.rows), 0))
             no_axes = np.empty((self.n_features, 0))
-            return RowSpace(self, no_coordinates, no_coordinates, no_axes)
+            return RowSpace(
+                self,
+                row_coordinates=no_coordinates,
+                row_weights=no_coordinates,
+                explicit_axes=no_axes,
+            )
         if len(first) == len(self.rows):
             return self._span(self.rows)
         # Equal rows have equal coordinates, which are computed once.
@@ -357,7 +362,12 @@ class WideMoments(RowMoments):
         coordinates = np.empty((len(row_norms), rank))
         coordinates[order] = upper[:rank].T
         coordinates *= row_norms[:, None]
-        row_space = RowSpace(self, coordinates, coordinates[:, :0], axes @ rotation[:, :rank])
+        row_space = RowSpace(
+            self,
+            row_coordinates=coordinates,
+            row_weights=coordinates[:, :0],
+            explicit_axes=axes @ rotation[:, :rank],
+        )
         row_space = row_space.with_error_bounds(distinct, row_norms)
         error = max(row_space.orthogonality_defect, row_space.relative_span_residual)
         if not error <= _MAX_AXES_ERROR:
@@ -397,7 +407,8 @@ class WideMoments(RowMoments):
         coordinates, row_weights = np.zeros((2, n_axes + 1, n_axes))
         coordinates[1:] = lower * row_norms[:, None]
         row_weights[1:] = inverse.T / row_norms[:, None]
-        return RowSpace(self, coordinates, row_weights, np.empty((self.n_features, 0)))
+        no_axes = np.empty((self.n_features, 0))
+        return RowSpace(self, coordinates, row_weights, explicit_axes=no_axes)
 
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> "RowSpace":
         """Row space extended for a problem with d components and this center.
@@ -490,6 +501,7 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     order = np.argsort(products, kind="stable")
     is_near = np.diff(products[order]) <= _EQUAL_PRODUCT_TOL * float(np.abs(products).max())
     candidates = np.unique(order[np.append(is_near, False) | np.append(False, is_near)])
+    # `first_equal` is the first row that each row equals; rows with equal hashes are compared.
     first_equal = all_indices.copy()
     by_hash: dict[int, list[int]] = {}
     for row in candidates.tolist():
