@@ -113,6 +113,8 @@ def evaluate_solution(
         free_magnitude = scale
     else:
         free_magnitude = criterion.largest_scaled_error(errors, problem)
+    # The alternatives of the status rule above: a resolution that is small relative to the largest
+    # error, and an objective that is known although it cannot be distinguished from zero.
     is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
     is_zero = is_small and free_magnitude <= tolerance_factor * ZERO_RESOLUTIONS * resolution
     is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale

@@ -36,7 +36,7 @@ def central_differences(moments: Moments) -> FloatArray:
 
 
 def central_index(points: FloatArray) -> int:
-    """Index of the point closest to the componentwise median."""
+    """Index of the point closest to the componentwise median; the first of one or two points."""
     if len(points) <= 2:
         return 0
     median = np.sort(points, axis=0)[len(points) // 2]

@@ -577,6 +577,7 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
         return
     observed = family.mean_differences(columns)
     allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
+    # Without a tolerance, each component and pair of means is compared by itself.
     excess = observed.differences
     if tolerance > 0:
         distances = np.linalg.norm(observed.differences, axis=1, keepdims=True)

@@ -72,6 +72,8 @@ def error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> fl
     max_error = float(errors.max())
     if max_error > rounding:
         return max_error
+    # With d = p every error is zero, however large the variance; and errors of sparse rows are sums
+    # of squared residuals, not differences of variances.
     if problem.n_components == problem.n_features or not problem.has_matrices:
         return float(problem.second_moments.traces.max())
     return problem.smallest_row_variance
