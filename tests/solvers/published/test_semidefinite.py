@@ -140,8 +140,8 @@ def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
 
 
 def test_a_failing_conic_solver_is_reported(monkeypatch):
-    def failing(quadratic, linear, constraints, right, sizes, tolerance):
-        return np.full(len(linear), np.nan), np.full(len(right), np.nan), "NumericalError"
+    def failing(quadratic, linear, constraints, rhs, cone_sizes, tol):
+        return np.full(len(linear), np.nan), np.full(len(rhs), np.nan), "NumericalError"
 
     monkeypatch.setattr(semidefinite, "solve_conic", failing)
     with pytest.raises(IncompatibleParameters, match="Clarabel ended with status NumericalError"):
