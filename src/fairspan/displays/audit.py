@@ -135,7 +135,10 @@ class AuditDisplay(BaseDisplay):
         return tuple(dict.fromkeys(record["model"] for record in self.records))
 
     def values(self, suffix: str = "") -> FloatArray:
-        """Values by model and group, (m, k), or their limits (suffix "_low" or "_high")."""
+        """Values by model and group, (m, k), or their limits (suffix "_low" or "_high").
+
+        A value that is not available is NaN. The records are ordered by model, then by group.
+        """
         return values_of(self.records, self.quantity + suffix).reshape(len(self.models), -1)
 
     def figure_size(self) -> tuple[float, float]:
@@ -160,17 +163,20 @@ class AuditDisplay(BaseDisplay):
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         values = self.values()
         limits = self._limits()
-        rows = self._row_positions()
+        y_positions = self._y_positions()
         if not self._has_intervals and len(values) > 1:
+            # Connect the models' values of each group, which lie at the same height.
             smallest = np.fmin.reduce(values)
             largest = np.fmax.reduce(values)
-            axes.hlines(rows[0], smallest, largest, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6)
-        handles = [self._draw_model(axes, i, rows[i], limits) for i in range(len(values))]
+            axes.hlines(
+                y_positions[0], smallest, largest, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6
+            )
+        handles = [self._draw_model(axes, i, y_positions[i], limits) for i in range(len(values))]
         labels = [readable_name(name) for name in self.models]
         if self.show_observed:
             observed = values_of(self.records, "observed_loss")
             handles += axes.plot(
-                observed, rows.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
+                observed, y_positions.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
             )
             labels.append("observed")
         for state, handle in self._state_handles().items():
@@ -194,15 +200,15 @@ class AuditDisplay(BaseDisplay):
         add_header(axes, self._title(), handles, labels, note=self._note())
         return (axes,)
 
-    def _row_positions(self) -> FloatArray:
-        """Vertical positions by model and group, (m, k)."""
+    def _y_positions(self) -> FloatArray:
+        """Y coordinates by model and group, (m, k); group g is centered at y = g."""
         m = len(self.models)
-        rows = np.tile(np.arange(self.values().shape[1], dtype=np.float64), (m, 1))
+        y_positions = np.tile(np.arange(self.values().shape[1], dtype=np.float64), (m, 1))
         if self._has_intervals:
             # Offset the models so that intervals do not overlap.
             offsets = (np.arange(m) + 0.5) / m - 0.5
-            rows += offsets[:, None] * _MODEL_SPREAD
-        return rows
+            y_positions += offsets[:, None] * _MODEL_SPREAD
+        return y_positions
 
     def _state_handles(self) -> dict[str, Any]:
         """Legend entries of the states that occur."""
@@ -219,13 +225,22 @@ class AuditDisplay(BaseDisplay):
         """Mark groups without estimates, although others have them."""
         is_inconclusive = (self._states() == INCONCLUSIVE).any(axis=0)
         is_missing = is_inconclusive & np.isnan(self.values()).all(axis=0)
-        for row in np.flatnonzero(is_missing).tolist():
-            axes.text(0, row, " too few rows", color=MUTED, fontsize=10, va="center")
+        for y in np.flatnonzero(is_missing).tolist():
+            axes.text(0, y, " too few rows", color=MUTED, fontsize=10, va="center")
 
-    def _draw_model(self, axes: Axes, i: int, rows: FloatArray, limits: tuple[float, float]) -> Any:
-        """Draw markers and intervals of one model, and return its legend entry.
+    def _draw_model(
+        self, axes: Axes, i: int, y_positions: FloatArray, limits: tuple[float, float]
+    ) -> Any:
+        """Draw markers and intervals of the i-th model, and return its legend entry.
 
-        An arrow marks where an interval extends beyond the axes.
+        Parameters
+        ----------
+        axes : matplotlib Axes
+        i : int
+        y_positions : (k,) array
+            Y coordinate of each group.
+        limits : tuple of 2 float
+            Ends of the x axis; an arrow marks where an interval extends beyond them.
         """
         from matplotlib.lines import Line2D
 
@@ -242,13 +257,17 @@ class AuditDisplay(BaseDisplay):
         }
         values, low, high = (self.values(suffix)[i] for suffix in ("", "_low", "_high"))
         colors = np.array([STATE_COLORS.get(state, style.color) for state in states])
+        # Groups in different states have different colors, and each color is one artist.
         for color in dict.fromkeys(colors.tolist()):
             at = colors == color
             fill = style.marker_fill(color)
+            # The id marks the model's conclusive values in the SVG.
             gid = None if color == MUTED and style is not BEST_STYLE else f"model-{i}"
-            axes.plot(values[at], rows[at], color=color, markerfacecolor=fill, gid=gid, **marker)
+            y = y_positions[at]
+            axes.plot(values[at], y, color=color, markerfacecolor=fill, gid=gid, **marker)
             if not np.isnan(low[at]).all():
-                _draw_intervals(axes, rows[at], low[at], high[at], limits, color)
+                _draw_intervals(axes, y, low[at], high[at], limits, color)
+        # With states, colors tell the states apart and only the marker identifies the model.
         legend_color = FOREGROUND if any(states) else style.color
         fill = style.marker_fill(legend_color)
         marker["markersize"] = 7.5
@@ -271,7 +290,10 @@ class AuditDisplay(BaseDisplay):
         return states.reshape(len(self.models), -1)
 
     def _limits(self) -> tuple[float, float]:
-        """Axis limits; unlimited for quantities other than the expected loss."""
+        """Limits of the x axis; infinite except for the expected loss.
+
+        Only the expected loss has inconclusive intervals, which may be too long to show.
+        """
         if self.quantity != "expected_loss":
             return -np.inf, np.inf
         values = self.values().ravel()
@@ -282,7 +304,10 @@ class AuditDisplay(BaseDisplay):
     def _draw_extras(
         self, axes: Axes, handles: list[Any], labels: list[str]
     ) -> tuple[list[Any], list[str]]:
-        """Draw additional artists and extend the legend: a hook for subclasses."""
+        """Draw additional artists, and return the legend's handles and labels with theirs.
+
+        A hook for subclasses; here there are none.
+        """
         return handles, labels
 
     def _title(self) -> str:
@@ -303,32 +328,47 @@ class AuditDisplay(BaseDisplay):
 
 def _draw_intervals(
     axes: Axes,
-    rows: FloatArray,
+    y_positions: FloatArray,
     low: FloatArray,
     high: FloatArray,
     limits: tuple[float, float],
     color: str,
 ) -> None:
-    """Draw intervals within the limits, with an arrow where one extends beyond them."""
+    """Draw horizontal intervals, with an arrow where one extends beyond the x axis.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    y_positions : (n,) array
+        Y coordinate of each interval.
+    low, high : (n,) arrays
+        Ends of the intervals; NaN without one.
+    limits : tuple of 2 float
+        Ends of the x axis, at which the intervals are cut.
+    color : str
+    """
     start, end = limits
-    axes.hlines(rows, *np.clip([low, high], start, end), color=color, linewidth=2)
+    axes.hlines(y_positions, *np.clip([low, high], start, end), color=color, linewidth=2)
     for limit, arrow, exceeds in ((start, "<", low < start), (end, ">", high > end)):
-        for row in rows[exceeds]:
-            axes.plot(limit, row, arrow, color=color, markersize=6, clip_on=False)
+        for y in y_positions[exceeds]:
+            axes.plot(limit, y, arrow, color=color, markersize=6, clip_on=False)
 
 
 def axis_limits(
     records: Sequence[Record], quantity: str, values: FloatArray, max_extra: float
 ) -> tuple[float, float]:
-    """Axis limits that contain zero, all values, and all conclusive intervals.
+    """Return axis limits that contain zero, all values, and all conclusive intervals.
 
-    There is limited extra range for inconclusive intervals.
+    Inconclusive intervals may be far longer, so they extend the range only by a limited amount;
+    without conclusive ones, all of them are contained.
 
     Parameters
     ----------
     records : sequence of mappings
+        Records with the intervals of the quantity and their states.
     quantity : str
     values : array
+        Values that are drawn; NaN where there is none.
     max_extra : float
         Maximum extra range for inconclusive intervals, as a multiple of the range of the
         conclusive ones.
@@ -348,5 +388,6 @@ def axis_limits(
     finite_values = values[~np.isnan(values)]
     start = np.min(finite_values, initial=start)
     end = np.max(finite_values, initial=end)
+    # All values may be zero, and an axis needs a positive range.
     margin = _MARGIN * (end - start) if end > start else 1.0
     return float(start - margin), float(end + margin)

@@ -57,6 +57,8 @@ _PIXEL_RATIO = 2
 def describe_unproven(statuses: Sequence[str | None]) -> str:
     """Describe how many solutions are not proven optimal; empty if all are.
 
+    Statuses that are None (ordinary PCA, which needs no proof) or "infeasible" are not counted.
+
     Examples
     --------
     >>> describe_unproven(["optimal", "open gap", "optimal"])
@@ -150,6 +152,8 @@ class BaseDisplay(ABC):
             self.axes_ = tuple(self._draw(ax))
             self.ax_ = ax
             self.figure_ = root_figure(ax)
+            # A given figure may hold other axes, which are left as they are; a new one may hold
+            # more than the panels, such as a color bar.
             all_axes = [ax, *self.axes_] if is_given else self.figure_.axes
             adapt_to_background(all_axes, self.figure_.get_facecolor())
         return self
@@ -185,7 +189,7 @@ class BaseDisplay(ABC):
         return f"<{type(self).__name__}: {counted(n_rows, 'row')} of data, see frame()>"
 
     def _repr_html_(self) -> str | None:
-        """HTML image for notebooks after drawing.
+        """HTML image for notebooks, None if the display has not been drawn.
 
         The pyplot figure is closed so that it is not shown twice.
         """

@@ -144,7 +144,11 @@ class DisparityPathDisplay(BaseDisplay):
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Refit the estimator for each value, and compute the disparity and the total error.
+
+        Parameters and exceptions as for `from_estimator`. A disparity within the rounding error
+        bound of PCA's errors is zero.
+        """
         moments = fitted_moments(estimator, cls.__name__)
         selected = _selected_value(estimator, parameter, cls.__name__)
         is_share = parameter in _SHARE_PARAMETERS
@@ -166,6 +170,7 @@ class DisparityPathDisplay(BaseDisplay):
             name=objective_name(estimator),
             parameter=parameter.rsplit("__", 1)[-1],
             selected_value=selected,
+            # Only the default penalties are spaced logarithmically.
             log_scale=not is_share and values is None,
             statuses=tuple(map(fit_status, fits)),
         )
@@ -220,7 +225,10 @@ class DisparityPathDisplay(BaseDisplay):
         return handles
 
     def _set_log_scale(self, panel: Axes) -> None:
-        """Set a logarithmic scale that is linear near zero; panels share it."""
+        """Set a logarithmic scale that is linear below the smallest positive value.
+
+        The panels share it. Without a positive value, the scale remains linear.
+        """
         positive = self.values[self.values > 0]
         if not len(positive):
             return
@@ -228,6 +236,7 @@ class DisparityPathDisplay(BaseDisplay):
         smallest_positive = float(positive.min())
         panel.set_xscale("symlog", linthresh=smallest_positive, linscale=0.5)
         panel.xaxis.set_major_formatter(lambda value, _: format_tick(value))
+        # Leave some room to the left of a value of zero.
         start = smallest if smallest > 0 else -0.1 * smallest_positive
         panel.set_xlim(start, positive.max() * 1.1)
 
@@ -241,7 +250,15 @@ class DisparityPathDisplay(BaseDisplay):
 
 
 def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | None:
-    """Return the current value of the parameter; None if it is not numeric."""
+    """Return the estimator's value of a parameter, which the plot marks as selected.
+
+    None if the value is not a number, such as a radius by group: there is then no mark.
+
+    Raises
+    ------
+    InvalidParameter
+        The estimator has no such parameter.
+    """
     parameters = estimator.get_params()
     if parameter not in parameters:
         numeric = [name for name, value in parameters.items() if _is_number(value)]
@@ -263,6 +280,17 @@ def _is_number(value: object) -> bool:
 def _parameter_values(
     requested: Sequence[float] | None, selected: float | None, *, is_share: bool
 ) -> FloatArray:
+    """Return the increasing, distinct values of the parameter to fit.
+
+    Parameters
+    ----------
+    requested : sequence of float or None
+        Values of the caller; None for the default ones.
+    selected : float or None
+        The estimator's value, which is included.
+    is_share : bool
+        Whether the parameter is in [0, 1]; otherwise it is a penalty.
+    """
     if requested is not None:
         values = np.asarray(requested, dtype=np.float64)
     elif is_share:
@@ -275,6 +303,7 @@ def _parameter_values(
 
 
 def _disparity_and_total_error(fit: Any) -> tuple[float, float]:
+    """Return the disparity and total error of a fit; NaN if the problem is infeasible (None)."""
     if fit is None:
         return np.nan, np.nan
     return fit.disparity_, float(fit.moments_.proportions @ fit.group_errors_)

@@ -189,7 +189,10 @@ class ErrorCurveDisplay(BaseDisplay):
         quantity: Quantity = "loss",
         show_observed: bool = False,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the losses or errors at each dimension; parameters as for `from_estimator`.
+
+        The quantity is the expected one if the rows give estimates, otherwise the observed one.
+        """
         moments = fitted_moments(estimator, cls.__name__)
         check_choice("quantity", quantity, ("error", "loss"))
         check_bool("show_observed", show_observed)
@@ -200,7 +203,7 @@ class ErrorCurveDisplay(BaseDisplay):
         for d in track("fitting", shown, "dimensions"):
             fits[d] = estimator
             if d != selected:
-                fits[d] = refit(estimator, n_components=d)
+                fits[d] = refit(estimator, n_components=d)  # None if infeasible
         reason = ""
         if rows is None:
             records = observed_records(estimator, fits, moments)
@@ -209,7 +212,7 @@ class ErrorCurveDisplay(BaseDisplay):
         is_expected = rows is not None and not reason
         prefix = "expected" if is_expected else "observed"
         name = f"{prefix}_{quantity}"
-        if quantity == "error":
+        if quantity == "error":  # the best possible loss is zero, so it is not shown
             pca_records = [record for record in records if record["model"] == PCA_NAME]
             best_errors = values_of(pca_records, f"{prefix}_best_error")
             records += best_records(pca_records, name, best_errors)
@@ -227,7 +230,10 @@ class ErrorCurveDisplay(BaseDisplay):
         return distinct_names(self.records, "group")
 
     def records_of(self, model: str, g: int) -> list[Record]:
-        """Return the records of a model and the g-th group, by number of dimensions."""
+        """Return the records of a model and the g-th group, by number of dimensions.
+
+        The records of a model are ordered by dimension, then by group.
+        """
         k = len(self.groups)
         return [record for record in self.records if record["model"] == model][g::k]
 
@@ -263,10 +269,10 @@ class ErrorCurveDisplay(BaseDisplay):
         panels = named_panels(axes, self.groups, "dimensions", _LABELS[self.quantity])
         panel_width = available_width(axes) / grid_shape(k)[1]
         self._draw_selected(panels)
-        values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
-        has_estimate = ~np.isnan(np.array(values))
-        # Estimates may exist for some dimensions only; connect those. Other gaps mean that the
-        # criterion is infeasible.
+        pca_values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
+        has_estimate = ~np.isnan(np.array(pca_values))  # (k, number of dimensions)
+        # Estimates may exist for some dimensions only; leave out the others, so that a line
+        # connects those. PCA is never infeasible, so gaps that remain mean that the criterion is.
         is_connected = has_estimate.any(axis=0) | (not self._is_expected)
         for g, panel in enumerate(panels):
             for model, style in self._styles().items():
@@ -280,6 +286,7 @@ class ErrorCurveDisplay(BaseDisplay):
         return panels
 
     def _draw_selected(self, panels: Sequence[Axes]) -> None:
+        """Mark the selected dimension by a vertical line in every panel, if there is one."""
         if self.selected_dimension is None:
             return
         for i, panel in enumerate(panels):
@@ -288,6 +295,11 @@ class ErrorCurveDisplay(BaseDisplay):
             )
 
     def _set_limits(self, panels: Sequence[Axes]) -> None:
+        """Set the limits of the y axis, which the panels share.
+
+        Observed values are not negative, so they start at zero. Expected ones may be, and their
+        inconclusive intervals may be too long to show.
+        """
         if not self._is_expected:
             panels[0].set_ylim(bottom=0)
             return
@@ -303,12 +315,16 @@ class ErrorCurveDisplay(BaseDisplay):
     def _draw_line(
         self, axes: Axes, model: str, style: SeriesStyle, g: int, is_connected: Any
     ) -> None:
-        """Draw the estimates of one model and group with bands, and the observed values."""
+        """Draw the values of one model and group, with confidence bands if there are any.
+
+        The line connects the dimensions for which `is_connected`, of shape (number of dimensions,),
+        is true; a dotted line shows the observed values at all of them, if requested.
+        """
         records = self.records_of(model, g)
         if self.show_observed:
-            d = values_of(records, "n_components")
+            all_d = values_of(records, "n_components")
             observed = values_of(records, self._observed_quantity)
-            axes.plot(d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
+            axes.plot(all_d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
         records = [record for record, shown in zip(records, is_connected, strict=True) if shown]
         d = values_of(records, "n_components")
         values, low, high = (
@@ -350,7 +366,7 @@ class ErrorCurveDisplay(BaseDisplay):
             axes.fill_between(d, low, high, color=style.color, alpha=_BAND_ALPHA, linewidth=0)
 
     def _legend(self) -> dict[str, Any]:
-        """Legend entries."""
+        """Return the legend's handles by label."""
         from matplotlib.lines import Line2D
 
         handles = {}
@@ -379,7 +395,8 @@ class ErrorCurveDisplay(BaseDisplay):
         states = {record.get("state") for record in self.records}
         if self._is_expected and INCONCLUSIVE in states:
             notes.append("Gray: inconclusive.")
-        # One status per fit of the criterion.
+        # All groups have the status of the fit, so take that of the first group. It is None for
+        # PCA and the best possible errors, which need no proof.
         statuses = [record.get("status") for record in self.records[:: len(self.groups)]]
         notes.append(describe_unproven(statuses))
         return " ".join(filter(None, notes))
@@ -396,11 +413,13 @@ def _mark_as_missing(panel: Axes) -> None:
         horizontalalignment="center",
         verticalalignment="top",
     )
-    for line in panel.lines:  # the observed lines
+    # Nothing but observed values and guide lines is drawn in this panel.
+    for line in panel.lines:
         line.set_color(MUTED)
 
 
 def _format_axes(panel: Axes, panel_width: float) -> None:
+    """Format the ticks of a panel whose width is in points; dimensions are integers."""
     from matplotlib.ticker import MaxNLocator
 
     format_ticks(panel, width=panel_width)
@@ -411,6 +430,15 @@ def _format_axes(panel: Axes, panel_width: float) -> None:
 def _select_dimensions(
     requested: Sequence[int] | None, selected: int, n_features: int
 ) -> IntegerArray:
+    """Return the increasing dimensions to show: those requested, or spaced ones.
+
+    Only the spaced ones always include the estimator's dimension, `selected`.
+
+    Raises
+    ------
+    InvalidParameter
+        No dimension is requested, or one is out of range.
+    """
     if requested is not None:
         if not len(requested):
             raise InvalidParameter(

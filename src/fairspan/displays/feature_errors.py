@@ -162,18 +162,27 @@ class FeatureErrorDisplay(BaseDisplay):
         *,
         n_features: int = MAX_FEATURES_SHOWN,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the errors of each feature; parameters and exceptions as for `from_estimator`.
+
+        With rows, they are the errors of an audit of the rows; without, those on the training rows.
+        """
         moments = fitted_moments(estimator, cls.__name__)
         model = read_model(objective_name(estimator), estimator)
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         if rows is not None:
             result = audit_rows([model], rows).models[0]
             return cls._from_errors(result.feature_errors, n_features)
-        no_estimates = np.zeros(moments.n_groups, dtype=bool)
-        return cls._from_errors(compute_feature_errors(model, moments, no_estimates), n_features)
+        # Moments alone give no estimates for new rows, in any group.
+        is_estimated = np.zeros(moments.n_groups, dtype=bool)
+        return cls._from_errors(compute_feature_errors(model, moments, is_estimated), n_features)
 
     @classmethod
     def _from_errors(cls, errors: FeatureErrors | None, n_features: int) -> Self:
+        """Create the display of the features with the largest errors.
+
+        The errors are expected ones if every group has them. Raises InvalidInput if there are no
+        errors by feature (None).
+        """
         check_integer("n_features", n_features)
         if errors is None:
             raise InvalidInput(
@@ -201,7 +210,7 @@ class FeatureErrorDisplay(BaseDisplay):
         return max(width, min(groups_width, _MAX_WIDTH)), height
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        values = self.errors.best_estimate.T
+        values = self.errors.best_estimate.T  # one row per feature, one column per group
         # Exclude the sum of the others from the color range: it may be far larger than any single
         # feature.
         n_individual = len(values) - self.errors.has_remainder

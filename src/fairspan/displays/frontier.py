@@ -114,7 +114,7 @@ class FrontierDisplay(BaseDisplay):
 
     @classmethod
     def compute(cls, estimator: Any, criteria: Sequence[Any] | None = None) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the frontier for the training rows; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         subspace = estimator.subspace_
         is_scaled = subspace.scale is not None
@@ -125,7 +125,19 @@ class FrontierDisplay(BaseDisplay):
 
     @classmethod
     def from_frontier(cls, frontier: Frontier, criteria: Sequence[Any] | None = None) -> Self:
-        """Compute the display of a frontier, with ordinary PCA and the solutions of criteria."""
+        """Compute the display of a frontier, with ordinary PCA and the solutions of criteria.
+
+        Parameters
+        ----------
+        frontier : Frontier
+        criteria : sequence of str or criterion objects, optional
+            Criteria whose solutions are shown; by default all.
+
+        Returns
+        -------
+        FrontierDisplay
+            Errors within their rounding error bounds are zero.
+        """
         if criteria is None:
             located = frontier.locate_all()
         else:
@@ -175,6 +187,7 @@ class FrontierDisplay(BaseDisplay):
         distant = self.distant_solutions()
         for i, (names, errors) in enumerate(self._merge_overlapping()):
             style = series_style(i)
+            # Solutions at the same position share one marker, whose label has all their names.
             label = ", ".join(plot_label(readable_name(name)) for name in names)
             (marker,) = axes.plot(
                 *errors,
@@ -186,6 +199,7 @@ class FrontierDisplay(BaseDisplay):
                 gid=f"answer-{i}",
             )
             if names[0] in distant:
+                # The marker is not visible: point from inside the nearest edge to the edge itself.
                 start, end = (
                     np.clip(errors, low + inset * (high - low), high - inset * (high - low))
                     for inset in _ARROW_INSETS
@@ -208,7 +222,10 @@ class FrontierDisplay(BaseDisplay):
         return (axes,)
 
     def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
-        """Draw the frontier, the diagonal of equal errors, PCA and the achievable region."""
+        """Draw the frontier, the diagonal of equal errors, PCA and the achievable region.
+
+        Returns the handles and labels of their legend entries.
+        """
         limits = np.array([axes.get_xlim(), axes.get_ylim()])
         ends = [limits[:, 0].min(), limits[:, 1].max()]
         (diagonal,) = axes.plot(
@@ -218,7 +235,7 @@ class FrontierDisplay(BaseDisplay):
             *self.errors.T,
             color=FOREGROUND,
             linewidth=2.2,
-            marker="." if len(self.errors) == 1 else "",
+            marker="." if len(self.errors) == 1 else "",  # a line through one point is invisible
             gid="frontier",
         )
         # Hollow and large, so that it surrounds the marker of a coinciding solution.
@@ -244,7 +261,10 @@ class FrontierDisplay(BaseDisplay):
         return handles, labels
 
     def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
-        """Solutions grouped by position: overlapping ones share an entry with all their names."""
+        """Return the names and errors of the solutions, merging those whose markers would overlap.
+
+        A solution joins the first entry that is close to it, which keeps its errors.
+        """
         low, high = self._limits()
         max_distance = _MERGE_DISTANCE * (high - low)
         merged: list[tuple[list[str], FloatArray]] = []
@@ -267,7 +287,7 @@ class FrontierDisplay(BaseDisplay):
         low = points.min(axis=0)
         high = points.max(axis=0)
         extent = high - low
-        # Ensure a positive extent for a degenerate frontier.
+        # Ensure a positive extent for a degenerate frontier, also where all errors are zero.
         min_extent = _MIN_RELATIVE_EXTENT * max(*extent, *high)
         if min_extent == 0:
             min_extent = 1.0
@@ -276,7 +296,12 @@ class FrontierDisplay(BaseDisplay):
         return middle - half_range, middle + half_range
 
     def _reachable_solutions(self, points: FloatArray) -> list[FloatArray]:
-        """Return the solutions that are near enough to the points to be within the axes."""
+        """Return the errors of the solutions that are near enough to be within the axes.
+
+        The points are those of the frontier and PCA, (n, 2). A solution is near if it exceeds their
+        bounding box by at most `_MAX_DISTANCE` of its width and height; a side that is very short
+        counts as `_MARGIN` of the other.
+        """
         low = points.min(axis=0)
         high = points.max(axis=0)
         extent = high - low

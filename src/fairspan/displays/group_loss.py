@@ -109,7 +109,11 @@ class GroupLossDisplay(AuditDisplay):
         *,
         show_observed: bool = False,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the losses of each group under PCA and the estimator, and the bound.
+
+        Parameters and exceptions as for `from_estimator`. With rows, the losses are expected losses
+        on new rows and there is no bound; without, they are those of the training rows.
+        """
         moments = fitted_moments(estimator, cls.__name__)
         check_bool("show_observed", show_observed)
         d = estimator.subspace_.dimension
@@ -162,19 +166,24 @@ class GroupLossDisplay(AuditDisplay):
         name = plot_label(readable_name(self.models[-1]))
         if self.bound is None:
             return f"{name} minimizes another quantity, so it does not bound the largest loss."
-        if self.status.startswith("optimal"):
+        if self.status.startswith("optimal"):  # "optimal within 1 %" gives "Proven within 1 %"
             proven = self.status.replace("optimal", "Proven")
             return f"{proven}: no subspace has a smaller largest loss than {name}."
         if self.status == "estimated":
             return "The lower bound is an estimate: it relies on iteratively computed eigenvectors."
         if self.status == "unresolved":
             return "The gap to the lower bound is within the rounding error for these data."
+        # Three significant digits, since a gap is known only roughly.
         gap = format_tick(float(f"{self.values()[-1].max() - self.bound:.3g}"))
         return f"Open gap: a largest loss smaller by up to {gap} cannot be excluded."
 
 
 def _loss_bound(estimator: Any) -> float | None:
-    """Lower bound on the largest loss of any subspace; None if the criterion does not bound it."""
+    """Lower bound on the largest loss of any subspace; None if the criterion does not bound it.
+
+    The certificate bounds the criterion's objective, which is the largest loss only for a criterion
+    of excess losses that are not divided by the group's variance. A loss is never negative.
+    """
     solution = estimator.solution_
     criterion = get_criterion(estimator.criterion)
     if solution.criterion.name != criterion.name:  # changed after the fit

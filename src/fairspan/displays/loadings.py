@@ -55,6 +55,7 @@ class LoadingsDisplay(BaseDisplay):
     Attributes
     ----------
     loadings : (r, p) array
+        Loadings of each of r components.
     features : tuple of p str
     n_features : int
         Number of features shown, by decreasing sum of squared loadings (the squared length of the
@@ -134,8 +135,8 @@ class LoadingsDisplay(BaseDisplay):
         *,
         show_pca: bool = False,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
-        fitted_moments(estimator, cls.__name__)
+        """Compute the loadings and the features to show; parameters as for `from_estimator`."""
+        fitted_moments(estimator, cls.__name__)  # raises if the estimator is not fitted
         check_integer("n_features", n_features)
         subspace = estimator.subspace_
         p = subspace.n_features
@@ -196,6 +197,7 @@ class LoadingsDisplay(BaseDisplay):
         return self._draw_images(axes)
 
     def _draw_heatmap(self, axes: Axes) -> Sequence[Axes]:
+        """Draw one row per feature shown and one column per component; return the axes."""
         values = self.loadings[:, self.shown_features].T
         max_abs = _color_range(self.loadings)
         image = axes.imshow(
@@ -204,8 +206,9 @@ class LoadingsDisplay(BaseDisplay):
         label_rows(axes, [self.features[j] for j in self.shown_features])
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
-        steps = range(0, len(self.loadings), ceil(len(self.loadings) / _MAX_TICKS))
-        axes.set_xticks(steps, [str(i + 1) for i in steps])
+        tick_step = ceil(len(self.loadings) / _MAX_TICKS)
+        ticks = range(0, len(self.loadings), tick_step)
+        axes.set_xticks(ticks, [str(i + 1) for i in ticks])
         axes.set_xlabel("component")
         annotate_cells(axes, image, values, format_loading, "loading")
         n_omitted = len(self.features) - len(values)
@@ -217,6 +220,7 @@ class LoadingsDisplay(BaseDisplay):
         return (axes,)
 
     def _draw_images(self, axes: Axes) -> Sequence[Axes]:
+        """Draw one image per component, those of PCA first if shown; return the panels."""
         assert self.image_shape is not None
         n_rows, n_columns = self._image_grid()
         panels = add_panels(axes, n_rows * n_columns, (n_rows, n_columns))
@@ -226,7 +230,9 @@ class LoadingsDisplay(BaseDisplay):
         names = ["component"]
         if self.pca_components is not None:
             names = ["PCA", readable_name(self.name)]
+        # A title ends with the number of the component, which takes some of the width.
         names = shorten_names(names, available_width(axes) / n_columns - 30)
+        # Each set starts a new row of panels; the last ones of a set may remain empty.
         panels_per_set = len(panels) // len(component_sets)
         for i, (name, components) in enumerate(zip(names, component_sets, strict=True)):
             set_panels = panels[i * panels_per_set : (i + 1) * panels_per_set]
@@ -254,12 +260,13 @@ class LoadingsDisplay(BaseDisplay):
         panel.set_title(title, fontsize=10, pad=3, loc="center")
 
     def _component_sets(self) -> list[FloatArray]:
+        """Return the components to draw as images: those of PCA if shown, and the estimator's."""
         if self.pca_components is None:
             return [self.loadings]
         return [self.pca_components, self.loadings]
 
     def _image_grid(self) -> tuple[int, int]:
-        """Total rows and columns of the image grid."""
+        """Return the rows and columns of the grid of images, the rows of all sets together."""
         component_sets = self._component_sets()
         n_images = min(max(map(len, component_sets)), _MAX_IMAGES)
         n_columns = min(n_images, _MAX_IMAGES_PER_ROW)
@@ -277,13 +284,27 @@ def _color_range(values: FloatArray) -> float:
 def annotate_cells(
     axes: Axes, image: Any, values: FloatArray, format_value: Callable[[float], str], label: str
 ) -> None:
-    """Write the values into the cells of a heat map, or add a color bar if they are too small."""
+    """Write the values into the cells of a heat map, or add a color bar if they are too small.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    image : matplotlib AxesImage
+        The heat map.
+    values : (rows, columns) array
+    format_value : callable
+        Converts a value to its text.
+    label : str
+        Label of the color bar.
+    """
+    # Width and height in points.
     cell_size = np.array(axes.bbox.size) * 72 / root_figure(axes).dpi / values.shape[::-1]
     if (cell_size < np.array(_MIN_CELL_SIZE)).any():
         root_figure(axes).colorbar(image, ax=axes, label=label)
         return
     for (row, column), value in np.ndenumerate(values):
         red, green, blue, _ = image.to_rgba(np.asarray(value))
+        # Luma of ITU-R BT.601: the perceived brightness of a color.
         luminance = 0.299 * red + 0.587 * green + 0.114 * blue
         is_dark = luminance < _MAX_DARK_LUMINANCE
         axes.text(

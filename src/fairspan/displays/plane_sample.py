@@ -37,12 +37,16 @@ class PlaneSample(NamedTuple):
     Attributes
     ----------
     n_rows : int
+        Number of all rows with weight.
     moment_sums : (k, 3, 3) array
-        Weighted sums of the outer products of (1, x, y).
+        Sum over all rows of each group of the weighted outer products of (1, x, y).
     priorities : (n,) array
-        Random priorities of the points; the smallest are kept first.
+        Random priorities of the points, in [0, 1); of each group, the points with the smallest are
+        kept.
     group_codes : (n,) array of int
+        Group of each point, as an index of the k groups.
     points : (n, 2) array
+        The sampled rows (x, y) in the plane; at most as many as requested.
     """
 
     n_rows: int
@@ -53,6 +57,7 @@ class PlaneSample(NamedTuple):
 
     def group_moments(self) -> "PlaneMoments":
         """Return the weighted means and covariances of the groups with rows."""
+        # The first entry of each sum is the total weight of the group.
         present = np.flatnonzero(self.moment_sums[:, 0, 0])
         mean_products = self.moment_sums[present] / self.moment_sums[present, :1, :1]
         means = mean_products[:, 0, 1:]
@@ -60,18 +65,21 @@ class PlaneSample(NamedTuple):
         return PlaneMoments(present, means, covariances)
 
     def subsample(self, max_points: int) -> Self:
-        """Keep at most `max_points` points, in row order.
+        """Keep at most `max_points` points, in row order; the moment sums are unchanged.
 
         Groups get equal numbers as far as they have rows; unused slots go to other groups.
-        Subsampling commutes with combining parts: a point kept overall is also kept in its part.
+        Subsampling commutes with merging parts: a point that is kept of all rows is also kept of
+        its part, so parts can be subsampled before they are merged.
         """
+        # Order the points by group, and within a group by priority.
         by_group = np.lexsort((self.priorities, self.group_codes))
         sorted_codes = self.group_codes[by_group]
+        # The rank is the position after the first point of the same group.
         rank_in_group = np.empty(len(by_group), dtype=np.intp)
         rank_in_group[by_group] = np.arange(len(by_group)) - np.searchsorted(
             sorted_codes, sorted_codes
         )
-        # Round robin over groups by rank.
+        # Take the first point of every group, then the second of every group, and so on.
         round_robin = np.lexsort((self.group_codes, rank_in_group))
         selected = np.sort(round_robin[:max_points])
         return self._replace(
@@ -101,14 +109,14 @@ class PlaneSampleAggregator:
     seed: int
 
     def aggregate(self, rows: RowSource) -> PlaneSample | None:
-        """Aggregate some rows."""
+        """Sample some rows block by block, and sum their moments; None if there are no blocks."""
         rng = np.random.default_rng(self.seed)
         encoder = LabelEncoder(self.labels)
         parts = (self._aggregate_block(block, encoder, rng) for block in rows.blocks())
         return reduce(self.merge, parts, None)
 
     def merge(self, left: PlaneSample | None, right: PlaneSample) -> PlaneSample:
-        """Merge the results of two parts."""
+        """Merge the results of two parts, and sample the points again; None is an empty part."""
         if left is None:
             return right
         merged = PlaneSample(
@@ -123,7 +131,10 @@ class PlaneSampleAggregator:
     def _aggregate_block(
         self, block: RowBlock, encoder: LabelEncoder, rng: np.random.Generator
     ) -> PlaneSample:
-        """Aggregate one block of rows; rows without weight are skipped."""
+        """Project one block of rows, sum their moments and sample the points.
+
+        Rows of weight zero are skipped; the points kept do not depend on the weights otherwise.
+        """
         if block.group_labels is None:
             raise InvalidInput(
                 "The rows have no groups",
@@ -131,6 +142,7 @@ class PlaneSampleAggregator:
                 "Open them with the name of the group column",
             )
         subspace = self.subspace
+        # Drawn for all rows of the block, also for those without weight.
         priorities = rng.random(len(block.values))
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
@@ -140,6 +152,7 @@ class PlaneSampleAggregator:
             rows = rows - subspace.mean
         if subspace.scale is not None:
             rows = rows / subspace.scale
+        # Scores of the first two components: rows are centered and scaled as in the fit.
         points = rows @ subspace.components[:2].T
         with_one = np.column_stack([np.ones(len(points)), points])
         products = np.einsum("n,ni,nj->nij", weights[present], with_one, with_one)

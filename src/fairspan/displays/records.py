@@ -97,6 +97,10 @@ def fitted_moments(estimator: Any, purpose: str) -> Any:
 def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows | None:
     """Open rows with groups, restricted to the estimator's features; None if none were given.
 
+    A row source holds its groups, so it needs no `sensitive_features`. Labels that equal those of
+    the fit as text are replaced by these; whether all groups are known is checked later, when the
+    rows are read.
+
     Raises
     ------
     InvalidInput
@@ -122,7 +126,7 @@ def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: 
 
 
 def known_group_moments(estimator: Any, rows: Rows) -> Moments:
-    """Compute moments of rows, checking that the estimator was fitted on their groups.
+    """Compute the moments of rows, after which their groups are checked to be those of the fit.
 
     Raises
     ------
@@ -183,7 +187,11 @@ def fit_status(fit: Any) -> str:
 
 
 def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
-    """Ordinary PCA of the estimator's training rows, evaluated about the same center."""
+    """Ordinary PCA of the estimator's training rows, evaluated about the same center.
+
+    It has the estimator's dimension unless `n_components` is given. Warnings are suppressed, since
+    the estimator's fit already issued them.
+    """
     subspace = estimator.subspace_
     d = n_components
     if d is None:
@@ -196,7 +204,23 @@ def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
 
 
 def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) -> list[Record]:
-    """Observed records of ordinary PCA and the fits by dimension; a fit is None if infeasible."""
+    """Return the observed records of ordinary PCA and of the fits.
+
+    Parameters
+    ----------
+    estimator : FairPCA
+        Fitted estimator, whose training rows determine PCA.
+    fits : mapping of int to FairPCA or None
+        Fit of the criterion by number of dimensions; None if infeasible, whose records have no
+        values.
+    moments : Moments
+        Moments of the rows on which the models are evaluated.
+
+    Returns
+    -------
+    list of records
+        First those of PCA, then those of the criterion; each by dimension, then by group.
+    """
     records: list[Record] = []
     for d in fits:
         figures = _observed_figures(fitted_pca(estimator, d), moments)
@@ -209,7 +233,10 @@ def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) 
 
 
 def _observed_figures(subspace: FairSubspace, moments: Moments) -> dict[str, FloatArray]:
-    """Return observed values of all groups by name."""
+    """Return observed values of all groups by name, each of shape (k,).
+
+    Errors and variances within their rounding error bounds are zero.
+    """
     errors = group_errors(subspace, moments)
     squared_figures = {
         "observed_total_variance": errors.variances,
@@ -231,7 +258,7 @@ def _group_records(
     labels: Sequence[Label],
     figures: Mapping[str, FloatArray],
 ) -> list[Record]:
-    """Return one record per group."""
+    """Return one record per group with the figures, (k,) arrays by name, of a model."""
     return [
         {
             "model": model,
@@ -249,10 +276,22 @@ def expected_records(
 ) -> tuple[list[Record], str]:
     """Audit ordinary PCA and the fits on rows, in one audit.
 
+    The estimator is refitted without each fold to its own tolerance, and the other fits to the
+    looser one of curves.
+
+    Parameters
+    ----------
+    estimator : FairPCA
+        Fitted estimator, one of the fits.
+    fits : mapping of int to FairPCA or None
+        Fit of the criterion by number of dimensions; None if infeasible.
+    rows : Rows
+
     Returns
     -------
     list of records, str
-        The records, and the reason why there are no estimates (empty if there are).
+        The records, those of PCA first, each by dimension, then by group; those of an infeasible
+        fit have no values. And the reason why there are no estimates (empty if there are).
     """
     name = objective_name(estimator)
     models = [
@@ -275,7 +314,7 @@ def expected_records(
             status = None if model == PCA_NAME else fit_status(fit)
             model_entries = {"model": model, "n_components": d, "status": status}
             result = results.get(dimension_name(model, d))
-            if result is None:
+            if result is None:  # infeasible: keep one record per group, without values
                 group_records = [{"group": record["group"]} for record in first.records]
             else:
                 group_records = [dict(record) for record in records_without_rounding(result)]
@@ -287,7 +326,7 @@ def expected_records(
 
 
 def records_without_rounding(model: ModelResult) -> list[Record]:
-    """Return the records of an audited model with negligible values set to zero."""
+    """Return the records of an audited model with observed rounding errors set to zero."""
     return [
         {
             **record,
@@ -301,12 +340,22 @@ def records_without_rounding(model: ModelResult) -> list[Record]:
 
 
 def zero_negligible(values: Any, rounding_bound: Any) -> FloatArray:
-    """Set values below the rounding error bound to zero."""
+    """Set values to zero whose magnitude is within the rounding error bound."""
     return np.where(np.abs(values) <= rounding_bound, 0.0, values)
 
 
 def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]) -> list[Record]:
-    """Return the records of the groups' best values as an additional model."""
+    """Return the groups' best possible values as the records of an additional model.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        Records of any one model, which give the dimension and group of each value.
+    quantity : str
+        Name of the values in the new records.
+    best : iterable of float
+        Value of each record: that of the group's own best subspace.
+    """
     return [
         {
             "model": BEST_NAME,

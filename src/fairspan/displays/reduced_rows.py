@@ -143,7 +143,7 @@ class ReducedRowsDisplay(BaseDisplay):
         max_rows: int = 1500,
         random_state: int = 0,
     ) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the points and the groups' moments; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         check_integer("max_rows", max_rows)
         check_integer("random_state", random_state, minimum=0)
@@ -158,6 +158,7 @@ class ReducedRowsDisplay(BaseDisplay):
         no_rows = InvalidInput("X has no rows", "Allowed: at least one row", "Pass some rows")
         if rows is None:
             raise no_rows
+        # The aggregator codes groups by their position in these labels.
         labels = moments.labels
         if moments.n_groups == 1:
             # The estimator was fitted without groups, so take them from the rows.
@@ -171,6 +172,7 @@ class ReducedRowsDisplay(BaseDisplay):
         moments_in_plane = sample.group_moments()
         return cls(
             points=sample.points,
+            # Groups without rows are omitted, so the codes become positions among the others.
             codes=np.searchsorted(moments_in_plane.groups, sample.group_codes),
             groups=tuple(format_group(labels[g]) for g in moments_in_plane.groups),
             means=moments_in_plane.means,
@@ -192,7 +194,13 @@ class ReducedRowsDisplay(BaseDisplay):
         }
 
     def principal_axes(self, g: int) -> FloatArray:
-        """Semi-axes of a group's two-standard-deviation ellipse as rows, longest first."""
+        """Return the semi-axes of a group's two-standard-deviation ellipse.
+
+        Returns
+        -------
+        (2, 2) array
+            The longer and the shorter semi-axis as rows, relative to the group's mean.
+        """
         variances, directions = np.linalg.eigh(self.covariances[g])
         lengths = _ELLIPSE_DEVIATIONS * np.sqrt(np.maximum(variances, 0.0))
         return np.asarray((directions * lengths).T[::-1])
@@ -227,7 +235,11 @@ class ReducedRowsDisplay(BaseDisplay):
         return " ".join(notes)
 
     def _set_limits_without_outliers(self, axes: Axes) -> int:
-        """Set the limits to contain all points except distant outliers; return their number."""
+        """Set the limits of axes to contain all points except distant outliers.
+
+        They also contain the ends of the ellipses' axes, as far as these are within the limits for
+        outliers. Returns the number of outliers.
+        """
         low, high = _central_limits(self.points)
         is_inside = ((self.points >= low) & (self.points <= high)).all(axis=1)
         axis_ends = []
@@ -241,6 +253,7 @@ class ReducedRowsDisplay(BaseDisplay):
         return int((~is_inside).sum())
 
     def _draw_ellipse(self, axes: Axes, g: int, color: str, *, with_axes: bool = False) -> None:
+        """Draw the ellipse of a group, also with its axes if requested."""
         long, short = self.principal_axes(g)
         angles = np.linspace(0, 2 * np.pi, 200)[:, None]
         lines = [np.cos(angles) * long + np.sin(angles) * short]
@@ -248,12 +261,17 @@ class ReducedRowsDisplay(BaseDisplay):
             lines += [np.array([-semi_axis, semi_axis]) for semi_axis in (long, short)]
         for line in lines:
             coordinates = (self.means[g] + line).T
+            # A white outline separates the line from the points.
             axes.plot(*coordinates, color="white", linewidth=3.4, alpha=0.8)
             axes.plot(*coordinates, color=color, linewidth=1.7)
 
 
 def _central_limits(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return limits beyond which points are outliers."""
+    """Return the lower and upper limits, each of shape (2,), beyond which points are outliers.
+
+    The central range of a coordinate is that between its 5 % and 95 % quantiles. The distance is
+    relative to the larger of both ranges, since the axes have the same scale.
+    """
     low, high = np.quantile(points, [_TAIL_SHARE, 1 - _TAIL_SHARE], axis=0)
     max_distance = _OUTLIER_RANGE * np.maximum(high - low, (high - low).max())
     return low - max_distance, high + max_distance
@@ -263,6 +281,7 @@ def _limits_with_margin(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return limits that contain the points with a margin, also if all coincide."""
     start = points.min(axis=0)
     end = points.max(axis=0)
+    # The second term is for points that are all zero.
     min_margin = _MIN_EXTENT_SHARE * max(np.abs(points).max(), _MIN_EXTENT_SHARE)
     margin = _MARGIN_SHARE * (end - start) / 2 + min_margin
     return start - margin, end + margin

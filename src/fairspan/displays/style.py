@@ -148,7 +148,10 @@ class SeriesStyle:
 
 
 def series_style(i: int) -> SeriesStyle:
-    """Style of the i-th series other than ordinary PCA, distinct from PCA's."""
+    """Style of the i-th series other than ordinary PCA, distinct from PCA's.
+
+    Colors and markers are cycled; their numbers have no common divisor, so 55 styles are distinct.
+    """
     return SeriesStyle(_COLORS[i % 5], _MARKERS[i % 11], "-")
 
 
@@ -166,31 +169,46 @@ def root_figure(axes: Axes) -> Figure:
 
 
 def adapt_to_background(artists: Sequence[Any], background: Any) -> None:
-    """Replace colors by lighter ones if the figure background is dark."""
+    """Replace the colors of this module by lighter ones if the figure background is dark.
+
+    Parameters
+    ----------
+    artists : sequence of matplotlib artists
+        Artists to change, together with all that they contain.
+    background : color of matplotlib
+        Background color of the figure.
+    """
     from matplotlib.colors import to_hex, to_rgb, to_rgba, to_rgba_array
 
     if sum(to_rgb(background)) > _MAX_DARK_RGB_SUM:
         return
+    # White fills of hollow markers become the background.
     replacements = {**_DARK_THEME_COLORS, "#ffffff": to_hex(background)}
     properties = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
     for artist in chain.from_iterable(parent.findobj() for parent in artists):
         for name in properties:
             if not hasattr(artist, f"set_{name}"):
                 continue
+            # One color, or one per element of a collection; "none" gives an empty array.
             old = to_rgba_array(getattr(artist, f"get_{name}", lambda: "none")())
             if not any(to_hex(color) in replacements for color in old):
                 continue
+            # Replace the color and keep its opacity.
             new = [
                 to_rgba(replacements.get(to_hex(color), to_hex(color)), color[3]) for color in old
             ]
             getattr(artist, f"set_{name}")(new[0] if len(new) == 1 else new)
+    # Ticks that do not exist yet are drawn in the colors of the axes' settings.
     for axes in artists:
         if hasattr(axes, "tick_params"):
             axes.tick_params(colors=replacements[FOREGROUND], grid_color=replacements[MUTED])
 
 
 def available_width(axes: Axes) -> float:
-    """Width available to axes including labels, in points."""
+    """Width available to axes including labels, in points.
+
+    In a grid of subplots, it is the share of the figure of the columns that the axes span.
+    """
     parent = axes.get_figure()  # may be a SubFigure
     assert parent is not None
     parent_width = 72 * float(parent.bbox.width) / root_figure(axes).dpi
@@ -202,12 +220,17 @@ def available_width(axes: Axes) -> float:
 
 
 def max_letters(texts: Sequence[str], width: float, size: float) -> int:
-    """Return the number of letters that fit into a width, from average letter widths."""
+    """Return how many letters of any of the texts fit into a width.
+
+    It is an estimate from average letter widths, and at least `_MIN_LETTERS`. Width and font size
+    are in points.
+    """
     n_letters = width / (_LETTER_WIDTH * size)
     max_relative_width = 1.0
     for text in texts:
         capital_share = sum(map(str.isupper, text)) / max(len(text), 1)
         relative_width = 1 + _CAPITAL_EXTRA_WIDTH * capital_share
+        # A text that fits in full does not limit the others.
         if len(text) * relative_width > n_letters:
             max_relative_width = max(max_relative_width, relative_width)
     return max(int(n_letters / max_relative_width), _MIN_LETTERS)
@@ -237,9 +260,11 @@ def label_rows(axes: Axes, names: Sequence[str]) -> None:
     full_labels = plot_labels(names, max(map(len, names)))
     n_letters = max_letters(names, width, NAME_SIZE)
     labels = ["\n".join(wrap_text(label, n_letters)) for label in full_labels]
+    # More than one line break: the label has three or more lines.
     if max(label.count("\n") for label in labels) > 1:
         labels = shorten_names(names, width)
     axes.set_yticks(range(len(names)), labels, fontsize=NAME_SIZE)
+    # Reversed limits put the first row on top, with half a row and a small margin at each end.
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0, pad=4)
     axes.grid(axis="x", visible=True, color=MUTED, alpha=0.3, linewidth=0.6)
@@ -248,12 +273,14 @@ def label_rows(axes: Axes, names: Sequence[str]) -> None:
 def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -> None:
     """Format ticks as plain numbers without a common offset or factor.
 
+    An axis whose range is tiny compared with its values is widened, so that tick labels differ.
+
     Parameters
     ----------
     axes : matplotlib Axes
     which : {"x", "y", "xy"}
     width : float, optional
-        Width that limits the number of x ticks.
+        Width in points that limits the number of x ticks; by default that of the axes.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -280,16 +307,20 @@ def add_header(
     *,
     note: str = "",
 ) -> None:
-    """Place title, note and legend above the axes, wrapped to their width."""
+    """Place title, note and legend above the axes, wrapped to their width.
+
+    The legend is directly above the axes, with the note as its title, and the title above both.
+    They start at the left end of the tick labels.
+    """
     points_per_pixel = 72 / root_figure(axes).dpi
     width = available_width(axes)
     offset_up = _PADDING
-    offset_left = 0.0
+    offset_right = 0.0  # negative: to the left
     if not axes.axison:
         # Header of panels: leave room for the tick labels of the first column.
         width -= _TICK_LABEL_WIDTH
     elif (tick_labels := axes.yaxis.get_tightbbox(None)) is not None:
-        offset_left = (float(tick_labels.x0) - float(axes.bbox.x0)) * points_per_pixel
+        offset_right = (float(tick_labels.x0) - float(axes.bbox.x0)) * points_per_pixel
     if handles or note:
         label_width = width - _LEGEND_HANDLE_WIDTH
         labels = [wrap_to_width(label, label_width, NAME_SIZE) for label in labels]
@@ -301,18 +332,21 @@ def add_header(
             alignment="left",
             loc="lower left",
             bbox_to_anchor=(0, 1),
-            bbox_transform=_offset_transform(axes, offset_left, offset_up),
+            bbox_transform=_offset_transform(axes, offset_right, offset_up),
             ncols=n_columns,
         )
         legend.get_title().set_alpha(NOTE_ALPHA)
         offset_up += float(legend.get_window_extent().height) * points_per_pixel + _PADDING
     axes.set_title(wrap_to_width(title, width, _TITLE_SIZE)).set(
-        transform=_offset_transform(axes, offset_left, offset_up), verticalalignment="bottom"
+        transform=_offset_transform(axes, offset_right, offset_up), verticalalignment="bottom"
     )
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
-    """Return the number of legend columns: one row if it fits, else columns of the widest entry."""
+    """Return the number of legend columns that fit into a width in points.
+
+    All entries are in one row if it fits; otherwise every column is as wide as the widest entry.
+    """
     if not labels:
         return 1
     widths = []
@@ -325,7 +359,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 def _offset_transform(axes: Axes, right: float, up: float) -> Any:
-    """Transform that offsets axes coordinates by points."""
+    """Return the transform of axes coordinates (0 to 1) plus an offset in points."""
     from matplotlib.transforms import ScaledTranslation
 
     return axes.transAxes + ScaledTranslation(
@@ -354,14 +388,24 @@ def panel_figure_size(n: int) -> tuple[float, float]:
 def add_panels(
     axes: Axes, n: int, shape: tuple[int, int], *, share_y: bool = True
 ) -> tuple[Axes, ...]:
-    """Replace axes by a grid of panels with shared scales.
+    """Replace axes by a grid of n panels, and return them row by row.
 
-    The original axes become an invisible header.
+    The original axes become an invisible header above them, to which title and legend are attached.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    n : int
+    shape : tuple of 2 int
+        Rows and columns of the grid; its last cells may remain empty.
+    share_y : bool
+        Whether the panels share the y scale; they always share the x scale.
     """
     figure = axes.get_figure()
     assert figure is not None
     subplot = axes.get_subplotspec()
     if subplot is None:
+        # Axes with a free position: make a grid with one cell at this position.
         edges = zip(("left", "bottom", "right", "top"), axes.get_position().extents, strict=True)
         subplot = figure.add_gridspec(1, 1, **dict(edges))[0]
     n_rows, n_columns = shape
@@ -375,6 +419,7 @@ def add_panels(
         first = panels[0] if panels else None
         cell = grid[1 + i // n_columns, i % n_columns]
         panel = figure.add_subplot(cell, sharex=first, sharey=first if share_y else None)
+        # Only panels without one below them, and those in the first column, have tick labels.
         panel.tick_params(labelbottom=i + n_columns >= n, labelleft=i % n_columns == 0)
         panels.append(panel)
     return tuple(panels)

@@ -79,13 +79,18 @@ class VarianceKeptDisplay(AuditDisplay):
 
     @classmethod
     def compute(cls, estimator: Any, X: Any = None, sensitive_features: Any = None) -> Self:
-        """Compute the display; parameters as for `from_estimator`."""
+        """Compute the share of variance kept in each group by PCA, the estimator and at best.
+
+        Parameters and exceptions as for `from_estimator`. Without rows, the shares are those of the
+        training rows.
+        """
         moments = fitted_moments(estimator, cls.__name__)
         d = estimator.subspace_.dimension
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         if rows is not None:
             moments = known_group_moments(estimator, rows)
         records = observed_records(estimator, {d: estimator}, moments)
+        # The records of PCA come first, one per group; the best errors are the same for all models.
         pca_records = records[: len(moments.labels)]
         best_errors = values_of(pca_records, "observed_best_error")
         variances = values_of(pca_records, "observed_total_variance")
