@@ -83,6 +83,7 @@ def build_report(
         fits, skipped = fit_criteria(moments, settings, d)
     audit, folds = audit_fits(fits, rows, moments, settings, estimation)
     with limit_blas_threads(None):
+        # Ordinary PCA is always the first fit, and the main criterion otherwise the second.
         main_fit = fits[0]
         if not settings.is_pca:
             main_fit = fits[1]

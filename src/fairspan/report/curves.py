@@ -112,7 +112,12 @@ class ReportCurves:
         }
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """Return one record per model, dimension and group, with the keys of audit records."""
+        """Return one record per model, dimension and group, with the keys of audit records.
+
+        They are ordered by dimension; at each, the records of PCA come first, then those of the
+        main model, `name`, unless it is PCA. The status is that of the main model's fit, None for
+        PCA.
+        """
         no_estimates = [GroupEstimates()] * len(self.groups)
         records = []
         for result in self.dimensions:
@@ -152,11 +157,25 @@ def build_curves(
     folds: FoldMoments | None,
     center: Center,
 ) -> ReportCurves:
-    """Solve for several dimensions and along the frontier, and align the slider's components."""
+    """Solve for several dimensions and along the frontier, and align the slider's components.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    audit : Audit
+        Audit of the report's models, ordinary PCA first.
+    pca_fit, main : FittedCriterion
+        Fits of ordinary PCA and the main criterion; the same object if PCA is the main model.
+    folds : FoldMoments or None
+        Moments by fold of the audit, for estimates under PCA at other dimensions.
+    center : {"global", "group", "none"}
+        Center about which errors are measured.
+    """
     pca = audit.models[0]
     estimates = pca_estimates_by_dimension(pca, audit, folds)
     main_result = next(model for model in audit.models if model.name == main.name)
     dimensions = solve_by_dimension(pca_fit.problem, main, estimates)
+    # The main model is estimated at its own dimension only, where it was audited.
     if estimates and main_result.no_estimates_reason is None:
         for i, result in enumerate(dimensions):
             if result.n_components == pca.n_components:

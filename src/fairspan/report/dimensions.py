@@ -54,7 +54,7 @@ class DimensionResult:
     pca_estimates : sequence of k GroupEstimates
         Estimates for new rows under PCA; empty if not estimated.
     fair_estimates : sequence of k GroupEstimates
-        Estimates for new rows under the main criterion's solution.
+        Estimates for new rows under the main criterion's solution; empty if not estimated.
     """
 
     n_components: int
@@ -80,10 +80,24 @@ class DimensionResult:
 def pca_estimates_by_dimension(
     pca: ModelResult, audit: Audit, folds: FoldMoments | None
 ) -> dict[int, Sequence[GroupEstimates]]:
-    """Estimates for new rows under PCA by number of dimensions; empty if unavailable.
+    """Return estimates for new rows under PCA by number of dimensions; empty if unavailable.
 
     Estimates come from moments by fold, and intervals from the variation between folds. At the
     requested dimension, the narrower intervals of the row audit are used.
+
+    Parameters
+    ----------
+    pca : ModelResult
+        Audit of PCA at the requested dimension.
+    audit : Audit
+        Whole audit, which gives level and materiality.
+    folds : FoldMoments or None
+        Moments by fold; only dense ones, covariance matrices by group, are used.
+
+    Returns
+    -------
+    dict of int to sequence of k GroupEstimates
+        One entry for each of at most 16 of the fitted dimensions.
     """
     if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
         return {}
@@ -91,6 +105,7 @@ def pca_estimates_by_dimension(
         folds.total.n_features, folds.total.n_groups, pca.n_components
     )
     dimensions = select_estimated(audited_dimensions, pca.n_components)
+    # The total of the folds is the moments of all rows.
     models = pca_by_dimension(folds.total, dimensions, pca.center, scale=pca.is_scaled)
     options = replace(DEFAULT_OPTIONS, level=audit.level, materiality=audit.materiality)
     estimates = [result.groups for result in estimate_from_folds(models, folds, options)]
@@ -109,13 +124,24 @@ def solve_by_dimension(
     main: FittedCriterion,
     estimates: dict[int, Sequence[GroupEstimates]],
 ) -> list[DimensionResult]:
-    """Solve for each number of dimensions."""
+    """Solve for each number of dimensions, in increasing order.
+
+    Parameters
+    ----------
+    pca_problem : Problem
+        Problem that ordinary PCA solves.
+    main : FittedCriterion
+        Fit of the main criterion, used at its own dimension.
+    estimates : dict of int to sequence of k GroupEstimates
+        Estimates under PCA by dimension; other dimensions have none.
+    """
     requested = main.certificate.n_components
     dimensions = _select_dimensions(pca_problem.n_features, pca_problem.n_groups, requested)
     results = []
     previous = None
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(main.problem, n_components=d)
+        # Start from the weights of the last dimension that was solved, which are similar.
         if previous is not None:
             problem = replace(problem, warm_start=WarmStart(previous.weights))
         solution = main.certificate if d == requested else _solve_or_none(problem)
@@ -124,6 +150,7 @@ def solve_by_dimension(
             fair_errors = problem.errors(solution.components.T)
             previous = solution
         pca_basis = replace(pca_problem, n_components=d).pooled_optimum.vectors
+        # Errors of PCA are measured by the main problem, whose center may differ.
         pca_errors = problem.errors(pca_basis)
         roundings = figure_roundings(problem.second_moments, pca_errors)
         results.append(

@@ -113,9 +113,9 @@ def draw_figure(
     alt_text : str
         Alternative text.
     points : sequence of n sequences of points
-        Marks at each step.
+        Marks at each of n steps of the slider; empty for a figure without marks.
     initial_step : int
-        Initial step.
+        Step whose marks are drawn; the script of the page moves them to those of other steps.
     keep_title : bool
         Whether to keep the title (if the caption does not repeat it).
     fit_phone : bool
@@ -140,7 +140,10 @@ def draw_figure(
 def _plot_on_new_figure(
     display: BaseDisplay | Display, *, keep_title: bool, fit_phone: bool
 ) -> tuple[style.Figure, Sequence[style.Axes]]:
-    """Plot a display on a new figure; also return its panels."""
+    """Plot a display on a new figure of its size; also return the axes with data, its panels.
+
+    Without `keep_title`, the title is removed, since the caption repeats it.
+    """
     from matplotlib import rc_context
 
     figure = new_figure("the audit report")
@@ -159,12 +162,16 @@ def _plot_on_new_figure(
     panels = display.axes_ if isinstance(display, BaseDisplay) else (axes,)
     for panel in panels:
         for line in panel.lines:
+            # Draw a marker at every n-th point, with n rounded up.
             line.set_markevery(-(-np.size(line.get_xdata()) // _MAX_MARKERS_PER_LINE))
     return figure, panels
 
 
 def _fix_layout(figure: style.Figure) -> None:
-    """Run the layout once here; savefig would run it twice."""
+    """Compute the layout and fix the positions of all axes.
+
+    savefig would otherwise compute it twice. Positions of marks need the layout as well.
+    """
     layout_engine = figure.get_layout_engine()
     if layout_engine is None:
         return
@@ -178,7 +185,11 @@ def _fix_layout(figure: style.Figure) -> None:
 def _mark_positions(
     points: Sequence[Sequence[PanelPoint]], panels: Sequence[style.Axes]
 ) -> list[list[SvgPosition]]:
-    """Convert points to SVG positions after layout."""
+    """Convert points to SVG positions, once the positions of the panels are fixed.
+
+    SVG units are points (1/72 inch) from the left and the top, while pixels of matplotlib are
+    counted from the bottom.
+    """
     figure = style.root_figure(panels[0])
     height = figure.get_figheight() * _POINTS_PER_INCH
     positions: list[list[SvgPosition]] = []
@@ -218,7 +229,9 @@ def inline_svg(figure: style.Figure, key: str, alt_text: str) -> str:
     text = io.StringIO()
     with reproducible_svg(key):
         figure.savefig(text, format="svg", metadata=SAVE_METADATA["svg"], transparent=True)
+    # Remove the XML declaration, the metadata and matplotlib's style sheet.
     svg = _NON_SVG.sub("", text.getvalue())
+    # The opening tag has a fixed size, which is replaced by a width for the page's style sheet.
     opening, bracket, rest = svg.partition(">")
     width = round(figure.get_figwidth() * _POINTS_PER_INCH)
     new_opening = f'<svg style="--width:{width}" role="img" aria-label="{escape(alt_text)}" '
@@ -227,7 +240,15 @@ def inline_svg(figure: style.Figure, key: str, alt_text: str) -> str:
 
 
 def _adapt_tag(tag: str, key: str) -> str:
-    """Prefix element ids, and replace font families and colors by those of the page."""
+    """Prefix element ids, remove font families, and replace colors by variables of the page.
+
+    Parameters
+    ----------
+    tag : str
+        An SVG tag, from "<" to ">".
+    key : str
+        Prefix that makes the ids unique within the page.
+    """
     tag = _ID_REFERENCE.sub(lambda match: f"{match[1]}{key}-", tag)
     tag = _FONT_FAMILIES.sub(lambda match: f"{match[1]}sans-serif" if match[1] else "", tag)
     for color, variable in _CSS_VARIABLES.items():
@@ -236,7 +257,7 @@ def _adapt_tag(tag: str, key: str) -> str:
 
 
 def pca_errors_figure(report: Report) -> PageFigure:
-    """Figure of the groups' errors under PCA."""
+    """Figure of the groups' observed errors under PCA, with intervals if all groups have them."""
     records = _drawn_records(report, report.pca.records)
     level = report.audit.level
     has_intervals = all(record["observed_error_low"] is not None for record in records)
@@ -254,7 +275,7 @@ def pca_errors_figure(report: Report) -> PageFigure:
 
 
 def expected_losses_figure(report: Report) -> PageFigure:
-    """Figure of the expected losses under PCA and the main criterion."""
+    """Figure of the expected losses under PCA and, if it has estimates, the main criterion."""
     models = [report.pca]
     if not report.main.is_pca and report.main.no_estimates_reason is None:
         models.append(report.main)
@@ -279,7 +300,11 @@ def _describe_estimate(record: Mapping[str, Any]) -> str:
 
 
 def losses_figure(report: Report) -> PageFigure:
-    """Figure of the observed losses under PCA and the main criterion."""
+    """Figure of the observed losses under PCA and the main criterion.
+
+    It shows the certificate's lower bound if that bounds the largest loss: the objective is then
+    the largest excess loss, not divided by the group's variance.
+    """
     certificate = report.main_fit.certificate
     name = report.main.name
     pca_records = _drawn_records(report, report.pca.records)
@@ -307,7 +332,10 @@ def losses_figure(report: Report) -> PageFigure:
 
 
 def dimensions_figure(report: Report) -> PageFigure:
-    """Figure of the losses by number of dimensions, expected ones if available."""
+    """Figure of the losses by number of dimensions, expected ones if available.
+
+    Without a frontier, the slider runs over the dimensions and its marks are in this figure.
+    """
     curves = report.curves
     name = report.main.name
     n_groups = len(report.group_names)
@@ -357,7 +385,7 @@ def dimensions_figure(report: Report) -> PageFigure:
 
 
 def frontier_figure(report: Report) -> PageFigure:
-    """Figure of the trade-off between two groups' errors."""
+    """Figure of the trade-off between two groups' errors, with the slider's mark."""
     curves = report.curves
     assert curves.frontier is not None
     assert curves.region is not None
@@ -401,7 +429,8 @@ def frontier_figure(report: Report) -> PageFigure:
 def _drawn_groups(report: Report) -> list[int]:
     """Return the indices of the groups to draw, by decreasing loss under PCA.
 
-    As many as fit, plus groups that are harmed or named in the verdict.
+    The 12 groups with the largest losses, and up to 12 others that are harmed or named in the
+    verdict. Losses are the expected ones if there are estimates, otherwise the observed ones.
     """
     groups = report.pca.groups
     selected = set()
@@ -420,7 +449,10 @@ def _drawn_groups(report: Report) -> list[int]:
 
 
 def _drawn_records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the records of the drawn groups with their display names."""
+    """Return the records of the drawn groups with their display names.
+
+    `records` has one record per group of the report.
+    """
     return [{**records[g], "group": report.group_names[g]} for g in _drawn_groups(report)]
 
 
@@ -450,7 +482,15 @@ def _format_pair(errors: FloatArray) -> str:
 def _frontier_through(frontier: FloatArray, solutions: FloatArray) -> FloatArray:
     """Return the frontier polygon extended through solutions below its edges.
 
-    Its vertices are exact only to a tolerance, while solutions are exact.
+    The polygon approximates a convex curve, and an exact solution may lie slightly below an edge,
+    where the figure would show it as better than the frontier.
+
+    Parameters
+    ----------
+    frontier : (n, 2) array
+        Errors of both groups, from the optimum of the first group to that of the second.
+    solutions : (m, 2) array
+        Errors of the models; those beyond the ends of the frontier are ignored.
     """
     within_ends = (solutions[:, 0] <= frontier[-1, 0]) & (solutions[:, 1] <= frontier[0, 1])
     return np.array(_lower_hull(np.vstack([frontier, solutions[within_ends]])))
@@ -459,18 +499,20 @@ def _frontier_through(frontier: FloatArray, solutions: FloatArray) -> FloatArray
 def _achievable_region(
     vertices: FloatArray, frontier: FloatArray, solutions: FloatArray
 ) -> FloatArray:
-    """Convex region of achievable errors, containing the frontier and all solutions.
+    """Return the vertices of the region of achievable errors, the convex hull of all points.
 
-    Its own vertices are too few to follow the frontier closely.
+    The given vertices of the region are too few to follow the frontier closely. All arguments have
+    shape (n, 2), with n of their own.
     """
     points = np.vstack([vertices, frontier, solutions])
     lower = np.array(_lower_hull(points))
     upper = -np.array(_lower_hull(-points))
+    # Each part ends where the other starts.
     return np.vstack([lower[:-1], upper[:-1]])
 
 
 def _lower_hull(points: FloatArray) -> list[FloatArray]:
-    """Lower convex hull, left to right (monotone chain)."""
+    """Return the vertices of the lower convex hull, left to right (Andrew's monotone chain)."""
     hull: list[FloatArray] = []
     for point in points[np.lexsort((points[:, 1], points[:, 0]))]:
         while len(hull) > 1 and _cross_product(hull[-2], hull[-1], point) <= 0:

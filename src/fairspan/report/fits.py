@@ -42,7 +42,15 @@ _MOMENTS_ONLY_REASON = "a single set of moments gives no estimates for new rows"
 def fit_criteria(
     moments: GroupMoments, settings: ReportSettings, n_components: int
 ) -> tuple[tuple[FittedCriterion, ...], tuple[tuple[str, str], ...]]:
-    """Fit ordinary PCA and the criteria; also return those that were not fitted, with reasons.
+    """Fit ordinary PCA and the criteria of a report.
+
+    Returns
+    -------
+    fits : tuple of FittedCriterion
+        Ordinary PCA, then the criteria in the order of the settings, which begin with the main one
+        unless it is PCA.
+    skipped : tuple of (str, str)
+        Names of the criteria that were not fitted, which may be infeasible or slow, with reasons.
 
     Raises
     ------
@@ -53,6 +61,7 @@ def fit_criteria(
     pca, pca_problem, _ = fit_moments(
         moments, n_components, criterion=PCA_CRITERION, center=pca_center, scale=settings.scale
     )
+    # Criteria with PCA's center have the same second moments, which are computed once.
     shared_second_moments = None
     if pca_center == settings.center and isinstance(pca_problem.second_moments, DenseSecondMoments):
         shared_second_moments = pca_problem.second_moments
@@ -76,7 +85,7 @@ def fit_criteria(
                 second_moments=shared_second_moments,
             )
         except (IncompatibleParameters, InvalidInput) as error:
-            if is_main:
+            if is_main:  # a report without its main criterion has no subject
                 raise
             skipped.append((name, printable("{}. {}.".format(*error.args))))
             continue
@@ -116,9 +125,27 @@ def audit_fits(
     settings: ReportSettings,
     estimation: EstimationOptions,
 ) -> tuple[Audit, FoldMoments | None]:
-    """Audit all fits; also return the moments by fold.
+    """Audit all fits on the rows, or on the moments without rows.
 
-    With many groups, not all models get estimates.
+    With many groups, criteria that are slow to refit get no estimates for new rows, and no verdict.
+
+    Parameters
+    ----------
+    fits : sequence of FittedCriterion
+        Ordinary PCA first.
+    rows : Rows or None
+        Rows of the report; None to audit the moments only, without estimates for new rows.
+    moments : GroupMoments
+        Moments of the same rows.
+    settings : ReportSettings
+    estimation : EstimationOptions
+
+    Returns
+    -------
+    audit : Audit
+        Observed values within their rounding error bounds are zero.
+    folds : FoldMoments or None
+        Moments by fold; None if nothing was estimated for new rows.
     """
     models = _models_to_audit(fits, moments, settings)
     folds = None
@@ -132,10 +159,13 @@ def audit_fits(
         results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]
     verdicts = audit.verdicts
     if verdicts and settings.is_pca and len(results) > 1:
-        # The existing verdicts are on the models compared with it.
+        # The existing verdicts are on the models compared with PCA; the report needs one on PCA
+        # itself.
         pca_verdicts = make_verdicts(results[:1], audit.findings, audit.level, audit.materiality)
         verdicts = (*pca_verdicts, *verdicts)
     not_refitted = {model.name for model in models if model.no_refit_reason}
+    # FS110 says that a model has no estimates. For these models it is intended, and the tables give
+    # the reason.
     findings = [
         finding
         for finding in audit.findings
@@ -153,6 +183,11 @@ def audit_fits(
 def _models_to_audit(
     fits: Sequence[FittedCriterion], moments: GroupMoments, settings: ReportSettings
 ) -> list[AuditedModel]:
+    """Return the fits as models to audit, each with ordinary PCA as baseline.
+
+    With many groups, criteria that are slow to refit are marked as not to be refitted for
+    cross-fitting, except the main criterion.
+    """
     # Ordinary PCA ignores groups; only its errors are measured about the requested center.
     pca = read_model(PCA, replace(fits[0].subspace, center=settings.center))
     models = [replace(pca, is_pca=True)]
@@ -169,7 +204,7 @@ def _models_to_audit(
 
 
 def zero_negligible_results(model: ModelResult) -> ModelResult:
-    """Return the results with negligible values set to zero."""
+    """Return the results with observed values within their rounding error bounds set to zero."""
     groups = tuple(
         replace(
             group,

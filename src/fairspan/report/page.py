@@ -70,7 +70,11 @@ def render_page(report: Report) -> str:
 
 
 def _page_context(report: Report) -> dict[str, Any]:
-    """Return the variables of page.html."""
+    """Return the variables of page.html, the template of the page.
+
+    With two groups, the slider runs along the frontier, and the figure of dimensions is shown in
+    addition; otherwise the slider runs over the dimensions. Figures that do not apply are None.
+    """
     style = _read_template("page.css")
     script = _read_template("page.js")
     dimensions_figure = figures.dimensions_figure(report)
@@ -129,11 +133,16 @@ def _display_figures(report: Report) -> list[PageFigure]:
 
 
 def _download_json(report: Report) -> Markup:
+    """Return the JSON that the page offers for download, with very long names shortened."""
     included = {
         key: value for key, value in report.to_dict().items() if key not in _EXCLUDED_FROM_DOWNLOAD
     }
     text = json_for_script(to_json_value(included, _DOWNLOAD_DIGITS))
-    return Markup(report.shorten_names(str(text), lambda name: json_for_script(name)[1:-1]))
+
+    def escape_name(name: str) -> str:
+        return json_for_script(name)[1:-1]  # without the quotation marks
+
+    return Markup(report.shorten_names(str(text), escape_name))
 
 
 def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
@@ -150,7 +159,19 @@ def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
 
 
 def render_sentence(name: str, report: Report) -> Markup:
-    """Render a sentence of sentences.html by macro name."""
+    """Render the sentence that a macro of sentences.html makes from the results.
+
+    Parameters
+    ----------
+    name : str
+        Name of the macro, which takes no arguments and uses the variables given here.
+    report : Report
+
+    Returns
+    -------
+    Markup
+        HTML in one line.
+    """
     pca = report.pca
     main = report.main
     certificate = report.main_fit.certificate
@@ -190,7 +211,8 @@ def render_sentence(name: str, report: Report) -> Markup:
 def harm_by_dimension(report: Report) -> list[tuple[int, Label, float]]:
     """Return the dimensions at which PCA harms a group on new rows.
 
-    Each comes with the harmed group that has the largest expected loss, and that loss.
+    Each is a tuple of the dimension, the harmed group with the largest expected loss, and that
+    loss.
     """
     harmful = []
     for dimension in report.curves.dimensions:
@@ -283,13 +305,14 @@ def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]])
     ----------
     report : Report
     mark_positions : sequence of sequences of positions
-        Positions of the marks at each step.
+        Positions, (x, y) in SVG units, of the marks in the slider's figure at each step.
 
     Returns
     -------
     dict
-        `data` contains all steps for the script, `first` the initial step, and `ends` the labels
-        of the slider's ends.
+        `data` contains all steps for the script, with the initial step and those of the buttons;
+        `first` is the initial step, that of the main model, and `ends` the labels of the slider's
+        ends.
     """
     curves = report.curves
     names = report.group_names
@@ -318,7 +341,10 @@ def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]])
 
 
 def _announcement(step: SliderStep, names: Sequence[str]) -> str:
-    """Text announced to screen readers: the errors of two groups, or the largest loss of more."""
+    """Return the text that screen readers announce when the slider reaches a step.
+
+    It gives the error of each of two groups; with more groups, the largest loss and its groups.
+    """
     total = f"total error {format_number(step.total_error)}"
     losses = step.losses.tolist()
     if len(names) == 2:

@@ -148,7 +148,7 @@ class Report:
 
     @cached_property
     def settings_record(self) -> dict[str, Any]:
-        """Requested and resolved settings."""
+        """Settings as JSON-serializable values, and how the number of dimensions was chosen."""
         requested = self.settings.n_components
         certificate = self.main_fit.certificate
         dimension_choice = "requested"
@@ -165,7 +165,10 @@ class Report:
         }
 
     def relative_error_change(self, model: ModelResult) -> float | None:
-        """Relative change in total error from PCA to a model; None if PCA has no error."""
+        """Return the change in total error from PCA to a model, as a share of PCA's total error.
+
+        None if PCA's total error is within its rounding error bound.
+        """
         pca_error = self.pca.observed_total_error
         if pca_error <= self.pca.rounding_bound:
             return None
@@ -182,7 +185,7 @@ class Report:
         """
         groups = [format_group(group.group) for group in self.pca.groups]
         for name in {*groups, *self.feature_names, self.provenance.name}:
-            if name.strip():
+            if name.strip():  # a blank name would match spaces of the text
                 text = text.replace(format_name(name), format_name(display_name(name)))
         return text
 

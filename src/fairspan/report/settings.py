@@ -64,7 +64,21 @@ class ReportSettings:
         displays: Sequence[object] | None = None,
         estimates: EstimationOptions = DEFAULT_OPTIONS,
     ) -> "ReportSettings":
-        """Validate the settings.
+        """Validate the settings, and resolve the names of criteria.
+
+        Parameters
+        ----------
+        criterion : str or criterion object
+            Main criterion.
+        criteria : sequence of str or criterion objects, or None
+            Criteria to compare; None for all built-in ones.
+        n_components : int, float or None
+            Number of dimensions, or share of every group's variance to keep.
+        center, scale
+            As in the class.
+        displays : sequence of str or Display, optional
+            Additional displays.
+        estimates : EstimationOptions
 
         Raises
         ------
@@ -81,6 +95,7 @@ class ReportSettings:
         main = get_criterion(criterion)
         requested_displays = _check_sequence("displays", () if displays is None else displays)
         for display in requested_displays:
+            # A named display is created after the fit; only check that the name is known.
             if isinstance(display, str | registry.ExternalObject):
                 registry.get_factory("display", display)
             else:
@@ -119,7 +134,7 @@ class ReportSettings:
         return self.criterion.name == PCA_CRITERION and self.center != "group"
 
     def check_size(self, n_features: int) -> None:
-        """Check that the number of features is supported and not below d.
+        """Check that the number of features is supported and not below the number of dimensions.
 
         Raises
         ------

@@ -34,7 +34,17 @@ _RANKING_DECIMALS = 9
 
 
 class SliderPoint(NamedTuple):
-    """A point on the slider's path: label, components, and errors and losses of the groups."""
+    """A point on the slider's path.
+
+    Attributes
+    ----------
+    label : str
+    components : (d, p) array
+    errors, losses : (k,) arrays
+        Errors of the groups, and their losses over the groups' best errors.
+    weights : (2,) array or None
+        Weights of the two groups at a point of the frontier.
+    """
 
     label: str
     components: FloatArray
@@ -79,9 +89,22 @@ class SliderStep:
         problem: Problem,
         features: Sequence[int],
     ) -> "SliderStep":
-        """Create a step from a point with aligned components.
+        """Create a step from a point.
 
-        Keeps the loadings of the first components and of the selected features.
+        Parameters
+        ----------
+        point : SliderPoint
+        components : (d, p) array
+            Components of the point, in the order and with the signs of the neighboring steps.
+        problem : Problem
+            Problem whose second moments the errors come from.
+        features : sequence of int
+            Features whose loadings are kept, of the first `MAX_COMPONENTS` components.
+
+        Returns
+        -------
+        SliderStep
+            Errors and losses within their rounding error bounds are zero.
         """
         shown = components[:MAX_COMPONENTS]
         second_moments = problem.second_moments
@@ -90,6 +113,9 @@ class SliderStep:
         has_error = (point.errors > roundings).any()
         with np.errstate(invalid="ignore", divide="ignore"):
             variance_kept = np.where(traces > 0, 1.0 - point.errors / traces, np.nan)
+        # With v_i the i-th component shown and S_g the second moments of group g, images[g] holds
+        # the columns S_g v_i, and captured[g, i] = v_i' S_g v_i is the variance of the group along
+        # v_i.
         images = second_moments.apply(np.ascontiguousarray(shown.T))
         captured = np.einsum("ip,gpi->gi", shown, images)
         return cls(
@@ -115,7 +141,11 @@ class SliderPath(NamedTuple):
 
 
 def dimension_path(dimensions: Sequence[DimensionResult], requested: int) -> SliderPath:
-    """Return the main criterion's solutions by number of dimensions."""
+    """Return the main criterion's solutions by number of dimensions, omitting infeasible ones.
+
+    The main step is the solution with the requested number of dimensions, or the first solution if
+    that one is missing. PCA has no step of its own.
+    """
     points = [
         SliderPoint(
             to_ascii(format_count(result.n_components, "dimension")),
@@ -138,8 +168,9 @@ def frontier_path(
 ) -> SliderPath:
     """Return points along the frontier, from the first group's optimum to the second group's.
 
-    Ordinary PCA and the main solution are among them.
+    Ordinary PCA and the main solution are among them; they are one point if their errors agree.
     """
+    # The smallest error of each group, at its end of the frontier.
     best = np.array([frontier.errors[0, 0], frontier.errors[-1, 1]])
     groups = [display_name(format_group(label)) for label in frontier.groups]
 
@@ -178,7 +209,20 @@ def _points_between(
     total_variance: float,
     point_at: Callable[..., SliderPoint],
 ) -> list[SliderPoint]:
-    """Return evenly spaced vertices of the frontier that do not coincide with fixed points."""
+    """Return evenly spaced vertices of the frontier that do not coincide with fixed points.
+
+    Parameters
+    ----------
+    frontier : Frontier
+    groups : sequence of 2 str
+        Names of the groups.
+    fixed_points : sequence of SliderPoint
+        Points of ordinary PCA and the main solution, for which steps are reserved.
+    total_variance : float
+        Variance of all rows; errors that differ by a tiny share of it coincide.
+    point_at : callable
+        Creates a point from its label, components, errors and weights.
+    """
     merge_distance = _MERGE_TOL * total_variance
     points = []
     for i in evenly_spaced(frontier.errors, MAX_STEPS - len(fixed_points)):
@@ -197,7 +241,10 @@ def _weights_label(weights: FloatArray, groups: Sequence[str]) -> str:
 
 
 def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
-    """Return indices of points evenly spaced along a curve, including both ends.
+    """Return increasing indices of points evenly spaced along a curve, including both ends.
+
+    At most `max_count` points of the curve, an (n, c) array, are selected: those nearest to evenly
+    spaced lengths of arc, with each coordinate scaled to the range [0, 1].
 
     Examples
     --------
@@ -210,6 +257,7 @@ def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
     segments = np.diff(points, axis=0) / np.where(extent > 0, extent, 1.0)
     segment_lengths = np.linalg.norm(segments, axis=1)
     arc_length = np.concatenate([[0.0], np.cumsum(segment_lengths)])
+    # Several targets may have the same nearest point, so there may be fewer points.
     targets = np.linspace(0.0, arc_length[-1], max_count)
     return sorted(set(np.abs(arc_length[:, None] - targets).argmin(axis=0).tolist()))
 
@@ -217,7 +265,15 @@ def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
 def align_components(components: Sequence[FloatArray], start: int) -> list[FloatArray]:
     """Order and sign the components of each step to match its neighbor, starting from `start`.
 
-    Eigenvectors have arbitrary signs, and swap where eigenvalues cross.
+    Eigenvectors have arbitrary signs, and swap where eigenvalues cross. Without this, loadings
+    would jump when the slider moves.
+
+    Parameters
+    ----------
+    components : sequence of (d, p) arrays
+        Orthonormal components of each step; d may differ.
+    start : int
+        Step whose components remain unchanged.
     """
     aligned = list(components)
     for i in range(start + 1, len(aligned)):
@@ -228,11 +284,17 @@ def align_components(components: Sequence[FloatArray], start: int) -> list[Float
 
 
 def _match(neighbor: FloatArray, components: FloatArray) -> FloatArray:
-    """Greedily match each component of the neighbor with the most similar remaining component."""
+    """Greedily match each component of the neighbor with the most similar remaining component.
+
+    Returns the components, (d, p), in the order of the neighbor's and with signs that make the
+    inner products nonnegative; components without a counterpart are last.
+    """
+    # Inner products of unit vectors, at most as many rows as there are components to assign.
     agreement = neighbor @ components.T
     order: list[int] = []
     for similarities in np.abs(agreement[: len(components)]):
         remaining = set(range(len(components))) - set(order)
+        # Of equally similar components, take the first.
         order.append(max(remaining, key=lambda i: (similarities[i], -i)))
     signs = np.where(agreement[range(len(order)), order] < 0, -1.0, 1.0)
     unmatched = [i for i in range(len(components)) if i not in order]
@@ -240,7 +302,9 @@ def _match(neighbor: FloatArray, components: FloatArray) -> FloatArray:
 
 
 def most_loaded_features(components: Sequence[FloatArray]) -> list[int]:
-    """Return the features with the largest loadings in any step, in feature order.
+    """Return the at most 20 features with the largest absolute loadings in any step, in order.
+
+    `components` are the components of each step, (d, p) arrays.
 
     Examples
     --------

@@ -20,6 +20,19 @@ def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
     """Read the user's models, adding a baseline for each fair model that has none.
 
     The baseline is ordinary PCA of the report's rows, with the model's dimension, center and scale.
+    Models that agree in these share one baseline.
+
+    Parameters
+    ----------
+    models : model, or mapping of name to model
+        Fitted models, as for `write_report`.
+    moments : GroupMoments
+        Moments of the report's rows.
+
+    Returns
+    -------
+    list of AuditedModel
+        The user's models, then their baselines.
     """
     read_models = audited_models(models, moments.n_features)
     names = {model.name for model in read_models}
@@ -27,6 +40,7 @@ def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
     user_models = []
     for model in read_models:
         subspace = model.subspace
+        # Only a fair model has a certificate and no mark as PCA.
         if model.baseline is None and not model.is_pca and subspace.certificate is not None:
             d = subspace.dimension
             center = subspace.center
@@ -35,7 +49,7 @@ def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
             if key not in baselines:
                 check_n_components(d, moments.n_features)
                 name = "PCA"
-                if name in names:
+                if name in names:  # names of audited models are distinct
                     name = f"PCA of {model.name}"
                 names.add(name)
                 baselines[key] = audited_pca(moments, d, center, scale=is_scaled, name=name)
@@ -51,9 +65,27 @@ def audit_user_models(
     moments: GroupMoments,
     estimation: EstimationOptions,
 ) -> UserModels:
-    """Audit the user's models on the report's rows or on held-out rows."""
+    """Audit the user's models on held-out rows, the report's rows, or the moments of these.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    rows : Rows or None
+        Rows of the report; None if it was made from moments only.
+    test : Rows or None
+        Held-out rows, used if given.
+    moments : GroupMoments
+        Moments of the report's rows.
+    estimation : EstimationOptions
+
+    Returns
+    -------
+    UserModels
+        Observed values within their rounding error bounds are zero.
+    """
     if test is not None:
-        audit = audit_rows(models, test, None, options=replace(estimation, has_y=False))
+        # The moments of held-out rows are not known yet, and these rows have no classes.
+        audit = audit_rows(models, test, moments=None, options=replace(estimation, has_y=False))
     elif rows is not None:
         options = replace(estimation, has_y=moments.by_class is not None)
         audit = audit_rows(models, rows, moments, options=options)
@@ -66,7 +98,7 @@ def audit_user_models(
 
 
 def _describe_model(model: AuditedModel) -> str:
-    """Describe a model."""
+    """Describe a model in a few words: its kind, its criterion and its restriction."""
     if model.row_model is not None:
         return "not a projection: evaluated row by row"
     subspace: FairSubspace = model.subspace

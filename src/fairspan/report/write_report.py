@@ -164,6 +164,7 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["status"]
     (2, 'optimal')
     """
+    # Settings are checked before rows are read; those that a model determines are set below.
     dimension_settings = (n_components, "global" if center is None else center, bool(scale))
     by_cluster = clusters is not None
     has_y = y is not None
@@ -230,6 +231,7 @@ def write_report(
     )
     user_models = () if models is None else read_user_models(models, moments)
     if user_models:
+        # Settings that were not given are those of the first model.
         first = user_models[0].subspace
         if n_components is None:
             n_components = first.dimension
@@ -256,7 +258,10 @@ def write_report(
 def _open_test_rows(
     test: tuple[Any, ...] | None, on_missing: OnMissing, attributes: Sequence[ColumnKey]
 ) -> Rows | None:
-    """Open held-out rows, with their clusters if there is a third element."""
+    """Open held-out rows, with their clusters if there is a third element; None without any.
+
+    `attributes` are columns that the models' restrictions need in addition to the features.
+    """
     if test is None:
         return None
     X, sensitive_features, *clusters = test
@@ -265,9 +270,12 @@ def _open_test_rows(
 
 
 def add_displays(report: Report) -> Report:
-    """Return the report with the additional displays that were requested."""
+    """Return the report with the additional displays that were requested.
+
+    A display given by name is computed for the main model; an object is taken as it is.
+    """
     displays = []
-    estimator = None
+    estimator = None  # fitted only if a display is given by name
     for requested in report.settings.displays:
         if isinstance(requested, str | ExternalObject) and estimator is None:
             estimator = _main_estimator(report)
@@ -309,7 +317,10 @@ def write_page(path: str | os.PathLike[str], report: Report) -> None:
 
 
 def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
-    """Check that required packages are installed and the path is writable, before reading rows.
+    """Check the packages and the path of a page before reading rows, which may take long.
+
+    The packages must be installed, and the path must end in .html or .htm, must not be that of the
+    rows `X`, and its folder must exist.
 
     Raises
     ------
@@ -333,6 +344,7 @@ def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
 
 
 def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
+    """Check that the moments are GroupMoments and that no argument about rows is given."""
     if any(argument is not None for argument in row_arguments):
         raise InvalidInput(
             "write_report received both moments and rows, groups or weights",
@@ -346,6 +358,12 @@ def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
 def _check_arguments(
     models: Any, test: Any, name: object, title: object, *, by_cluster: bool
 ) -> None:
+    """Check the types of arguments of `write_report`, and that `test` comes with models.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+    """
     if test is not None and models is None:
         raise InvalidInput(
             "test was given without models",

@@ -26,9 +26,10 @@ INCONCLUSIVE: State = "inconclusive"
 
 
 def most_affected_group(model: ModelResult) -> int | None:
-    """Index of the harmed group with the largest relative loss, as in the verdict.
+    """Return the index of the harmed group with the largest relative loss, as in the verdict.
 
-    If none is harmed, among all groups with estimates; None if there are none.
+    If no group is harmed, that of the group with the largest relative loss among all groups with
+    estimates; None if no group has estimates.
     """
     estimated = [i for i, group in enumerate(model.groups) if group.is_estimated]
     harmed = [i for i in estimated if model.groups[i].state == "harmed"]
@@ -72,6 +73,7 @@ def models_table(report: Report, *columns: Column) -> Table:
     """Table of all models: criterion, the given columns, cost in total error, and status."""
     models = report.audit.models
     decimals = common_decimals(model.observed_total_error for model in models)
+    # Each cell shows the change relative to PCA, is sorted by it, and has the total error below.
     costs = []
     for model in models:
         change = report.relative_error_change(model)
@@ -90,7 +92,10 @@ def models_table(report: Report, *columns: Column) -> Table:
 
 
 def criteria_column(report: Report, *, with_description: bool = False) -> Column:
-    """Column of model names with parameters that the names do not already contain."""
+    """Column of model names with parameters that the names do not already contain.
+
+    `with_description` adds a line below each name that says what the criterion minimizes.
+    """
     cells = []
     for fit in report.fits:
         certificate = fit.certificate
@@ -98,6 +103,7 @@ def criteria_column(report: Report, *, with_description: bool = False) -> Column
             reported_parameters(certificate.criterion, certificate.groups)
         )
         name = fit.name
+        # A name with parentheses already ends with the parameters.
         if parameters and "(" not in name:
             name = f"{name} ({parameters})"
         description = fit.problem.criterion.formula.summary if with_description else ""
@@ -116,8 +122,12 @@ def statuses_column(report: Report) -> Column:
 
 
 def kept_columns(report: Report) -> list[Column]:
-    """Columns of the variance kept: both groups if there are two, else the smallest value."""
-    kept = np.array(
+    """Columns of the variance kept: both groups if there are two, else the smallest value.
+
+    The smallest value is followed by a column with the name of its group. A group without variance
+    has no value.
+    """
+    kept = np.array(  # one row per model, one column per group
         [[group.observed_variance_kept for group in model.groups] for model in report.audit.models]
     )
     if len(report.group_names) == 2:
@@ -129,7 +139,7 @@ def kept_columns(report: Report) -> list[Column]:
     smallest = np.where(is_finite, kept, np.inf).argmin(axis=1).tolist()
     names = []
     for i, g in enumerate(smallest):
-        name = format_number(None)
+        name = format_number(None)  # a dash: no group of this model has a value
         if is_finite[i, g]:
             name = report.group_names[g]
         names.append(name)
@@ -146,6 +156,14 @@ def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any])
     """Columns of a quantity: both groups if there are two, else the largest value and its groups.
 
     The two groups are compared with each other, so their columns have the same decimals.
+
+    Parameters
+    ----------
+    report : Report
+    quantity : str
+        Name of the quantity in the headings.
+    rows : sequence of sequences of k float
+        Values of the groups in each row of the table.
     """
     values = np.array(rows, dtype=np.float64)
     if len(report.group_names) == 2:
@@ -157,7 +175,7 @@ def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any])
         return columns
     groups_with_largest = []
     for row in values.tolist():
-        names = format_number(None)
+        names = format_number(None)  # a dash: all values are zero
         if max(row) > 0:
             names = describe_tied(report.group_names, tied_maxima(row))
         groups_with_largest.append(names)

@@ -54,7 +54,10 @@ def expected_pca_table(report: Report) -> Table:
 
 
 def changes_table(report: Report) -> Table:
-    """Change in expected error from PCA to the main model by group."""
+    """Change in expected error from PCA to the main model by group, as a share of its variance.
+
+    Groups without an interval, or without variance, are inconclusive and muted.
+    """
     groups = report.main.groups
     cells = []
     outcomes: list[str] = []
@@ -83,7 +86,7 @@ def changes_table(report: Report) -> Table:
 
 
 def _outcome(low: float, high: float) -> str:
-    """Describe a change in error by its confidence interval."""
+    """Describe a change in error whose confidence interval is from low to high."""
     if high < 0:
         return "improves"
     if low > 0:
@@ -93,6 +96,7 @@ def _outcome(low: float, high: float) -> str:
 
 def expected_criteria_table(report: Report) -> Table:
     """Estimates for each criterion: largest expected loss and its state, and variance kept."""
+    # One group per model, None for a model without estimates.
     worst_groups = [_largest_expected_loss(model) for model in report.audit.models]
     empty_record = {f"expected_loss{end}": None for end in ("", "_low", "_high")}
     losses = [empty_record if group is None else group.record for group in worst_groups]
@@ -123,7 +127,10 @@ def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int | 
 
 
 def expected_losses_table(report: Report) -> Table:
-    """Return the expected loss with interval and state, by group and model."""
+    """Return the table of expected losses with interval and state, by group and model.
+
+    All values have the same decimals; groups without an estimate under any model are muted.
+    """
     models = report.audit.models
     decimals = common_decimals(
         replace_nan_by_none(
@@ -147,6 +154,7 @@ def expected_losses_table(report: Report) -> Table:
 
 
 def _no_estimate_reason(model: ModelResult) -> str:
+    """Say why a group has no estimate: the model has none at all, or the group has too few rows."""
     if model.no_estimates_reason is None:
         return "too few rows"
     return "not estimated"

@@ -44,7 +44,10 @@ def groups_table(report: Report) -> Table:
 
 
 def pca_table(report: Report) -> Table:
-    """Observed results of PCA by group."""
+    """Observed results of PCA by group.
+
+    The loss relative to the group's best error is omitted if that error is zero.
+    """
     model = report.pca
     records = model.records
     relative_losses: list[float | None] = []
@@ -69,6 +72,7 @@ def pca_table(report: Report) -> Table:
 def criteria_table(report: Report) -> Table:
     """Observed results of each criterion: both groups if there are two, else the worst group."""
     models = report.audit.models
+    # Estimates with intervals; only their values are rounded to zero.
     disparities = [model.observed_disparity for model in models]
     thresholds = [_ZERO_TOL * fit.certificate.total_variance for fit in report.fits]
     disparity_values = [
@@ -90,7 +94,7 @@ def criteria_table(report: Report) -> Table:
 
 
 def observed_table(report: Report, name: str, caption: str) -> Table:
-    """Table of one quantity by group and model."""
+    """Table of one quantity, `name` in the audit's records, by group and model."""
     columns = [
         number_column(model.name, record_values(model.records, name))
         for model in report.audit.models

@@ -67,21 +67,24 @@ class StepTexts(NamedTuple):
 
 
 def step_texts(report: Report) -> list[StepTexts]:
-    """Format the values of each step, with the same decimals across steps."""
+    """Format the values of each step, with the same decimals across steps.
+
+    Values of different steps can then be compared when the slider moves.
+    """
     steps = report.curves.steps
-    errors, losses, variances, totals = (
+    error_decimals, loss_decimals, variance_decimals, total_decimals = (
         common_decimals(float(x) for step in steps for x in np.atleast_1d(getattr(step, name)))
         for name in ("errors", "losses", "variances", "total_error")
     )
     return [
         StepTexts(
-            errors=[format_number(error, errors) for error in step.errors],
-            losses=[format_number(loss, losses) for loss in step.losses],
+            errors=[format_number(error, error_decimals) for error in step.errors],
+            losses=[format_number(loss, loss_decimals) for loss in step.losses],
             variance_kept=[
                 format_share(share) for share in replace_nan_by_none(step.variance_kept)
             ],
-            total_error=format_number(step.total_error, totals),
-            variances=[format_number(variance, variances) for variance in step.variances],
+            total_error=format_number(step.total_error, total_decimals),
+            variances=[format_number(variance, variance_decimals) for variance in step.variances],
         )
         for step in steps
     ]
@@ -93,8 +96,12 @@ def _step_cell(text: str, index: int) -> Cell:
 
 
 def step_groups_table(report: Report) -> Table:
-    """Return the groups at the initial slider step."""
+    """Return the table of the groups at the initial slider step, whose cells the slider replaces.
+
+    Each cell holds the index of its text in `StepTexts.in_order`.
+    """
     texts = step_texts(report)[report.curves.main_step]
+    # Three texts of each group come first, then the total error.
     total_index = 3 * len(report.group_names)
     return Table(
         "Groups at this step",
@@ -119,11 +126,16 @@ def step_groups_table(report: Report) -> Table:
 
 
 def loadings_table(report: Report) -> Table:
-    """Component loadings at the initial slider step."""
+    """Return the table of component loadings at the initial slider step.
+
+    It has as many columns as any step needs; those that the initial step lacks are empty. The last
+    row gives the variance along each component.
+    """
     curves = report.curves
     features = [report.feature_names[i] for i in curves.features]
     loadings = curves.steps[curves.main_step].loadings
     variances = step_texts(report)[curves.main_step].variances
+    # Three texts of each group and the total error come first.
     first_variance_index = 3 * len(report.group_names) + 1
     n_shown = max(len(step.loadings) for step in curves.steps)
     columns = [replace(name_column("feature", features), total=Cell("variance"))]
@@ -136,7 +148,11 @@ def loadings_table(report: Report) -> Table:
 
 
 def _loading_cell(loadings: FloatArray, component: int, feature: int) -> Cell:
-    """Return the cell of a loading; empty if the step has fewer components."""
+    """Return the cell of a loading; empty if the step has fewer components.
+
+    `loadings` is an array of shape (components, features). The style sheet colors the cell by the
+    sign of the loading (a class) and its absolute value (a variable).
+    """
     attributes = {"data-loading": f"{component} {feature}"}
     if component >= len(loadings):
         return Cell("", attributes=attributes)
@@ -149,6 +165,7 @@ def _loading_cell(loadings: FloatArray, component: int, feature: int) -> Cell:
 
 
 def _loadings_caption(report: Report, n_shown: int) -> str:
+    """Return the caption, which says if only some components or features are shown."""
     curves = report.curves
     max_components = max(step.n_components for step in curves.steps)
     components = "Components"
