@@ -100,11 +100,23 @@ def run(
     command: click.Command = fairspan,
     name: str = "fairspan",
 ) -> int:
-    """Run a command and return its exit status; by default the whole command line."""
+    """Run a command and return its exit status.
+
+    Errors of input and warnings are printed on standard error; other exceptions are raised.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; by default those of this process.
+    command : click.Command
+        By default the group of all commands.
+    name : str
+        Name of the program in usage messages.
+    """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            # Reports record the command line.
+            # Reports record the command line, which commands find in the context as `obj`.
             arguments = sys.argv[1:] if argv is None else argv
             with show_progress():
                 status = command.main(
@@ -132,12 +144,13 @@ def run(
 
 
 def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> None:
-    """Also print the error as JSON if --json was given."""
+    """Print the error as JSON on standard output as well if --json is among the arguments."""
     if "--json" in argv:
         payload = {
             "version": JSON_VERSION,
             "error": {"message": message, "exit_status": exit_status},
         }
+        # The exit status is that of the error, even if standard output is closed.
         with suppress(click.exceptions.Exit), _handle_stdout_errors():
             click.echo(json.dumps(payload, indent=2))
 

@@ -34,10 +34,9 @@ from fairspan.verification import Verification, verify
 
 
 def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
-    """Fit ordinary PCA to the data."""
-    wanted = data.resolve_dimension(
-        fit_options.n_components
-    )  # before the rows are read for moments
+    """Fit ordinary PCA to the data with the requested dimension or share, or the default share."""
+    # Raises before rows are read, which `data.moments` does.
+    wanted = data.resolve_dimension(fit_options.n_components)
     d = resolve_n_components(
         data.moments, wanted, center=fit_options.center, scale=fit_options.standardize
     )
@@ -48,7 +47,20 @@ def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
 def report_dimension(
     n_components: int | float | None, chosen: int, n_features: int, name: str
 ) -> None:
-    """Report on standard error the number of dimensions chosen for a share."""
+    """Report on standard error the number of dimensions that was chosen for a share.
+
+    Nothing is reported if a number of dimensions was requested.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        Requested number or share; None for the default share.
+    chosen : int
+        The number of dimensions.
+    n_features : int
+    name : str
+        Name of the model that keeps the share with this number.
+    """
     if isinstance(n_components, int):
         return
     share = n_components
@@ -74,6 +86,17 @@ def load_audited_models(
 ) -> list[AuditedModel]:
     """Load models, named by their files; check that requested settings agree with them.
 
+    Parameters
+    ----------
+    paths : sequence of Path
+        Saved models; an empty list is returned without any.
+    fit_options : FitOptions
+        Options of the command, which may repeat the settings of the models.
+    parts : sequence of ExternalObject
+        Criteria and restrictions of other packages that the models use.
+    has_center : bool
+        Whether the center was requested, rather than being the default.
+
     Raises
     ------
     Incompatible
@@ -87,6 +110,7 @@ def load_audited_models(
         for option, requested, actual in (
             ("-d", fit_options.n_components, model.n_components),
             ("--center", requested_center, model.center),
+            # There is no option that requests unscaled features.
             ("--standardize", fit_options.standardize or None, model.scale is not None),
         ):
             if requested not in (None, actual):
@@ -122,17 +146,18 @@ def load_models(
 def audit_data(
     data: InputData,
     audited: Sequence[AuditedModel],
-    judging: AuditOptions,
+    audit_options: AuditOptions,
     test: Rows | None = None,
 ) -> Audit:
     """Audit models on the data.
 
-    A saved fair model is compared with ordinary PCA of the data. With held-out rows, the models
-    are evaluated on these without refitting.
+    A saved fair model is compared with ordinary PCA of the data. Saved moments give estimates for
+    new rows only if there are those of several files. With held-out rows (`test`), the models are
+    evaluated on these without refitting.
     """
     if any(each.is_fair and each.baseline is None for each in audited):
         audited = with_pca_baselines(audited, data.moments)
-    options = replace(judging.estimation_options, has_y=data.has_y and test is None)
+    options = replace(audit_options.estimation_options, has_y=data.has_y and test is None)
     if data.row_source is None and test is None:
         blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
         return audit_moments(audited, blocks or [data.moments], options)
@@ -148,7 +173,11 @@ def verify_model(
     reading: ReadOptions,
     parts: Sequence[ExternalObject] = (),
 ) -> Verification:
-    """Verify the certificate of a saved model."""
+    """Verify the certificate of a saved model with the moments of its training rows.
+
+    The rows are read with the features of the model and, if it was fitted with EM, with missing
+    cells. `parts` are criteria and restrictions of other packages that the model uses.
+    """
     (subspace,) = load_models([model], parts).values()
     reading = read_options_for([subspace], data, reading)
     table = open_input(data, reading).selected(
@@ -158,7 +187,9 @@ def verify_model(
     return verify(subspace, table.moments)
 
 
-def audit_by_dimension(data: InputData, fit_options: FitOptions, judging: AuditOptions) -> Audit:
+def audit_by_dimension(
+    data: InputData, fit_options: FitOptions, audit_options: AuditOptions
+) -> Audit:
     """Audit ordinary PCA for several numbers of dimensions, in increasing order.
 
     Raises
@@ -172,11 +203,13 @@ def audit_by_dimension(data: InputData, fit_options: FitOptions, judging: AuditO
             "Allowed: rows, from which estimates for new rows can be made",
             "Name the file of the rows",
         )
-    dimensions = select_dimensions(max(data.row_source.n_features - 1, 1), 1)
+    # With as many dimensions as features, no model has an error. The first is always included.
+    n_dimensions = max(data.row_source.n_features - 1, 1)
+    dimensions = select_dimensions(n_dimensions, requested=1)
     models = pca_by_dimension(
         data.moments, dimensions, fit_options.center, scale=fit_options.standardize
     )
-    return audit_data(data, models, judging)
+    return audit_data(data, models, audit_options)
 
 
 def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str | int, ...]:

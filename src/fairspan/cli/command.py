@@ -63,10 +63,11 @@ class Command(click.Command):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Format the options under their headings."""
+        """Write the options of the help page under their headings, without empty sections."""
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         for heading in (READING, FITTING, AUDITING, OUTPUT):
             in_section = [each for each in options if self._heading_of(each, ctx) == heading]
+            # A hidden option has no help record.
             records = [each.get_help_record(ctx) for each in in_section]
             written = [record for record in records if record is not None]
             if written:

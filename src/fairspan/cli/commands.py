@@ -115,7 +115,9 @@ def audit(
     from fairspan.cli import auditing, formatting, inputs
     from fairspan.cli.row_input import read_options_for
 
-    require_models((*models, *([test_path] if test_path else ())), read_options, None)
+    # --unseen requires models or held-out rows. --test requires no models, unlike for a report,
+    # since ordinary PCA can be audited on other rows.
+    require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
     usage_error_if(by_dimension and test_path, "--by-dimension cannot be combined with --test.")
     usage_error_if(
         by_dimension and models,
@@ -146,7 +148,7 @@ def audit(
             results = formatting.by_dimension_record(found)
             text = formatting.by_dimension_text(found)
         else:
-            audited = audited or [auditing.pca_model(table, fit_options)]
+            audited = audited or [auditing.pca_model(table, fit_options)]  # without --model
             held_out = None
             if test_path is not None:
                 features = table.moments.feature_names

@@ -38,8 +38,17 @@ def columns_of_restriction(fit_options: FitOptions) -> tuple[str | int, ...]:
 def fit_fair_model(
     data: InputData, fit_options: FitOptions
 ) -> tuple[FairSubspace, list[AuditedModel]]:
-    """Fit the fair model, and return it with the models to audit (it and ordinary PCA)."""
-    # Validate the settings before reading rows.
+    """Fit the fair model, and return it with the models to audit.
+
+    These are ordinary PCA of the same dimension and the fair model, in this order.
+
+    Raises
+    ------
+    FairspanError, click.UsageError
+        Invalid rows or settings; settings are checked first.
+    """
+    # Validate the settings before reading rows. Texts that name groups or classes are replaced by
+    # labels once the rows have been read, so criterion and restriction are made again then.
     get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
     solver = get_solver(fit_options.solver, **fit_options.solver_parameters)
@@ -50,7 +59,7 @@ def fit_fair_model(
     )
     dimension = data.resolve_dimension(fit_options.n_components)
     moments = data.moments
-    _, fair, _, _ = fit_rows(
+    _, fair, _, _ = fit_rows(  # only the subspace is used
         data.row_source,
         moments,
         dimension,
@@ -79,7 +88,11 @@ def fit_fair_model(
 
 
 def check_overwriting(path: Path, fit_options: FitOptions) -> None:
-    """Raise a usage error if the output exists and is not a model with the same settings."""
+    """Raise a usage error if the output exists and is not a model with the same settings.
+
+    A missing or empty file may be written. A share of variance in place of a number of dimensions
+    is not compared, since it is not known yet how many dimensions it gives.
+    """
     if not path.is_file() or path.stat().st_size == 0:
         return
     remedy = "overwrite it with --force, or choose another path."
@@ -111,11 +124,15 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
 
 
 def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
-    """Replace texts that name groups by their labels.
+    """Return a criterion's parameters with labels of groups in place of the texts that name them.
+
+    A text is the value of a parameter (`protected`) or a key of a mapping (`radius`), and names the
+    group whose label is printed like it.
 
     Raises
     ------
     UnknownGroup
+        A text names no group, or several.
     """
     by_text: dict[str, list[Label]] = {}
     for label in labels:
@@ -144,14 +161,15 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
 
 
 def with_y_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
-    """Replace texts that name classes of y by these classes.
+    """Return a restriction's parameters with classes of y in place of the texts that name them.
 
-    Unknown texts are kept; the restriction reports them.
+    Only `within_classes` names classes. Unknown texts are kept; the restriction reports them.
     """
     given = parameters.get("within_classes")
     by_class = moments.by_class
     if not isinstance(given, list) or by_class is None:
         return dict(parameters)
+    # Moments by class are labeled by pairs of group and class.
     by_text = {
         format_label(pair[-1]): pair[-1] for pair in by_class.labels if isinstance(pair, tuple)
     }

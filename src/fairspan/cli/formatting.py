@@ -43,14 +43,19 @@ def audit_text(result: "Audit") -> str:
 
 
 def certificate_text(certificate: "Certificate") -> str:
-    """Format a certificate for standard output, with its width and colors."""
+    """Format a certificate for standard output, with its width and colors.
+
+    The first sentence gives the objective, its lower bound and the gap, the second the status.
+    """
     parameters = printable(
         format_parameters(reported_parameters(certificate.criterion, certificate.groups))
     )
-    criterion = "nested " * bool(certificate.steps) + readable_name(certificate.criterion.name)
+    criterion = readable_name(certificate.criterion.name)
+    if certificate.steps:  # one per component of a nested fit
+        criterion = f"nested {criterion}"
     if certificate.restriction_text is not None:
         criterion += f" with {printable(certificate.restriction_text)}"
-    steps = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
+    work = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
     if parameters:
         criterion += f" ({parameters})"
     certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
@@ -59,7 +64,7 @@ def certificate_text(certificate: "Certificate") -> str:
         subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
         certificate_sentence += (
             f"no {subspace}{certificate.criterion.constraint_text} is below "
-            f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e}, {steps})."
+            f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e}, {work})."
         )
         if certificate.status == "unresolved":
             certificate_sentence += (
@@ -67,7 +72,7 @@ def certificate_text(certificate: "Certificate") -> str:
                 f"tolerance of {certificate.absolute_tol:.1e}."
             )
     else:
-        certificate_sentence += f"no bound is known ({steps})."
+        certificate_sentence += f"no bound is known ({work})."
     if certificate.constraint_violation > certificate.absolute_tol:
         excess = f"{certificate.constraint_violation:.1e} more than the criterion allows"
         status += f" The groups' errors differ by {excess}."
@@ -94,9 +99,13 @@ def by_dimension_record(result: "Audit") -> dict[str, Any]:
 
 
 def by_dimension_text(result: "Audit") -> str:
-    """Format the audit by dimension, one line per dimension and group."""
+    """Format the audit by dimension, one line per dimension and group.
+
+    The models of the audit are PCA with increasing dimensions. Notes below the table say why states
+    are inconclusive, and at how many dimensions.
+    """
     names = [format_group(group.group) for group in result.models[0].groups]
-    names = shorten_names(names, _MAX_NAME_WIDTH) or names
+    names = shorten_names(names, _MAX_NAME_WIDTH) or names  # in full if they would not differ
     records = result.to_records()
     # Show d only in the first line of each dimension.
     dimensions = [Cell("")] * len(records)
@@ -139,7 +148,7 @@ def print_results(results: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def transform_text(facts: dict[str, Any]) -> str:
-    """Summarize what transform wrote."""
+    """Summarize what transform wrote, from the dictionary that `transform_file` returns."""
     n_copied = len(facts["columns"]) - facts["n_components"]
     components = format_count(facts["n_components"], "component")
     text = f"{format_count(facts['n_rows'], 'row')} with {components}"

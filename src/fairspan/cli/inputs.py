@@ -39,15 +39,17 @@ class InputData:
 
     Attributes
     ----------
-    source : RowSource or None
-    saved : GroupMoments or None
+    row_source : RowSource or None
+        Rows; None if the data are saved moments.
+    saved_moments : GroupMoments or None
+        Moments, of all files together; None if the data are rows.
     limit : GroupLimit
         Limits on the number of groups and on memory.
     has_clusters : bool
         Whether the last label column is the cluster.
     has_y : bool
         Whether the last label column before the cluster is y.
-    attributes : tuple of str or int
+    restriction_columns : tuple of str or int
         Non-feature columns required by a restriction.
     blocks : tuple of GroupMoments
         Moments of the individual files, if there are several.
@@ -66,7 +68,13 @@ class InputData:
 
     @cached_property
     def moments(self) -> GroupMoments:
-        """Moments of the data, computed once; at least two groups are required."""
+        """Moments of the data, computed once from the rows unless they are saved.
+
+        Raises
+        ------
+        InvalidInput
+            There is only one group, which may be due to rows that were dropped.
+        """
         if self.saved_moments is not None:
             moments = self.saved_moments.with_attributes(self.restriction_columns)
         else:
@@ -97,10 +105,14 @@ class InputData:
         return moments
 
     def _describe_costliest_features(self) -> str:
-        """Describe the features that cause most dropped rows, after a colon."""
+        """Return a colon and the features that alone cause the most dropped rows, or nothing.
+
+        This reads the rows once more.
+        """
         if self.row_source is None:
             return ""
-        cells = count_missing(self.row_source, self.has_y + self.has_clusters)
+        n_extra_labels = self.has_y + self.has_clusters  # labels end with the class and the cluster
+        cells = count_missing(self.row_source, n_extra_labels)
         names = self.row_source.feature_names or ()
         costs = [
             f"{name!r} ({counted(n, 'row')} by itself)"
@@ -119,7 +131,15 @@ class InputData:
         return n_components
 
     def rows(self, activity: str) -> Rows:
-        """Return the rows, with progress reporting."""
+        """Return the rows with the columns of the restriction.
+
+        `activity` is the name that the progress bar shows while rows of files are read.
+
+        Raises
+        ------
+        InvalidInput
+            A feature is not numeric.
+        """
         assert self.row_source is not None
         if self.is_of_model:
             check_numeric_features(self.row_source, *OF_MODEL)
@@ -135,7 +155,15 @@ class InputData:
     def selected(
         self, names: tuple[str, ...] | None, attributes: Sequence[str | int] = ()
     ) -> "InputData":
-        """Return the data with these features, in this order, and these additional columns."""
+        """Return the data with the features of a model and the columns of its restriction.
+
+        Parameters
+        ----------
+        names : tuple of str or None
+            Names of the features, in the order of the model; None to leave them as they are.
+        attributes : sequence of str or int
+            Columns that the restriction needs in addition.
+        """
         data = replace(self, restriction_columns=tuple(attributes))
         if names is None or self.row_source is None:
             return data
@@ -143,7 +171,10 @@ class InputData:
         return replace(data, row_source=source, is_of_model=True)
 
     def matched_to(self, known: KnownLabels) -> "InputData":
-        """Return the same rows or moments, with labels of a fit in place of those equal as text."""
+        """Return the data with labels of a fit, `known`, in place of those that are equal as text.
+
+        The label 1 of a CSV file, for example, may have been "1" in the fit.
+        """
         rows = None if self.row_source is None else match_groups(self.row_source, known)
         saved = None if self.saved_moments is None else self.saved_moments.matched_to(known)
         blocks = tuple(block.matched_to(known) for block in self.blocks)
@@ -155,7 +186,14 @@ class InputData:
 def open_input(
     path: Path | ExternalObject, reading: ReadOptions, clusters: str | None = None
 ) -> InputData:
-    """Open a file of rows (with an optional cluster column) or of saved moments."""
+    """Open a file of rows (with an optional cluster column) or of saved moments.
+
+    Raises
+    ------
+    click.UsageError
+        An option does not apply to this kind of input.
+    InvalidInput, CorruptFile
+    """
     has_clusters = clusters is not None
     if isinstance(path, Path) and is_archive_file(path):
         moments = GroupMoments.load(path)
@@ -177,7 +215,10 @@ def open_input(
 def open_inputs(
     paths: Sequence[Path | ExternalObject], reading: ReadOptions, clusters: str | None = None
 ) -> InputData:
-    """Open one input, or the sum of several files of saved moments."""
+    """Open one input, or several files of saved moments, which are added.
+
+    The moments of the single files are kept as `blocks`: their variation gives intervals.
+    """
     first = open_input(paths[0], reading, clusters)
     if len(paths) == 1:
         return first
@@ -198,7 +239,24 @@ def open_held_out_rows(
     attributes: Sequence[str | int] = (),
     clusters: str | None = None,
 ) -> Rows:
-    """Open held-out rows with the same options, without y."""
+    """Open held-out rows with the same options, without y: models are not refitted on them.
+
+    Parameters
+    ----------
+    path : Path
+    reading : ReadOptions
+    names : tuple of str or None
+        Features of the models; None for all.
+    attributes : sequence of str or int
+        Columns that restrictions of the models need in addition.
+    clusters : str, optional
+        Cluster column.
+
+    Raises
+    ------
+    InvalidInput
+        The file holds moments, or a feature is not numeric.
+    """
     if reading.y_column is not None:
         reading = replace(reading, y_column=None, exclude=(*reading.exclude, reading.y_column))
     data = open_input(path, reading, clusters)

@@ -23,7 +23,7 @@ MANIFEST_SCHEMA = Schema(
     record(
         {
             "options": mapping_of(list_of(TEXT)),
-            # Size, modification time and hash.
+            # Fingerprint of each source file: size, modification time and hash.
             "parts": mapping_of(list_of(scalar((int, str), "text or an integer"), "3")),
         }
     ),
@@ -44,19 +44,23 @@ FileFingerprint = tuple[int, int, str]
 
 
 def file_fingerprint(path: Path) -> FileFingerprint:
-    """Compute the fingerprint of a file."""
+    """Compute the fingerprint of a file from its size, modification time and both ends."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         ends = hashlib.sha256(file.read(_HASHED_BYTES))
         if status.st_size > _HASHED_BYTES:
+            # Do not hash bytes of a short file twice.
             file.seek(max(status.st_size - _HASHED_BYTES, _HASHED_BYTES))
             ends.update(file.read(_HASHED_BYTES))
     return status.st_size, status.st_mtime_ns, ends.hexdigest()
 
 
 def check_unchanged(path: Path, state: FileFingerprint) -> None:
-    """Raise InvalidInput if a file changed since its fingerprint was taken."""
-    with suppress(OSError):  # there may be none
+    """Raise InvalidInput if a file changed since its fingerprint was taken.
+
+    Only size and modification time are compared.
+    """
+    with suppress(OSError):  # a file that no longer exists changed, too
         status = path.stat()
         if (status.st_size, status.st_mtime_ns) == state[:2]:
             return
@@ -76,7 +80,7 @@ class Manifest:
     folder : Path
     options : mapping of str to sequence of str
         Columns by role, and reading options.
-    parts : mapping of str to FileFingerprint
+    sources : mapping of str to FileFingerprint
         Fingerprints of the source files, by path relative to the source folder.
     """
 
@@ -118,6 +122,7 @@ class Manifest:
         """
         existing = Manifest.read(self.folder)
         if existing is None:
+            # Hidden files, such as those of file managers, do not count.
             others = [each.name for each in self.folder.glob("[!.]*")]
             if others:
                 raise InvalidInput(
@@ -142,7 +147,7 @@ class Manifest:
             write_json(path, MANIFEST_SCHEMA, {"options": self.options, "parts": self.sources})
 
     def _changes(self, now: "Manifest") -> Iterator[str]:
-        """Describe how another manifest differs from this one."""
+        """Yield a text for each kind of difference between this manifest and the current one."""
         existing = self.sources
         current = now.sources
         changes = {

@@ -30,15 +30,29 @@ from fairspan.storage.atomic import write_atomic
 def write_moments(
     data: Path | ExternalObject, out: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of the rows atomically; return them and the number of dropped groups.
+    """Write the moments of the rows to a file, which appears only when it is complete.
 
-    A file of moments appears only when it is complete.
+    Parameters
+    ----------
+    data : Path or ExternalObject
+        File or folder of rows, or rows of another package.
+    out : Path
+    reading : ReadOptions
+    min_group_size : int
+        Groups with fewer rows are dropped from the moments.
+
+    Returns
+    -------
+    moments : GroupMoments
+    n_groups_dropped : int
+        Number of groups that were dropped.
     """
     all_groups = compute_group_moments(
         open_numeric_rows(data, reading), reading.limit, has_y=reading.y_column is not None
     )
     moments = all_groups.drop_small_groups(min_group_size)
     write_atomic(out, moments.to_bytes())
+    # With y, moments are by group and class, whose rows are fewer.
     group_counts = moments.finest
     warn_about_tiny_groups(
         zip(group_counts.labels, group_counts.counts.tolist(), strict=True),
@@ -82,16 +96,16 @@ def merge_moments_files(
     if len({file.resolve() for file in files}) < len(files):
         print_message("warning", "A file is given more than once; its rows are counted each time.")
     total: GroupMoments | None = None
-    # Treat the parts of a folder as one site.
+    # Count dropped rows by site; the parts of one folder of moments are one site.
     is_folder_of_parts = {
         folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
     }
-    dropped: dict[Path, int] = {}
+    n_dropped_by_site: dict[Path, int] = {}
     for file in track("merging", files, "files"):
         moments = load_partial(file)
         site = file.parent if is_folder_of_parts[file.parent] else file
-        dropped[site] = dropped.get(site, 0) + moments.n_dropped
-        if labels_as_text:  # groups of one text are joined
+        n_dropped_by_site[site] = n_dropped_by_site.get(site, 0) + moments.n_dropped
+        if labels_as_text:  # groups of this file that have the same text are merged as well
             moments = merge_moments([moments], _label_as_text)
         with add_error_context(str(file)):
             total = moments if total is None else total + moments
@@ -99,7 +113,7 @@ def merge_moments_files(
     if not total.n_groups:
         raise no_rows_error(total.n_dropped)
     warn_of_labels(total)
-    complete_sites = [str(site) for site, n in dropped.items() if not n]
+    complete_sites = [str(site) for site, n_dropped in n_dropped_by_site.items() if not n_dropped]
     if complete_sites and total.n_dropped:
         print_message(
             "warning",
@@ -113,7 +127,7 @@ def merge_moments_files(
 
 
 def _label_as_text(label: Label) -> Label:
-    """Convert a label to text; integral floats without a fraction.
+    """Convert a label, or each part of a tuple, to text; integral floats without a fraction.
 
     Examples
     --------
@@ -128,10 +142,10 @@ def _label_as_text(label: Label) -> Label:
 
 
 def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
-    """Contents of a file of moments as JSON-serializable values."""
+    """Summarize moments that were written to a file, as JSON-serializable values."""
     names = moments.feature_names
     record: dict[str, Any] = {}
-    if moments.weight_exponent:
+    if moments.weight_exponent:  # only very large or small sample weights are scaled
         record["weight_exponent"] = moments.weight_exponent
     return {
         **record,
@@ -172,6 +186,7 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
             files += map(manifest.moments_path, manifest.sources)
         elif path.name != MANIFEST or Manifest.read(path.parent) is None:
             files.append(path)
+    # Check that folders are complete, also those whose files were named one by one.
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)
         if manifest is None:

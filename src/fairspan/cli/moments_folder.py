@@ -47,8 +47,24 @@ class MomentsFolderRows(FileRows):
 
     @classmethod
     def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
-        """Create from file rows after checking the folder; raises InvalidInput."""
+        """Create from file rows, after checking that the folder is new or was begun with them.
+
+        Parameters
+        ----------
+        rows : FileRows
+            Rows of a folder of files.
+        folder : Path
+            Folder of moments; it is created with the first file of moments.
+        label : str or None
+            Column of y, the last of the group columns; None without one.
+
+        Raises
+        ------
+        InvalidInput
+            The folder holds other files, or was begun with other rows or options.
+        """
         chosen = rows.selection
+        # Everything that changes the moments, so that a folder never mixes two kinds.
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
             "groups": list(chosen.group_columns),
@@ -78,12 +94,12 @@ class MomentsFolderRows(FileRows):
         return cls(**inherited, manifest=manifest, has_y=label is not None)
 
     def with_raw_weights(self) -> FileRows:
-        """Return the same rows, which go into no folder, with their weights as they are stored."""
+        """Return the same rows as ordinary file rows, without scaling of their weights."""
         chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
         return FileRows(self.path, self.schema, self.parts, chosen, n_jobs=self.n_jobs)
 
     def aggregate(self, aggregator: Aggregator[Any]) -> Any:
-        """Return the moments of all files; None if there are no rows.
+        """Write the moments of files that have none, and return those of all; None without rows.
 
         Raises
         ------
@@ -111,12 +127,27 @@ class MomentsFolderRows(FileRows):
             raise
 
     def _write_and_merge(
-        self, tally: Aggregator[Any], pending: Mapping[str, FileRows], results: Iterator[Any]
+        self, aggregator: Aggregator[Any], pending: Mapping[str, FileRows], results: Iterator[Any]
     ) -> GroupMoments | None:
-        """Write new moments and merge all in file order."""
+        """Write new moments and merge all in file order.
+
+        Parameters
+        ----------
+        aggregator : Aggregator
+            Merges moments.
+        pending : mapping of str to FileRows
+            Source files without moments, by name; the others are loaded from the folder.
+        results : iterator
+            Moments of the pending files, in their order.
+
+        Returns
+        -------
+        GroupMoments or None
+            None if there are no files.
+        """
         total: GroupMoments | None = None
         counts: list[tuple[Label, int]] = []
-        for name, state in self.manifest.sources.items():
+        for name, fingerprint in self.manifest.sources.items():
             file = self.manifest.moments_path(name)
             rows = pending.get(name)
             if rows is None:
@@ -126,10 +157,11 @@ class MomentsFolderRows(FileRows):
                 if self.has_y:
                     moments = moments.sum_over_classes()
             with add_error_context(str(file) if rows is None else rows.location):
-                total = merge_in_order(tally, (total, moments))
+                total = merge_in_order(aggregator, (total, moments))
             counts += zip(moments.finest.labels, moments.finest.counts.tolist(), strict=True)
             if rows is not None:
-                check_unchanged(rows.path, state)
+                # Write only moments of files that did not change while they were read.
+                check_unchanged(rows.path, fingerprint)
                 self.manifest.write()
                 write_atomic(file, moments.to_bytes())
         warn_about_tiny_groups(
@@ -141,10 +173,23 @@ class MomentsFolderRows(FileRows):
 def write_moments_folder(
     data: Path | ExternalObject, folder: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of each file to a folder; return the merged moments and 0.
+    """Write the moments of each file of a folder of rows to another folder.
 
-    A minimum group size is not supported: groups small in one file may be large overall. Existing
-    moments are not recomputed, so the command can be resumed.
+    Existing moments are not recomputed, so the command can be resumed. `min_group_size` is ignored,
+    and the command line rejects it: a group that is small in one file may be large overall.
+
+    Returns
+    -------
+    moments : GroupMoments
+        Moments of all files together.
+    n_groups_dropped : int
+        Always 0; `write_moments` returns the number of groups that it drops.
+
+    Raises
+    ------
+    click.UsageError
+        The treatment of missing values requires all rows together, as EM does.
+    InvalidInput, CorruptFile
     """
     usage_error_if(
         reading.on_missing in KEEPING_MISSING,

@@ -24,6 +24,7 @@ _COLUMN_OPTIONS = {"groups", "features", "exclude"}
 
 
 def _option_of(name: str) -> str:
+    """Return the option of the command line that sets a field of `ReadOptions`."""
     return {"groups": "--group", "bins": "--bin"}.get(name, f"--{name.replace('_', '-')}")
 
 
@@ -124,7 +125,11 @@ class ReadOptions:
                 yield from [option] if each is True else [option, str(each)]
 
     def reject_options(self, reason: str, options: set[str]) -> None:
-        """Raise a usage error if one of these options was given."""
+        """Raise a usage error if one of these options was given, named by their fields.
+
+        `reason` is the start of the message, without a full stop.
+        """
+        # The error names one option; --group, which users give first, comes before the others.
         for name in sorted(
             self.changed_options & options, key=lambda name: (name != "groups", name)
         ):
@@ -136,9 +141,10 @@ class ReadOptions:
             self.reject_options("A saved model fixes the features", _FEATURE_OPTIONS)
 
     def reject_for_moments(self, path: Path) -> None:
-        """Raise a usage error if reading options were given for saved moments."""
+        """Raise a usage error if reading options were given although `path` holds moments."""
         asked = self.changed_options
-        columns = ["--group, --features and --exclude"] * bool(asked & _COLUMN_OPTIONS)
+        # The options that select columns are named together, even if only one was given.
+        columns = ["--group, --features and --exclude"] if asked & _COLUMN_OPTIONS else []
         options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
         usage_error_if(
             options,
@@ -157,7 +163,10 @@ class AuditOptions:
         Number of folds; 0 for observed figures only.
     clusters : str or None
         Cluster column.
-    level, materiality : float
+    level : float
+        Confidence level of the intervals.
+    materiality : float
+        Smallest loss that counts, as a share of the group's variance.
     repeats : int
         Number of fold assignments.
     """
@@ -188,7 +197,7 @@ class AuditOptions:
             self.folds or None,
             self.level,
             self.materiality,
-            0,
+            random_state=0,
             has_clusters=by_cluster,
             repeats=self.repeats,
         )
@@ -259,7 +268,7 @@ class ReportOptions:
 
 
 def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
-    """Raise a usage error if an option for saved models is given without --model."""
+    """Raise a usage error if --test or --unseen is given without saved models (--model)."""
     for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
         usage_error_if(
             is_given and not models,

@@ -54,7 +54,10 @@ def _may_be_archive(path: Path) -> bool:
 def each_once(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Reject duplicate values."""
+    """Return the values of a repeatable option; raise BadParameter if one is given twice.
+
+    A callback of click, as are the next functions.
+    """
     duplicates = sorted({value for value in values if values.count(value) > 1})
     if duplicates:
         raise click.BadParameter(f"{duplicates[0]!r} is given twice; give each column once.")
@@ -64,6 +67,7 @@ def each_once(
 def _bins(
     context: click.Context, option: click.Parameter, values: tuple[tuple[str, Any], ...]
 ) -> tuple[tuple[str, Any], ...]:
+    """Reject a column whose bins are given twice."""
     each_once(context, option, tuple(column for column, _ in values))
     return values
 
@@ -71,8 +75,12 @@ def _bins(
 def _groups(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Require a group column for tables, before importing the library."""
+    """Require a group column for tables, before importing the library.
+
+    Saved moments and rows of other packages, which are no paths, have groups of their own.
+    """
     data = context.params.get("data")
+    # Several inputs are all moments, or an error is raised later.
     if isinstance(data, tuple) and data:
         data = data[0]
     usage_error_if(
@@ -84,6 +92,7 @@ def _groups(
 def _parameters(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
+    """Parse KEY=VALUE arguments; those of a restriction require --restriction."""
     if (
         values
         and option.name == "restriction_parameters"

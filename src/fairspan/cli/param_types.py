@@ -36,7 +36,7 @@ class _DataType(click.Path):
     """Existing path, standard input (-), or rows from another package (package.module:Object)."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Convert to a path or an external row source."""
+        """Convert to a path, or to an external row source if there is no such path."""
         if value == "-":
             return _copy_stdin(ctx)
         try:
@@ -49,7 +49,10 @@ class _DataType(click.Path):
 
 
 def _copy_stdin(context: click.Context) -> Path:
-    """Copy standard input to a temporary file, since rows are read more than once."""
+    """Copy standard input to a temporary file, since rows are read more than once.
+
+    The file exists while the command runs; its extension is that of the format of the content.
+    """
     if sys.stdin.isatty():
         raise click.UsageError(
             "- reads standard input, but it is a terminal: pipe a table into it."
@@ -78,7 +81,7 @@ def dimensions_or_share(value: str) -> int | float:
     text = value.strip()
     if text.isdecimal() and int(text) >= 1:
         return int(text)
-    share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
+    share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0  # which is not allowed
     if not 0 < share < 1:
         raise click.BadParameter(
             f"{value!r} is not a number of dimensions; write a whole number of at least 1, or "
@@ -95,8 +98,11 @@ def memory_size(value: str) -> int:
     >>> memory_size("1.5GB")
     1500000000
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)B?", value.strip().upper())
-    n_bytes = round(float(found[1]) * 1000 ** " KMGT".index(found[2] or " ")) if found else 0
+    n_bytes = 0  # which is not allowed
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)B?", value.strip().upper())
+    if match:
+        power = " KMGT".index(match[2] or " ")
+        n_bytes = round(float(match[1]) * 1000**power)
     if n_bytes < 1:
         raise click.BadParameter(
             f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB."
@@ -105,7 +111,7 @@ def memory_size(value: str) -> int:
 
 
 def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
-    """Parse a column name and increasing bin edges.
+    """Parse a column name, which may contain equals signs, and increasing bin edges.
 
     Examples
     --------
@@ -192,7 +198,9 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for argument in arguments:
-        # Group names may contain equals signs, in keys and values.
+        # A dot before the first equals sign makes the argument one of a mapping by group, such as
+        # radius.GROUP=0.1. GROUP may contain equals signs, so the value follows the last one;
+        # otherwise the value, which may name a group, follows the first.
         name, is_nested, _ = argument.partition("=")[0].partition(".")
         key, separator, text = argument.partition("=")
         if is_nested:
@@ -201,6 +209,7 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
             raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
         target = values.setdefault(name, {}) if is_nested else values
         subkey = key.removeprefix(f"{name}.") if is_nested else key
+        # A parameter has one value, or one per group, but not both.
         if not isinstance(target, dict) or subkey in target:
             raise click.BadParameter(
                 f"{key!r} is given twice; give {name} once for all groups, or once per group."
@@ -210,6 +219,7 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _parse_value(key: str, text: str) -> Any:
+    """Parse a value: a list of strings, bool, int, float or string, depending on key and text."""
     # These name classes, columns or a group, even if they look like numbers.
     if key == "columns" or (key == "within_classes" and text != "all"):
         return text.split(",")

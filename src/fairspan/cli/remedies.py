@@ -42,14 +42,15 @@ _BY_OPTION = {
 
 
 def command_remedies(command: click.Command) -> dict[Cause, str]:
-    """Return remedies that name only options of this command."""
+    """Return the remedies by cause of an error that name only options of this command."""
     options = {name for parameter in command.params for name in parameter.opts}
     remedies = dict(_OF_ALL_COMMANDS)
     if "--on-missing" in options:
         has_groups = "--missing-group" in options
         remedies |= missing_remedies(
             "--on-missing {}",
-            # Whether a saved model can take missing cells was decided by its fit.
+            # Commands without groups apply a saved model, whose fit decided whether cells may be
+            # missing.
             allows_em=has_groups,
             name_group=" (--missing-group unknown)" if has_groups else "",
         )

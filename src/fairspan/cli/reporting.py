@@ -70,7 +70,11 @@ def build_file_report(
     audit_options : AuditOptions
     report_options : ReportOptions
     argv : iterable of str
-        Command line arguments.
+        Command line arguments, which the page shows.
+
+    Returns
+    -------
+    Report
 
     Raises
     ------
@@ -80,6 +84,7 @@ def build_file_report(
     if page is not None:
         check_page_path(page)
     user_models = load_models(report_options.models, report_options.custom_objects)
+    # Saved models fix the features that are read, and need the columns of their restrictions.
     names = next((model.feature_names for model in user_models.values()), None)
     read_options.reject_feature_options(names)
     extra_columns = restriction_columns(user_models)
@@ -88,7 +93,8 @@ def build_file_report(
     data = open_input(path, read_options, clusters).selected(names, extra_columns)
     data = data.matched_to(known_labels_of(user_models, has_classes=data.has_y))
     parameters = fit_options.criterion_parameters
-    # Check the settings before rows are read: groups are still named by texts.
+    # Check the settings before rows are read. They are made again once the rows have been read,
+    # when the texts that name groups can be replaced by labels.
     settings = _report_settings(fit_options, audit_options, report_options, parameters)
     if data.row_source is not None:
         settings.check_size(data.row_source.n_features)
@@ -170,7 +176,10 @@ def _provenance(
 
 
 def report_summary(report: Report, page: Path | None) -> str:
-    """Summarize the verdict and the findings, wrapped to the terminal width."""
+    """Summarize the verdict and the findings, wrapped to the terminal width.
+
+    Findings on models other than PCA and the main one are left to the page.
+    """
     width = output_width(sys.stdout)
     paint = painter_for(sys.stdout)
     rows = report.audit.rows
@@ -224,7 +233,16 @@ def _escape_char(char: str) -> str:
 
 
 class DemoResult(NamedTuple):
-    """Certificate of the fair model of the demo, the audit, and the data."""
+    """Results of the demo.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        Certificate of the fair model.
+    audit : Audit
+        Audit of ordinary PCA and the fair model.
+    data : Dataset
+    """
 
     certificate: Certificate
     audit: Audit
@@ -259,7 +277,9 @@ def write_demo_page(page: Path, data: Dataset) -> None:
     """Write the report of the demo data."""
     rows = open_group_rows(data.X, data.sensitive_features)
     moments = replace(compute_group_moments(rows), feature_names=data.feature_names)
-    asked = ReportSettings.validated("minimax_loss", None, _DEMO_DIMENSIONS, "global", True)
+    settings = ReportSettings.validated(
+        "minimax_loss", criteria=None, n_components=_DEMO_DIMENSIONS, center="global", scale=True
+    )
     origin = Provenance(
         data.name,
         default_title(data.name),
@@ -267,11 +287,20 @@ def write_demo_page(page: Path, data: Dataset) -> None:
         "fairspan demo",
         _DEMO_MOMENTS_CODE,
     )
-    write_page(page, build_report(moments, rows, asked, origin))
+    write_page(page, build_report(moments, rows, settings, origin))
 
 
 def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
-    """Format the demo output for the terminal."""
+    """Format the results of the demo for the terminal.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Certificate of the fair model.
+    result : Audit
+        Audit of two models: ordinary PCA and the fair model.
+    data : Dataset
+    """
     plain, fair = result.models
     sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
     relative_cost = fair.observed_total_error / plain.observed_total_error - 1
@@ -294,7 +323,7 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
         _wrap(f"Verdict: {result.verdict}", width),
         result.table().to_text(width, painter_for(sys.stdout)),
         f"{_wrap(conclusion, width)}\n{certificate_text(certificate)}",
-        # Kept on one line for copying.
+        # Not wrapped, so that it can be copied.
         "Try your own data: fairspan audit DATA.csv --group COLUMN --standardize",
     ]
     return "\n\n".join(parts)

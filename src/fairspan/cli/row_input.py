@@ -63,16 +63,19 @@ def read_options_for(
 
 
 def csv_format(reading: ReadOptions) -> dict[str, Any] | None:
-    """CSV options for `FileRows.open`; None if none was given."""
+    """Return the CSV options for `FileRows.open`; None if none was given.
+
+    The words "tab" and "space" stand for these characters, which are hard to type in a shell.
+    """
     names = ("delimiter", "decimal", "thousands", "encoding", "comment")
-    said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
-    if said.get("delimiter") in ("tab", "\\t"):
-        said["delimiter"] = "\t"
-    if said.get("thousands") == "space":
-        said["thousands"] = " "
+    given = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
+    if given.get("delimiter") in ("tab", "\\t"):
+        given["delimiter"] = "\t"
+    if given.get("thousands") == "space":
+        given["thousands"] = " "
     if reading.no_header:
-        said["header"] = False
-    return said or None
+        given["header"] = False
+    return given or None
 
 
 def na_values(reading: ReadOptions) -> "NaValues | None":
@@ -88,11 +91,24 @@ def na_values(reading: ReadOptions) -> "NaValues | None":
 def open_row_source(
     options: ReadOptions, path: Path | ExternalObject, clusters: str | None = None
 ) -> RowSource:
-    """Open the rows of a file or folder, or external rows.
+    """Open the rows of a file or folder, or external rows, without reading them.
 
-    The last label columns are y and the cluster, if requested.
+    Parameters
+    ----------
+    options : ReadOptions
+    path : Path or ExternalObject
+    clusters : str, optional
+        Cluster column.
 
-    The last columns of their labels are the class in y and the cluster, where these were requested.
+    Returns
+    -------
+    RowSource
+        Its label columns are the group columns, then y and the cluster if requested.
+
+    Raises
+    ------
+    InvalidInput
+        A column with bins holds text, or a text column looks like numbers with separators.
     """
     if isinstance(path, ExternalObject):
         return _open_external_rows(options, path)
@@ -118,16 +134,21 @@ def open_row_source(
     if options.numeric_only or options.one_hot:
         rows = _with_text_handled(rows, one_hot=options.one_hot)
     ignore_unseen = options.unseen == "ignore"
-    name = options.missing_group
-    drop_without_group = name == "drop" and options.on_missing == "error"
-    chosen = replace(
+    missing_group = options.missing_group
+    # Group that rows without one are assigned to, by group column.
+    missing_labels: dict[str, str] = {}
+    if missing_group not in (None, "drop"):
+        missing_labels = dict.fromkeys(options.groups, missing_group)
+    # The other values of --on-missing drop rows without a group anyway.
+    drop_without_group = missing_group == "drop" and options.on_missing == "error"
+    selection = replace(
         rows.selection,
         ignore_unseen=ignore_unseen,
         bins=dict(options.bins),
-        missing_labels={} if name in (None, "drop") else dict.fromkeys(options.groups, name),
+        missing_labels=missing_labels,
         on_missing="drop without group" if drop_without_group else options.on_missing,
     )
-    return replace(rows, n_jobs=options.jobs or 1, selection=chosen)
+    return replace(rows, n_jobs=options.jobs or 1, selection=selection)
 
 
 def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
@@ -163,12 +184,14 @@ def external_rows(source: ExternalObject) -> RowSource:
 
 
 def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
-    """Encode or exclude text columns.
+    """Return the rows with text columns one-hot encoded, or without non-numeric columns.
+
+    Columns that are excluded are named on standard error.
 
     Raises
     ------
     InvalidInput
-        A text column looks like numbers with commas, which would be lost.
+        A text column looks like numbers with separators, which would be lost.
     """
     non_numeric = non_numeric_features(rows)
     advice = advice_on_numbers(rows, non_numeric)
@@ -195,13 +218,15 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
 def check_numeric_features(
     rows: Rows, allowed: str = _ALLOWED_FEATURES, remedy: str = _EXCLUDE_REMEDY
 ) -> None:
-    """Check that the features of a file are numeric, before reading rows.
+    """Check that features and weights of a file are numeric, before reading rows.
+
+    Rows of other sources are checked when they are read.
 
     Parameters
     ----------
     rows : Rows
     allowed, remedy : str
-        Texts for the error message if no more specific remedy applies.
+        Texts for the error about features; a remedy found in the file itself takes precedence.
 
     Raises
     ------
@@ -230,10 +255,20 @@ def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
 def _non_numeric_error(
     rows: FileRows, columns: tuple[str, ...], allowed: str, default_remedy: str
 ) -> InvalidInput:
-    """Build the error for non-numeric columns, with the most likely remedy."""
+    """Return the error for non-numeric columns, with the most likely remedy.
+
+    Parameters
+    ----------
+    rows : FileRows
+    columns : tuple of str
+        The columns, of which the message describes one.
+    allowed, default_remedy : str
+        Texts of the message; the remedy is used if the cells suggest no other.
+    """
     part = rows.parts[0]
     dtypes = {name: str(rows.schema.field(name).type) for name in columns}
-    if part.csv_format is not None and "binary" in dtypes.values():  # as what cannot be decoded is
+    # A column of a CSV file is read as binary if it cannot be decoded: the encoding is wrong.
+    if part.csv_format is not None and "binary" in dtypes.values():
         from fairspan.rows.files.csv_errors import csv_read_error
 
         return csv_read_error(part.path, part.csv_format, UnicodeError())
@@ -251,6 +286,7 @@ def _non_numeric_error(
 
 
 def _columns_contain(columns: tuple[str, ...]) -> str:
-    """Columns, and that they hold what follows."""
-    several = len(columns) > 1
-    return f"the column{'s' * several} {format_list(columns)} hold{'s' * (not several)}"
+    """Return the start of a sentence that says what columns contain."""
+    if len(columns) > 1:
+        return f"the columns {format_list(columns)} hold"
+    return f"the column {format_list(columns)} holds"

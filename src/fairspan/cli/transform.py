@@ -41,10 +41,25 @@ _FORMAT_BY_EXTENSION = {
 def transform_file(
     model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
 ) -> dict[str, Any]:
-    """Transform rows and write them with the copied columns; return a summary.
+    """Transform rows and write them with the copied columns.
 
-    Rows are processed in blocks, so that they need not fit into memory. The output appears only
+    Rows are processed in blocks, so that they need not fit into memory. An output file appears only
     when it is complete.
+
+    Parameters
+    ----------
+    model : Path
+        Saved model.
+    data : Path or ExternalObject
+    out : Path
+        Output file, whose extension gives its format; "-" writes CSV to standard output.
+    reading : ReadOptions
+
+    Returns
+    -------
+    dict
+        Path of the output, its columns, and the numbers of rows written, rows dropped and
+        components.
     """
     is_stdout = str(out) == "-"
     if not is_stdout and out.suffix.lower() not in _FORMAT_BY_EXTENSION:
@@ -77,7 +92,7 @@ def transform_file(
     schema = pa.schema(
         [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
     )
-    # Open the file here: Arrow accepts only UTF-8 paths.
+    # Open the file here: Arrow accepts only UTF-8 paths. Standard output is not closed.
     output = nullcontext(sys.stdout.buffer) if is_stdout else open_atomic(out)
     with output as file, opener(file, schema) as writer:
         for block in chain([first], blocks):
@@ -101,7 +116,16 @@ def transform_file(
 def _open_rows_for_model(
     data: Path | ExternalObject, subspace: FairSubspace, reading: ReadOptions
 ) -> RowSource:
-    """Open rows with the features of a model."""
+    """Open rows with the features of a model and the columns to copy, without groups.
+
+    Raises
+    ------
+    click.UsageError
+        An option applies neither to these rows nor to this model, or a copied column has the name
+        of a component.
+    InvalidInput
+        A feature is missing or not numeric, or there is no such column to copy.
+    """
     names = subspace.feature_names
     if isinstance(data, ExternalObject):
         usage_error_if(reading.changed_options, f"{data} is not a file: omit all options but -o.")
@@ -121,7 +145,7 @@ def _open_rows_for_model(
         csv=csv_format(reading),
         na_values=na_values(reading),
     )
-    available = rows.selection.available
+    available = rows.selection.available  # all columns of the file, not only the features
     rows = replace(
         rows, selection=replace(rows.selection, ignore_unseen=reading.unseen == "ignore")
     )
