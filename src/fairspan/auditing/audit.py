@@ -224,7 +224,10 @@ class Audit:
         return get_factory("result_display", "audit")(self, quantity).plot(ax)
 
     def table(self) -> Table:
-        """Return the results by model and group as a table, with verdicts and findings as notes."""
+        """Return the results by model and group as a table, with verdicts and findings as notes.
+
+        A note is a text, or a pair of an emphasized text and the rest.
+        """
         table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
         verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
         # Emphasize the codes of warnings.
@@ -437,6 +440,7 @@ def audit(
             )
             warn_about_unused_categories(rows)
             audited = audited_models(models, rows.n_features)
+            # A label that equals one of the fit as text, such as "1" and 1, is that group.
             known_labels = known_labels_of(audited, has_classes=y is not None)
             rows = match_groups(rows, known_labels)
             return audit_rows(audited, rows, options=options, max_groups=max_groups)
@@ -450,7 +454,10 @@ def audit(
 def _checked_blocks(
     moments: Any, extra_labels: Mapping[str, Any], repeats: int
 ) -> Sequence[GroupMoments]:
-    """Return the blocks of moments, checking that no argument requires rows."""
+    """Return the blocks of moments, a single one as a list.
+
+    Raise an error if they are no blocks, or an argument was given that requires rows.
+    """
     for name, values in extra_labels.items():
         if values is not None:
             raise InvalidInput(

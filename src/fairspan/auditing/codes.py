@@ -93,7 +93,11 @@ def _columns_to_examine(values: FloatArray) -> IndexArray:
 
 
 def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
-    """Return the codes of one column; None if it has none."""
+    """Return the codes of one column; None if it has none.
+
+    A code is a value of `_CODES` that repeats outside the range of the other values and either far
+    from it or alone in being negative, or a spike at zero apart from the positive values.
+    """
     distinct, counts = np.unique(values, return_counts=True)
     may_be_code = (counts >= _MIN_REPEATS) & np.isin(distinct, _CODES)
     # Distinct values in ascending order; they include zero, which is decided last.

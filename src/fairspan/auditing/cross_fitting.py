@@ -337,7 +337,10 @@ class _FoldFitter:
     refit_failures: dict[str, str]
 
     def fit_without(self, fold: int) -> _FoldFit:
-        """Fit the groups' best subspaces, and refit the in-sample models, without one fold."""
+        """Fit the groups' best subspaces, and refit the in-sample models, without one fold.
+
+        A failed refit is recorded in `refit_failures`. Calls for several folds may run in threads.
+        """
         training = self.folds.excluding(fold)
         pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
         has_several_dimensions = len({model.subspace.dimension for model in self.models}) > 1
@@ -378,7 +381,11 @@ def _group_optima(
     best_on_all_rows: Sequence[_BestSubspaces],
     best_by_fold: Sequence[Sequence[_BestSubspaces]],
 ) -> tuple[GroupOptima, ...]:
-    """Combine the best subspaces on all rows and without each fold, for each key."""
+    """Combine the best subspaces on all rows and without each fold, for each key.
+
+    `best_on_all_rows` and `best_by_fold` have one entry per key; an entry of the latter has one per
+    fold.
+    """
     return tuple(
         GroupOptima(
             reference_points(model.subspace, total),

@@ -458,7 +458,11 @@ def _estimate_models(
     options: EstimationOptions,
     loss_tests: Sequence[LossTest],
 ) -> list[ModelEstimates]:
-    """Estimate each model for new rows, from cross-fits and one loss test per imputation."""
+    """Estimate each model for new rows.
+
+    `runs` has one cross-fit with its statistics per fold assignment, and `loss_tests` one test per
+    imputation.
+    """
     return estimate_models(
         runs,
         [errors.best_errors for errors in model_errors],

@@ -177,7 +177,11 @@ class _Estimator:
     def _estimate_group(
         self, i: int, g: int, refit_spread: float, change_spread: float
     ) -> GroupEstimates:
-        """Estimate a group, given the spreads of its error and change under the refits."""
+        """Estimate group g of model i.
+
+        `refit_spread` and `change_spread` are the jackknife standard errors of its error, and of
+        its change from the baseline, under the refits without each fold.
+        """
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])
         best = float(self._best_errors_new_rows[i, g])
         error_margin = self._margin(i, g, Quantity.HELD_OUT_ERROR, refit_spread, n_tests=1)
@@ -230,7 +234,11 @@ class _Estimator:
         )
 
     def _loss_interval(self, i: int, g: int, training_standard_error: float) -> LossInterval:
-        """Interval of the loss of a group, with zeros if the loss is negligible."""
+        """Interval of the loss of group g under model i, with zeros if it is rounding error.
+
+        The lower limit is that of the cross-fitted loss, whose standard error includes that of the
+        training rows; the value and the upper limit are those of the corrected loss.
+        """
         statistics = self._statistics
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])
         cross_fitted = float(self._means[i, Quantity.CROSS_FITTED_LOSS, g])

@@ -309,7 +309,11 @@ def _pooled_scale(total: GroupMoments) -> FloatArray:
 
 
 def _is_nearly_pca(model: AuditedModel, total: GroupMoments) -> bool:
-    """Whether the error of a basis hardly exceeds that of ordinary PCA of these rows."""
+    """Whether the error of a model is at most 5 % above that of ordinary PCA of these rows.
+
+    Both are mean errors over all rows in the model's units, about the overall mean, or about the
+    origin if the model does not center.
+    """
     subspace = model.subspace
     scale = model.subspace.scale
     moments = total if scale is None else total.divided_by(scale)

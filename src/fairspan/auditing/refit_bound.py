@@ -86,7 +86,10 @@ class RefitBound:
         return self.gap / self.scale
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable values; non-finite floats become None."""
+        """Return JSON-serializable values; non-finite floats become None.
+
+        Gap and relative gap are added; `scale` and `is_restricted` are omitted.
+        """
         values = {
             name: value
             for name, value in vars(self).items()
@@ -197,7 +200,10 @@ def error_drift(
 def _refit_problems(
     subspace: FairSubspace, moments: Moments, *, restricted: bool = True
 ) -> ProblemFamily:
-    """Optimization problems that a refit to these rows would solve."""
+    """Optimization problems that a refit to these rows would solve, by dimension.
+
+    Without the model's restriction if `restricted` is False.
+    """
     certificate = subspace.require_certificate()
     return build_problem_family(
         moments,

@@ -202,7 +202,10 @@ class ModelResult:
         return [{"model": self.name, **group.record, **model_record} for group in self.groups]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
+        """Return JSON-serializable values, without errors by feature.
+
+        An estimate becomes three entries, with suffixes _low and _high for its limits.
+        """
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         del values["observed_disparity"], values["expected_disparity"], values["feature_errors"]
         if self.refit_bound is not None:
@@ -308,7 +311,10 @@ def relative_loss(group: GroupResult) -> float:
 
 
 def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
-    """Return a record per model and group with the change in expected error from ordinary PCA."""
+    """Return a record per model and group with the change in expected error from ordinary PCA.
+
+    Groups without an estimate of it are omitted.
+    """
     return [
         {
             "model": model.name,

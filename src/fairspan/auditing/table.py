@@ -114,7 +114,10 @@ def _estimates_column(
     level: float,
     highlighted_rows: Sequence[int] = (),
 ) -> Column:
-    """Return a column of values with their intervals, with zeros in place of rounding errors."""
+    """Return a column of values with their intervals, with zeros in place of rounding errors.
+
+    `highlighted_rows` are positions in the column, whose estimates are of `groups` in this order.
+    """
     rounded = [
         estimate.without_rounding(group.observed_rounding)
         for estimate, group in zip(estimates, groups, strict=True)

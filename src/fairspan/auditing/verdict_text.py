@@ -99,7 +99,10 @@ def describe_payers(fair: ModelResult) -> str:
 
 
 def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
-    """Describe the rows needed and the detectable losses; empty if they are unknown."""
+    """Describe the rows needed and the losses that these rows detect; empty if they are unknown.
+
+    Losses are shares of the variance of each group.
+    """
     known = [group for group in groups if group.n_rows_needed is not None]
     if not known:
         return ""

@@ -229,7 +229,10 @@ def make_finding(
     groups: Sequence[Label] = (),
     columns: tuple[str, ...] = (),
 ) -> Finding:
-    """Create a finding from the rule of its code."""
+    """Create a finding with the severity, remedy and caveat of its code in `RULES`.
+
+    See :class:`Finding` for the parameters.
+    """
     rule = RULES[code]
     return Finding(
         code=code,

@@ -66,7 +66,7 @@ def _share_range(groups: Sequence[Label], shares: Sequence[float]) -> str:
 
 
 def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
-    """FS408: groups with a large share of dropped or mean-imputed rows."""
+    """FS408: groups with more than 30 % of the rows dropped, or mean-imputed in one feature."""
     imputed_shares = [feature.shares for feature in missing.features if feature.is_mean_imputed]
     shares = np.max([missing.dropped_shares, *imputed_shares], axis=0)
     affected = np.flatnonzero(shares > _LARGE_SHARE).tolist()

@@ -35,7 +35,7 @@ def absent_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def lossless(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS206: no variance is lost."""
+    """FS206: no variance is lost in any group, up to rounding error."""
     if model.is_lossless:
         verb = "keeps"
         remedy = ""
@@ -185,7 +185,7 @@ def _remedy_for_large_column(model: ModelResult) -> str:
 
 
 def negative_losses(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS207: negative losses, which suggest that the rows were used in fitting."""
+    """FS207: intervals of losses below zero, which suggest that the rows were used in fitting."""
     negative = [group for group in model.groups if group.has_negative_loss(group.observed_rounding)]
     if negative:
         yield make_finding(
@@ -199,7 +199,11 @@ def negative_losses(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
-    """FS208: models that depend strongly on their rows."""
+    """FS208: models that depend strongly on their rows.
+
+    Those are models under whose refits the error of a group varies by more than half the width of
+    the interval of its loss.
+    """
     if model.instability is not None and model.instability > 1:
         yield make_finding(
             "FS208",

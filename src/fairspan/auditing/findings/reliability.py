@@ -19,7 +19,10 @@ MIN_ROWS_PER_DIMENSION = 20
 
 
 def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
-    """FS101 to FS105: groups too small or degenerate for reliable figures."""
+    """FS101 to FS105: groups too small or degenerate for reliable figures.
+
+    Rows and variances are those under the first model, except that FS101 considers all models.
+    """
     groups = models[0].groups
     if len(groups) == 1:
         yield make_finding(
@@ -117,7 +120,7 @@ def missing_estimates(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
 
 
 def unstable_best_subspaces(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
-    """FS108: groups whose best subspace is poorly determined."""
+    """FS108: groups whose best subspace under any model has an optimism above 10 %."""
     groups = _groups_where(models, lambda group: group.relative_optimism > MAX_OPTIMISM)
     if groups:
         optimism = join_truncated([ascii_share(group.relative_optimism) for group in groups])
@@ -131,7 +134,7 @@ def unstable_best_subspaces(models: Sequence[ModelResult], rows: AuditedRows) ->
 
 
 def heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
-    """FS109: heavy-tailed errors."""
+    """FS109: groups whose squared residuals under any model have too large a kurtosis."""
     affected_models = [model for model in models if any(map(_has_heavy_tails, model.groups))]
     if affected_models:
         groups = _groups_where(affected_models, _has_heavy_tails)

@@ -15,7 +15,7 @@ _MIN_VARIANCE_LOST = 0.01
 
 
 def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
-    """FS301: models with different centers or scales."""
+    """FS301: models with different centers, or of which only some scale the features."""
     if len({(model.center, model.is_scaled) for model in models}) > 1:
         units = "; ".join(
             f"{model.name}: {model.center}{', scaled' if model.is_scaled else ''}"

@@ -1,4 +1,8 @@
-"""Application of all rules to an audit."""
+"""Application of all rules to an audit.
+
+A rule yields no finding, one or several. Rules of a kind have the same parameters, whether or not
+they use them.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
