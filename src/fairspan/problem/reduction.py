@@ -8,6 +8,8 @@ coordinates, and nested components lie in the complement of earlier ones. Each c
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
+
 from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import SecondMoments, deflate
@@ -56,9 +58,18 @@ def restricted_rank(
     """
     if unrestricted.row_rank is None:
         return None
-    maximum = max(unrestricted.row_rank.maximum - n_forbidden, 0)
-    maximum = min(maximum, second_moments.n_features)
-    return replace(unrestricted.row_rank, maximum=maximum, second_moments=second_moments)
+    row_rank = unrestricted.row_rank
+    maximum = min(max(row_rank.maximum - n_forbidden, 0), second_moments.n_features)
+    typical_variance = row_rank.typical_variance
+    if unrestricted.n_features - n_forbidden <= unrestricted.n_components:
+        # All directions that are left are used, so no row can be outside of them.
+        typical_variance = np.inf
+    return replace(
+        row_rank,
+        maximum=maximum,
+        second_moments=second_moments,
+        typical_variance=typical_variance,
+    )
 
 
 def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
