@@ -17,6 +17,7 @@ import numpy as np
 
 from fairspan.auditing.cross_fitting import reference_points
 from fairspan.linalg import normalize_signs
+from fairspan.linalg.wishart import draw_wishart_factors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
@@ -262,6 +263,4 @@ def _wishart_factor(rng: np.random.Generator, draws: int, n: float, p: int) -> F
     if n <= p:
         rows = max(round(n), 1)
         return np.asarray(rng.normal(size=(draws, p, rows)) / np.sqrt(rows))
-    lower = np.tril(rng.normal(size=(draws, p, p)), -1)
-    diagonal = np.sqrt(rng.chisquare(n - np.arange(p), size=(draws, p)))
-    return np.asarray((lower + diagonal[:, :, None] * np.eye(p)) / np.sqrt(n))
+    return np.asarray(draw_wishart_factors(rng, draws, n, p) / np.sqrt(n))

@@ -13,6 +13,7 @@ from hashlib import blake2b
 import numpy as np
 
 from fairspan.linalg import symmetric_root
+from fairspan.linalg.wishart import draw_wishart_factors
 from fairspan.moments.compute import compute_dense_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel, blocks_to_complete
@@ -125,7 +126,7 @@ def _draw_models(
 def _draw_inverse_wishart_root(
     scatter: FloatArray, df: float, generator: np.random.Generator
 ) -> FloatArray:
-    """Draw R, (p, p), with RR' from the inverse Wishart distribution (Bartlett decomposition).
+    """Draw R, (p, p), with RR' from the inverse Wishart distribution.
 
     `scatter` is the scale matrix of the distribution, (p, p), and `df` its degrees of freedom. The
     draws do not depend on the signs of eigenvectors, which differ between processors.
@@ -133,9 +134,7 @@ def _draw_inverse_wishart_root(
     p = len(scatter)
     scales = np.sqrt(np.diag(scatter))
     scales = np.where(scales > 0, scales, 1.0)
-    triangle = np.tril(generator.standard_normal((p, p)), -1)
-    chi_square_df = np.maximum(df - np.arange(p), 1.0)
-    np.fill_diagonal(triangle, np.sqrt(generator.chisquare(chi_square_df)))
+    triangle = draw_wishart_factors(generator, 1, df, p)[0]
     root = symmetric_root(scatter / np.outer(scales, scales)) @ np.linalg.inv(triangle).T
     return np.asarray(scales[:, None] * root)
 
