@@ -1,5 +1,7 @@
 """Student's t and Fisher's F distributions, without the slow import of scipy.special.
 
+Besides, quantiles of scipy.special.stdtrit in SciPy 1.11 have relative errors up to 2e-9.
+
 Numbers refer to Abramowitz and Stegun, Handbook of Mathematical Functions (1964).
 """
 
