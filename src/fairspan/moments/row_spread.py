@@ -14,6 +14,7 @@ import scipy
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.base import BaseMoments, RowSpread
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Aggregator, Rows, aggregate
 from fairspan.rows.protocol import BaseRows, RowSource
 from fairspan.typing import FloatArray
@@ -23,6 +24,8 @@ from fairspan.typing import FloatArray
 _RANK_ROUNDING_UNITS = 32
 # Largest number of entries (256 MB) of a triangular factor; of more, the rank remains unknown.
 _MAX_FACTOR_ENTRIES = 2**25
+# Standardized features with a variance below this along some direction may be collinear.
+_MAX_SINGULAR_VARIANCE = 1e-9
 _EPSILON = float(np.finfo(np.float64).eps)
 
 MomentsType = TypeVar("MomentsType", bound=BaseMoments)
@@ -124,6 +127,34 @@ def with_row_spread(moments: MomentsType, rows: Rows) -> MomentsType:
         # read again, and their spread remains unknown.
         return moments
     return replace(moments, row_spread=spread)
+
+
+def with_row_spread_if_singular(moments: GroupMoments, rows: Rows) -> GroupMoments:
+    """Return the moments with the spread of their rows if these may lie in fewer dimensions.
+
+    For callers that fit many dimensions: with all of them, errors may be zero.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    rows : RowSource or PartitionedRows
+        The rows of these moments.
+    """
+    return with_row_spread(moments, rows) if _may_be_singular(moments) else moments
+
+
+def _may_be_singular(moments: GroupMoments) -> bool:
+    """Return whether the features that vary may be collinear, up to rounding."""
+    deviations = moments.standard_deviations
+    varies = deviations > 0
+    pooled = moments.second_moments_about(moments.mean).mixture(moments.proportions)
+    correlations = pooled[np.ix_(varies, varies)] / np.outer(deviations[varies], deviations[varies])
+    correlations -= _MAX_SINGULAR_VARIANCE * np.eye(len(correlations))
+    try:
+        np.linalg.cholesky(correlations)
+    except np.linalg.LinAlgError:
+        return True
+    return False
 
 
 def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:

@@ -10,6 +10,7 @@ from fairspan.estimator.fit import resolve_n_components
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.row_spread import with_row_spread_if_singular
 from fairspan.progress import overall_progress
 from fairspan.report.curves import build_curves
 from fairspan.report.fits import audit_fits, fit_criteria
@@ -72,6 +73,9 @@ def build_report(
             "Allowed: two or more groups",
             "Check the group column, or use ordinary PCA",
         )
+    if rows is not None:
+        # The report fits all dimensions, of which the largest may contain all rows.
+        moments = with_row_spread_if_singular(moments, rows)
     requested = DEFAULT_VARIANCE_KEPT if settings.n_components is None else settings.n_components
     estimation = replace(settings.estimation, max_memory=max_memory)
     # Limit threads: there are hundreds of small eigenproblems, and threads would contend for
