@@ -13,6 +13,7 @@ from fairspan.estimator import fit as fits
 from fairspan.moments.wide import WideMoments
 from fairspan.registry import builtin_names
 from fairspan.verification import CANNOT_BE_VERIFIED
+from fairspan.verification.data import may_have_zero_errors
 from sweeps import WHOLE
 
 # Above so many features, or coordinates where rows are fewer, verifying takes longer than the test.
@@ -41,7 +42,7 @@ def _is_verified(subspace: Any, moments: Any) -> bool:
     if isinstance(moments, WideMoments):
         sizes.append(int(moments.counts.sum()))
     is_known = subspace.certificate.criterion.name in builtin_names("criterion")
-    if subspace.certificate.may_be_zero and moments.row_spread is None:
+    if moments.row_spread is None and may_have_zero_errors(subspace.certificate):
         # A fit to rows is repeated with their spread, without which moments decide nothing.
         return False
     return is_known and min(sizes) <= MOST_FEATURES

@@ -280,7 +280,9 @@ def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardized, cen
         size = 1.0 if criterion in RELATIVE else total
         for d in dimensions(X.shape[1]):
             solution = solve(problem_of(matrices, d, criterion, shares))
-            if standardized and (name, d) not in COLLINEAR:
+            # Matrices cannot tell errors of zero, as of collinear features, from rounding.
+            is_zero = solution.may_be_zero
+            if standardized and (name, d) not in COLLINEAR and not is_zero:
                 assert solution.status == "optimal"
             else:
                 assert solution.status in ("optimal", "unresolved")

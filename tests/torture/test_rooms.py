@@ -15,6 +15,7 @@ import scipy.sparse
 
 import fairspan as fs
 from fairspan.errors import FairspanError
+from fairspan.verification.failure import CANNOT_BE_VERIFIED
 from torture.judges import Wrong
 from torture.tally import Tally, generator
 
@@ -227,9 +228,22 @@ def refute(first: fs.FairPCA, second: fs.FairPCA, *, names: str, moved: float = 
             )
 
 
+def _asks_for_rows(checked: fs.Verification) -> bool:
+    return any("Pass the rows" in message for message in checked.messages)
+
+
 def verify(model: fs.FairPCA, *data: Any) -> None:
-    """Raise Wrong where the model does not hold."""
+    """Raise Wrong where the model does not hold.
+
+    Moments cannot tell errors of zero from rounding: they may ask for the rows, and an unresolved
+    model may remain so.
+    """
     checked = fs.verify(model, *data)
+    is_unclear = CANNOT_BE_VERIFIED in checked.messages[0]
+    if is_unclear and model.solution_.status == "unresolved":
+        return
+    if isinstance(data[0], fs.GroupMoments) and _asks_for_rows(checked):
+        return
     if not checked.holds:
         raise Wrong(f"verification does not hold: {checked.messages[0]}; {model.solution_!r}")
 
@@ -391,7 +405,7 @@ def as_thin(rows: Rows) -> str:
         moments = rows.moments()
         by_moments = fs.verify(model, moments)
         # Matrices of many features cannot always tell zero from rounding, and say so.
-        if not (by_moments.holds or "Pass the rows" in by_moments.messages[0]):
+        if not (by_moments.holds or _asks_for_rows(by_moments)):
             raise Wrong(f"verification by moments does not hold: {by_moments.messages[0]}")
         refute(model, rows.model().fit_moments(moments), names="thin and dense")
         return str(model.solution_.status)
@@ -463,9 +477,9 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
             patch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 10)
             given = scipy.sparse.csr_array(rows.values)
         model = rows.fitted(given)
+        verify(model, rows.values, rows.groups)
     assert model.moments_.matrix_free == is_sparse
     judge(rows, model)
-    verify(model, rows.values, rows.groups)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fairspan.solvers.auto.SMALL_SUBSPACES_FROM", 10**9)
         dense = rows.model().fit_moments(rows.moments())

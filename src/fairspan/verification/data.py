@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fairspan.certificates.certificate import Certificate
 from fairspan.formatting.messages import counted
 from fairspan.model.serialization import UnresolvedObject
@@ -23,6 +25,8 @@ _MAX_MATRIX_ENTRIES = 3e8
 # Up to this many features, data with fewer rows than features are verified in the features
 # themselves.
 MAX_WIDE_FEATURES = 2500
+# Errors of at most this share of the variance may be zero; others do not need the spread of rows.
+_MAX_ZERO_SHARE = 1e-6
 
 
 def moments_from(
@@ -59,9 +63,20 @@ def moments_from(
         moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
     # Whether an objective near zero is zero depends on the size of a typical row: another pass.
-    if certificate.may_be_zero and subspace.dimension < subspace.n_features:
+    if subspace.dimension < subspace.n_features and may_have_zero_errors(certificate):
         moments = with_row_spread(moments, rows)
     return moments
+
+
+def may_have_zero_errors(certificate: Certificate) -> bool:
+    """Return whether a certificate claims errors or an objective near zero, or no numbers."""
+    try:
+        max_error = float(np.max(certificate.errors, initial=0.0))
+        is_small = max_error <= _MAX_ZERO_SHARE * certificate.total_variance
+        return bool(is_small or certificate.may_be_zero)
+    except (TypeError, ValueError):
+        # The certificate was tampered with, which the verification of its fields reports.
+        return False
 
 
 def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:

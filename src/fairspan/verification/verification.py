@@ -38,6 +38,7 @@ from fairspan.verification.data import (
     as_matrices_if_affordable,
     check_same_data,
     has_few_rows,
+    may_have_zero_errors,
     moments_from,
     select_model_features,
 )
@@ -299,7 +300,7 @@ def _explained_failures(evaluation: Evaluation) -> list[str]:
             f"{CANNOT_BE_VERIFIED}: rounding is more than {rounding_cap(certificate):.0e} of "
             "what the model says."
         )
-        if evaluation.recomputed.may_be_zero and evaluation.moments.row_spread is None:
+        if evaluation.moments.row_spread is None and may_have_zero_errors(evaluation.recomputed):
             reason += PASS_ROWS_HINT
         failures = [reason, *failures]
     elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
