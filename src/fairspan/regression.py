@@ -374,9 +374,12 @@ def principal_component_regression(
     Parameters
     ----------
     moments : GroupMoments, or sequence of them
+        Moments of all columns, or those of at least two blocks of rows; see :func:`least_squares`.
     target : str or int
+        Name or position of the column y.
     variance : {"pooled", "by_group"}
-        See :func:`least_squares`.
+        Whether standard errors assume one residual variance for all groups or one for each; see
+        :func:`least_squares`.
     subspace : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p-1) array
         Fitted on the other columns. Features are matched by name if both have names, else by
         position.

@@ -88,7 +88,19 @@ class FoldedRows:
     ) -> "FoldedRows":
         """Read all rows once and accumulate their moments by fold.
 
-        Sparse rows with too many features for matrices are stored in place of moments.
+        Sparse rows with too many features for matrices are stored in place of moments, without
+        incomplete rows. With classes of y they have matrices all the same, since classes are summed
+        over in moments.
+
+        Parameters
+        ----------
+        models : sequence of AuditedModel
+        rows : Rows
+        folds : Folds
+        limit : GroupLimit
+            Largest number of groups, and memory for their matrices.
+        has_y : bool
+            Whether the last attribute of each label is the class in y.
         """
         if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y:
             sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, folds, limit)

@@ -131,6 +131,10 @@ class MomentsFolderRows(FileRows):
     ) -> GroupMoments | None:
         """Write new moments and merge all in file order.
 
+        With classes of y, moments are accumulated for each pair of group and class; totals over the
+        classes are added before they are written, with the pairs beside them. Tiny groups are
+        counted among the finest that a file reveals: pairs if there are any, else groups.
+
         Parameters
         ----------
         aggregator : Aggregator

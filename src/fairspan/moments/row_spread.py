@@ -84,7 +84,12 @@ class RowSummaryAggregator(Aggregator[RowSummary]):
         return summary
 
     def _summarize(self, values: FloatArray) -> RowSummary:
-        """Return the summary of rows in memory."""
+        """Return the summary of (r, p) rows, to be merged with those of other blocks.
+
+        Lengths are the shorter of those about zero and about the point, since huge rows move the
+        mean, and an offset moves all rows away from zero. Inverse lengths are summed for their
+        harmonic mean, to which huge rows contribute nothing.
+        """
         centered = values - self.point
         # First entry: raw features; second: standardized ones.
         n_rows = np.zeros(2)

@@ -502,7 +502,12 @@ class ProblemFamily:
         return Reduction(problem, oblique_shift=shift)
 
     def _too_few_oblique_directions(self, unrestricted: Problem) -> IncompatibleParameters:
-        """Return the error for more components than the shifted rows have directions."""
+        """Return the error for more components than directions along which shifted rows vary.
+
+        An oblique restriction shifts the rows of each group so that the means of all k groups agree
+        along the encoder, which removes up to k - 1 of the directions within groups. If more than
+        that are missing, rounding hides them, and the message says so.
+        """
         rank = self._oblique_shift.rank
         n_components = unrestricted.n_components
         if n_components > self._rank_within_groups - (unrestricted.n_groups - 1):

@@ -252,7 +252,18 @@ def _row_comparisons(
 def _imputation_comparisons(
     moments: Moments, claimed: NormalModel | None, em_distance: float
 ) -> Comparisons:
-    """Collect the figures of the normal model by which missing cells are imputed."""
+    """Collect the figures of the normal model by which missing cells are imputed.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the data, with the recomputed normal model if cells are missing.
+    claimed : NormalModel or None
+        The normal model stored with the subspace.
+    em_distance : float
+        Largest difference, in standard deviations, between the limits at which two runs of the EM
+        algorithm end; added to the tolerance.
+    """
     recomputed = moments.imputation_model
     if recomputed is None or claimed is None:
         # Compared as words, which differ unless neither has a model.

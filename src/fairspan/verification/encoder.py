@@ -98,6 +98,12 @@ def check_encoder(
     This compares the encoder itself. Its errors on the rows of the fit would not show a change
     along directions in which these rows do not vary, but other rows may vary along them.
 
+    An oblique restriction shifts rows along its forbidden directions, the differences of the means.
+    The encoder solves a linear system with the pooled second moment, so its rounding error grows
+    with the condition number of that; an error of the forbidden directions, which rotates them,
+    grows with its square root. Fits of the same rows by different methods return different
+    encoders, of which one must match.
+
     Raises
     ------
     VerificationFailure
