@@ -63,7 +63,7 @@ def moments_from(
         moments = compute_moments(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)
     # Whether an objective near zero is zero depends on the size of a typical row: another pass.
-    if subspace.dimension < subspace.n_features and may_have_zero_errors(certificate):
+    if may_have_zero_errors(certificate):
         moments = with_row_spread(moments, rows)
     return moments
 
