@@ -196,3 +196,15 @@ def test_a_page_is_evaluated_and_named_as_requested(run, data, table, features, 
     assert "level=0.9" in by_python["provenance"]["command"]
     quick = run(*command[:6], "--folds", "none", "--compare", "equal_error", "--json").facts
     assert quick["verdict"] is None
+
+
+def test_rows_in_few_dimensions_are_fitted_and_verified(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 4))
+    lines = [",".join(map(repr, row)) + f",{'xy'[i % 2]}" for i, row in enumerate(rows.tolist())]
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(["a,b,c,d,g", *lines]) + "\n")
+    settings = ("--group", "g", "-d", 2, *QUICK)
+    facts = run("fit", table, *settings, "-o", tmp_path / "m", "--json").facts
+    assert facts["certificate"]["status"] == "optimal"
+    assert "The certificate holds" in run("verify", tmp_path / "m", table, "--group", "g").out

@@ -25,6 +25,7 @@ from fairspan.estimator.fit import resolve_n_components
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.row_spread import with_row_spread_if_singular
 from fairspan.progress import clear_progress_bar
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
@@ -184,7 +185,10 @@ def verify_model(
         subspace.feature_names, restriction_columns(subspace)
     )
     table = table.matched_to(known_labels_of(subspace, has_classes=table.has_y))
-    return verify(subspace, table.moments)
+    moments = table.moments
+    if table.row_source is not None:
+        moments = with_row_spread_if_singular(moments, table.row_source)
+    return verify(subspace, moments)
 
 
 def audit_by_dimension(
