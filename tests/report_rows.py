@@ -6,11 +6,11 @@ import numpy as np
 
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
-from fairspan.report.program import Provenance
+from fairspan.report.provenance import Provenance
 from fairspan.report.settings import ReportSettings
 from fairspan.rows.opening import open_group_rows
 
-ORIGIN = Provenance("rows", "a report", None, "a command", "pass")
+ORIGIN = Provenance("rows", "a report", None, "a command")
 
 
 def made_rows(k, p, n=40, seed=0):

@@ -4,7 +4,7 @@ Values are parsed without importing numpy. Groups are named by their printed lab
 once the rows have been read; usage errors are reported immediately.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -112,17 +112,6 @@ class ReadOptions:
     def changed_options(self) -> set[str]:
         """Names of options with nondefault values."""
         return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
-
-    def to_arguments(self, exclude: set[str]) -> Iterator[str]:
-        """Yield the nondefault options as command line arguments."""
-        included = self.changed_options - exclude
-        for name in (each.name for each in fields(self) if each.name in included):
-            option = _option_of(name)
-            value = getattr(self, name)
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, tuple):  # a column with its bin edges
-                    each = f"{each[0]}={','.join(map(repr, each[1]))}"
-                yield from [option] if each is True else [option, str(each)]
 
     def reject_options(self, reason: str, options: set[str]) -> None:
         """Raise a usage error if one of these options was given, named by their fields.

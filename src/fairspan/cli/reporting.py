@@ -28,7 +28,7 @@ from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.criteria import get_criterion
 from fairspan.registry import ExternalObject
 from fairspan.report.build import build_report, report_progress
-from fairspan.report.program import Provenance, default_title, without_directories
+from fairspan.report.provenance import Provenance, default_title, without_directories
 from fairspan.report.report import Report
 from fairspan.report.settings import ReportSettings
 from fairspan.report.user_models import read_user_models
@@ -38,14 +38,7 @@ from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import format_label, printable
 from fairspan.rows.opening import match_groups, open_group_rows
 
-# Options that do not affect which rows or columns are read.
-_OPTIONS_NOT_AFFECTING_ROWS = {"jobs", "max_memory", "unseen"}
 _DEMO_DIMENSIONS = 3
-# Code with which readers of the page obtain the same moments.
-_DEMO_MOMENTS_CODE = """\
-from fairspan.datasets import load_adult_by_sex
-data = load_adult_by_sex()
-moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
 @report_progress()
@@ -104,7 +97,7 @@ def build_file_report(
     rows = None
     if data.row_source is not None:
         rows = data.rows("auditing")
-    provenance = _provenance(path, data, read_options, clusters, report_options.title, argv)
+    provenance = _provenance(path, data, report_options.title, argv)
     audited: list[AuditedModel] = []
     if user_models:
         audited = read_user_models(user_models, moments)
@@ -149,30 +142,16 @@ def _report_settings(
 
 
 def _provenance(
-    path: Path | ExternalObject,
-    data: InputData,
-    read_options: ReadOptions,
-    clusters: str | None,
-    title: str | None,
-    argv: Iterable[str],
+    path: Path | ExternalObject, data: InputData, title: str | None, argv: Iterable[str]
 ) -> Provenance:
-    """Return the origin of a report, with code that yields the same moments."""
+    """Return the provenance of a report of a file."""
     if data.row_source is None:
         fingerprint: str | None = sha256_of_files(Path(str(path)), ())
-        moments_code = f"moments = GroupMoments.load({without_directories(str(path))!r})"
     else:
         fingerprint = compute_fingerprint(data.row_source)
-        # This command yields the same moments, since it repeats the column options.
-        words = ["fairspan", "moments", without_directories(str(path))]
-        words += read_options.to_arguments(_OPTIONS_NOT_AFFECTING_ROWS)
-        if clusters is not None:
-            words += ["--exclude", clusters]
-        moments_code = (
-            f'# {shell_command(words)} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-        )
     command = shell_command(["fairspan", *map(without_directories, argv)])
     name = Path(str(path)).name
-    return Provenance(name, title or default_title(name), fingerprint, command, moments_code)
+    return Provenance(name, title or default_title(name), fingerprint, command)
 
 
 def report_summary(report: Report, page: Path | None) -> str:
@@ -285,7 +264,6 @@ def write_demo_page(page: Path, data: Dataset) -> None:
         default_title(data.name),
         compute_fingerprint(rows),
         "fairspan demo",
-        _DEMO_MOMENTS_CODE,
     )
     write_page(page, build_report(moments, rows, settings, origin))
 

@@ -81,7 +81,6 @@ class TotalError(Criterion):
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimizes the error over all rows, regardless of their groups.",
         "the error over all rows.",
-        "float(q @ errors)",
     )
 
     def pieces(self, problem: Problem) -> AffinePieces:
@@ -133,7 +132,6 @@ class Disparity(Criterion):
         "protected group minus that of the other. The difference may be negative.",
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
         "error between the protected group and the other.",
-        "trade_off * float(q @ errors) + (1 - trade_off) * float(errors[b] - errors[1 - b])",
     )
 
     def __post_init__(self) -> None:
@@ -144,10 +142,6 @@ class Disparity(Criterion):
     def common_shift_slope(self) -> float:
         """Increase of the value when all errors increase by one."""
         return self.trade_off
-
-    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
-        """Return the trade-off and the index of the protected group."""
-        return {"trade_off": self.trade_off, "b": self._protected_index(problem)}
 
     def check_groups(self, group_labels: list[Label]) -> None:
         """Raise unless there are at most two groups and a named protected group is one of them."""
@@ -247,21 +241,16 @@ class EqualError(Criterion):
             "All groups have the same error. Among such projections, this criterion minimizes the "
             "error over all rows.",
             "the error over all rows, subject to equal errors of all groups.",
-            "float(q @ errors)",
             KY_FAN_TEXT + "So sum_g w_g e_g is at least L(M) for every subspace. "
             "If all errors are equal, it is sum_g w_g times the common error.",
-            "smallest_eigenvalue_sum(mixture) / float(weights.sum())",
         ),
         CriterionFormula(
             "The errors of the two groups differ by at most the tolerance. Among such "
             "projections, this criterion minimizes the error over all rows.",
             "the error over all rows, subject to errors that differ by at most the tolerance.",
-            "float(q @ errors)",
             KY_FAN_TEXT + "So sum_g w_g e_g is at least L(M) for every subspace. "
             "For weights scaled to sum to one, it exceeds the error over all rows by "
             "w_1 - q_1 times the difference of the errors, which is at most the tolerance.",
-            "smallest_eigenvalue_sum(mixture) / float(weights.sum()) - tolerance * "
-            "abs(float(weights[0] / weights.sum() - q[0]))",
         ),
     )
     requires_equal_errors: ClassVar[bool] = True
@@ -276,10 +265,6 @@ class EqualError(Criterion):
     def formula(self) -> CriterionFormula:
         """Formula that reports print."""
         return self._formulas[self.tolerance > 0]
-
-    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
-        """Return the tolerance, if it is positive."""
-        return {"tolerance": self.tolerance} if self.tolerance > 0 else {}
 
     @property
     def constraint_text(self) -> str:
@@ -449,21 +434,17 @@ class MinimaxLoss(MinimaxCriterion):
             f"This criterion minimizes the largest excess loss of a group. {_LOSS_TEXT}",
             "the largest excess loss of a group: its error minus its smallest error under any "
             "subspace of the same dimension.",
-            "float((errors - best).max())",
             KY_FAN_TEXT + "So the weighted mean of the excess losses is at least L(M) - "
             "sum_g w_g L(S_g) for every subspace, and the largest loss is at least the mean.",
-            "smallest_eigenvalue_sum(mixture) - float(weights @ best)",
         ),
         CriterionFormula(
             "This criterion minimizes the largest excess loss of a group as a fraction of the "
             f"group's variance. {_LOSS_TEXT}",
             "the largest excess loss of a group as a fraction of its variance tr S_g; the excess "
             "loss is its error minus its smallest error under any subspace of the same dimension.",
-            "float(((errors - best) / traces).max())",
             KY_FAN_TEXT + "The weights times the variances tr S_g sum to one. So the weighted mean "
             "of these fractions is at least L(M) - sum_g w_g L(S_g) for every subspace, and the "
             "largest is at least the mean.",
-            "smallest_eigenvalue_sum(mixture) - float(weights @ best)",
         ),
     )
 
@@ -519,13 +500,11 @@ class MinimaxError(MinimaxCriterion):
         CriterionFormula(
             "This criterion minimizes the largest error of a group.",
             "the largest error of a group.",
-            "float(errors.max())",
         ),
         CriterionFormula(
             "This criterion minimizes the largest error of a group as a fraction of the group's "
             "variance.",
             "the largest error of a group as a fraction of its variance tr S_g.",
-            "float((errors / traces).max())",
             KY_FAN_TEXT + "The weights times the variances tr S_g sum to one. So the weighted mean "
             "of these fractions is at least L(M) for every subspace, and the largest is at least "
             "the mean.",
@@ -558,11 +537,9 @@ class LeastVariance(Criterion):
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion maximizes the smallest variance kept by a group.",
         "minus the smallest variance kept by a group.",
-        "float((errors - traces).max())",
         KY_FAN_TEXT
         + "So the weighted mean of the variances kept is at most tr M - L(M) for every subspace, "
         "and the smallest of them is at most the mean.",
-        "smallest_eigenvalue_sum(mixture) - float(weights @ traces)",
     )
 
     def pieces(self, problem: Problem) -> AffinePieces:
@@ -582,14 +559,6 @@ class LeastVariance(Criterion):
     ) -> float:
         """Sum the rounding errors of the errors and of the variances they are subtracted from."""
         return float((error_rounding + problem.variance_rounding).max())
-
-
-_WORST_CASE_CODE = """\
-def worst(errors, a, b):  # if group a has the larger error
-    v = q + penalty * (np.arange(len(q)) == a) - penalty * (np.arange(len(q)) == b)
-    spread = np.where(v >= 0, np.sqrt(radius), -np.sqrt(radius))
-    return (v * np.maximum(np.sqrt(errors) + spread, 0) ** 2).sum(axis=-1)
-"""
 
 
 @dataclass(frozen=True)
@@ -631,7 +600,6 @@ class ErrorGap(Criterion):
         "This criterion minimizes the error over all rows, plus a penalty for the largest "
         "difference in error between two groups.",
         "the error over all rows, plus the penalty times the largest difference in error.",
-        "float(q @ errors) + penalty * float(errors.max() - errors.min())",
     )
 
     def __post_init__(self) -> None:
@@ -644,10 +612,6 @@ class ErrorGap(Criterion):
                 "to rounding",
                 "Use EqualError() to require equal errors at any cost",
             )
-
-    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
-        """Return the penalty."""
-        return {"penalty": self.penalty}
 
     def pieces(self, problem: Problem) -> AffinePieces | None:
         """Return two blocks of pieces, for the largest and the smallest error.
@@ -760,11 +724,9 @@ class RobustErrorGap(ErrorGap):
         "The error gap criterion under the worst-case distribution near the rows.",
         "the error over all rows plus the penalty times the largest difference in error, under the "
         "worst-case distribution within a radius of each group's rows.",
-        "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
         KY_FAN_TEXT
         + "So sum_g w_g e_g is at least L(M) for every subspace. The criterion is smallest for "
         "radius zero, where it is at least this weighted sum.",
-        helper_code=_WORST_CASE_CODE,
     )
 
     def __post_init__(self) -> None:
@@ -794,10 +756,6 @@ class RobustErrorGap(ErrorGap):
                 "Give a radius for each group, or one number for all",
             ),
         )
-
-    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
-        """Return the penalty and the radius of each group."""
-        return {"penalty": self.penalty, "radius": self.radii(problem)}
 
     def radii(self, problem: Problem) -> FloatArray:
         """Radii eps_g, shape (k,): as given, or alpha / sqrt(n_g).
@@ -877,13 +835,10 @@ class NashWelfare(Criterion):
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion maximizes the product of the variances kept by the groups.",
         "minus the mean logarithm of the variances kept by the groups.",
-        "-float(np.log(traces - errors).mean())",
         KY_FAN_TEXT
         + "So the weighted sum of the variances kept, sum_g w_g c_g, is at most tr M - L(M) for "
         "every subspace. For a given weighted sum, the product of the c_g is largest where all "
         "w_g c_g are equal.",
-        "float(np.log(weights * len(weights)).mean())\n"
-        "lower_bound -= float(np.log(np.trace(mixture) - smallest_eigenvalue_sum(mixture)))",
     )
 
     def check_problem(self, problem: Problem) -> None:

@@ -173,20 +173,8 @@ class Criterion(ABC):
 
     @property
     def formula(self) -> CriterionFormula:
-        """Formula that reports print, evaluated with `formula_parameters`."""
+        """Formula in words that reports print."""
         return DEFAULT_FORMULA
-
-    def formula_parameters(self, problem: "Problem", weights: FloatArray) -> dict[str, Any]:
-        """Variables of the formula other than the errors and the dual weights, by name."""
-        if self.formula is not DEFAULT_FORMULA:
-            return {}
-        pieces = self._require_pieces(problem)
-        return {
-            "slopes": pieces.coefficients,
-            "offsets": pieces.offsets,
-            "starts": list(pieces.blocks.starts),
-            "multipliers": pieces.nearest_multipliers(weights),
-        }
 
     def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
         """Whether that theorem of Vu et al. (2022) applies; None where it is irrelevant."""

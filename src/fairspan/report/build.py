@@ -14,7 +14,7 @@ from fairspan.moments.row_spread import with_row_spread_if_singular
 from fairspan.progress import overall_progress
 from fairspan.report.curves import build_curves
 from fairspan.report.fits import audit_fits, fit_criteria
-from fairspan.report.program import Provenance
+from fairspan.report.provenance import Provenance
 from fairspan.report.report import Report
 from fairspan.report.settings import DEFAULT_VARIANCE_KEPT, ReportSettings
 from fairspan.report.user_models import audit_user_models

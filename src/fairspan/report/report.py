@@ -19,8 +19,9 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.parameters import reported_parameters
 from fairspan.report.curves import ReportCurves
 from fairspan.report.fitted_criterion import FittedCriterion
-from fairspan.report.program import Provenance, verification_program
+from fairspan.report.provenance import Provenance
 from fairspan.report.settings import DEFAULT_VARIANCE_KEPT, ReportSettings
+from fairspan.report.verification import verification_instructions
 from fairspan.rows.labels import printable
 
 # Significant digits in JSON; the last four of float64's sixteen are rounding error.
@@ -192,10 +193,7 @@ class Report:
     @cached_property
     def verification(self) -> dict[str, Any]:
         """Instructions for verifying the certificate of the main model."""
-        return {
-            "model": self.main.name,
-            **verification_program(self.main_fit, self.provenance.moments_code),
-        }
+        return {"model": self.main.name, **verification_instructions(self.main_fit)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-serializable values: those of the audit, plus the report's own contents."""

@@ -26,7 +26,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.outputs import check_output_path
-from fairspan.report.program import provenance_of_call
+from fairspan.report.provenance import provenance_of_call
 from fairspan.report.report import Report
 from fairspan.report.settings import ReportSettings
 from fairspan.report.user_models import read_user_models
