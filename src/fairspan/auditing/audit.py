@@ -560,7 +560,8 @@ def audit_rows_with_folds(
         # Further assignments reuse the moments of the first.
         moments = runs[0].moments
     total = runs[0].moments
-    # The moments count only rows that were dropped in reading, not those dropped above.
+    # Moments count the rows dropped while they were read. Those dropped above are not counted,
+    # unless moments were passed, which count the same rows: so the larger number, not the sum.
     moments = replace(total, n_dropped=max(total.n_dropped, n_dropped))
     # Columns after the group in each label.
     n_extra_labels = options.has_y + options.has_clusters

@@ -236,7 +236,9 @@ def _exceeds_null(
 ) -> bool:
     """Whether the loss exceeds all but a fraction of the losses simulated from n normal rows.
 
-    The fraction is `tail_probability`; `second_moment` is that of the rows, and d the dimension.
+    The null hypothesis is that the rows are normal with this (p, p) second moment, so that those of
+    n rows have a scaled Wishart distribution. The loss is that of the leading d coordinates, in
+    excess of the best d-dimensional subspace. The fraction is `tail_probability`.
     """
     values, vectors = np.linalg.eigh(second_moment)
     # Signs of eigenvectors differ between processors, and draws must not.

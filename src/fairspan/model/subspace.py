@@ -382,7 +382,8 @@ class FairSubspace:
 
         Both are in coordinates in which products with the components are cheap: those of the
         features, or, for moments of fewer rows than features, coordinates in the span of the rows,
-        the center and the components.
+        the center and the components. Without a center point, second moments are about each group's
+        own mean.
         """
         point = self.center_point(moments)
         projector = self.projector

@@ -121,6 +121,7 @@ def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalCom
     deflated, rounding, complement = deflate(problem.dense_moments, basis)
     row_rank = problem.row_rank
     if row_rank is not None:
+        # The bound on the rank of the rows is still that of the rows with all components.
         row_rank = replace(row_rank, n_deflated=row_rank.n_deflated + basis.shape[1])
     # The warm start belongs to the previous component.
     problem = replace(

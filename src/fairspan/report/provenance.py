@@ -27,6 +27,7 @@ _DEFAULT_TEXTS = {
     "level": ("0.95",),
     "materiality": ("0.01",),
 }
+# Of arguments without an entry above, the texts that are omitted.
 _OMITTED = ("None",)
 # Arguments shown by name rather than by value.
 _NAMED_ONLY = ("models", "test", "clusters")
@@ -115,6 +116,7 @@ def provenance_of_call(
             X, sensitive_features, sample_weight, max_groups, on_missing
         )
     texts = {name: _argument_code(name, value) for name, value in settings.items()}
+    # Only arguments that differ from their defaults appear in the command.
     nondefault = [
         f"{name}={text}"
         for name, text in texts.items()

@@ -272,7 +272,8 @@ def _open_test_rows(
 def add_displays(report: Report) -> Report:
     """Return the report with the additional displays that were requested.
 
-    A display given by name is computed for the main model; an object is taken as it is.
+    A display given by name, or by the import path of its class, is computed for an estimator fitted
+    like the main model; a display that was computed before is taken as it is.
     """
     displays = []
     estimator = None  # fitted only if a display is given by name

@@ -403,6 +403,8 @@ class _SubspaceSearch:
     def _cache_group_optima(self, space: SearchSubspace) -> None:
         """Cache the groups' optima within W, and set `optima_missing` to the most that W misses.
 
+        W misses the amount by which the d largest eigenvalues of a group in all features sum to
+        more than those within W, bounded by the entry of `missing_sums` (zero without an entry).
         Losses refer to these optima, so solving their eigenproblems again is avoided.
         """
         missing_sums = space.projected_moments.missing_sums
