@@ -58,6 +58,7 @@ SUITE = (
     Benchmark("waiting", "Where a person waits"),
     Benchmark("sources", "Rows in files"),
     Benchmark("incomplete", "Rows with missing cells"),
+    Benchmark("structure", "Structure of the code"),
     Benchmark("gpu", "Rows on a GPU"),
 )
 

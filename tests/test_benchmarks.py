@@ -25,6 +25,7 @@ from benchmarks import (  # noqa: E402
     papers,
     printed,
     scaling,
+    structure,
     suite,
 )
 from benchmarks.effort import Effort, SkippedError  # noqa: E402
@@ -151,6 +152,25 @@ def test_results_keep_sections_that_were_not_run_or_skip(tmp_path, monkeypatch, 
     assert "headline measured" in text
     assert not list(tmp_path.glob("*.partial"))
     assert "memory measured" in capsys.readouterr().out
+
+
+def test_calls_of_a_package_are_counted_without_comprehensions():
+    def run():
+        return [len(made(20, 2)) for _ in range(3)]
+
+    assert structure.count_calls("benchmarks", run) == structure.CallCount(1, 3)
+
+
+def test_sizes_of_source_are_counted(tmp_path):
+    parameters = ", ".join(f"x{i}: Any" for i in range(9))
+    (tmp_path / "module.py").write_text(
+        f"LIMIT = -2.0**3\nNAME = 'a'\n\ndef wide({parameters}) -> None: isinstance(x0, int)\n"
+    )
+    sizes = dict(structure.sizes_of_source(tmp_path))
+    assert sizes["numeric constants of modules"] == "1"
+    assert sizes["`Any`"] == "9"
+    assert sizes["`isinstance`"] == sizes["functions of more than 8 parameters"] == "1"
+    assert sizes["functions of more than 60 lines without the docstring"] == "0"
 
 
 def test_the_certificate_in_a_race_is_that_of_the_estimator():
