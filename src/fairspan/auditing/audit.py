@@ -505,7 +505,7 @@ def audit_rows(
 ) -> Audit:
     """Audit models on rows in two passes: one for moments, one for standard errors.
 
-    See :func:`audit_rows_with_folds`, which returns the moments by fold as well.
+    See :func:`audit_rows_with_folds` for the parameters; it returns the moments by fold as well.
     """
     return audit_rows_with_folds(models, rows, moments, options=options, max_groups=max_groups)[0]
 
@@ -530,6 +530,8 @@ def audit_rows_with_folds(
         Moments of the same rows, if already known.
     options : EstimationOptions
     max_groups : int, optional
+        Maximum number of groups; by default 100, or the number of groups a model was fitted on if
+        that is larger.
 
     Returns
     -------

@@ -56,7 +56,7 @@ class ColumnCodes:
 
 
 def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
-    """Yield the codes of each column of a table that has any.
+    """Yield the values of each column that most likely stand for missing ones, such as -99.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
 
 
 def _columns_to_examine(values: FloatArray) -> IndexArray:
-    """Return the indices of columns whose least or largest value may be a code.
+    """Return the indices of columns whose least or largest value may be a code for missing values.
 
     A quick test of all columns at once; :func:`_codes_in_column` decides.
     """
@@ -93,10 +93,11 @@ def _columns_to_examine(values: FloatArray) -> IndexArray:
 
 
 def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
-    """Return the codes of one column; None if it has none.
+    """Return the codes for missing values of one column, such as -99; None if it has none.
 
-    A code is a value of `_CODES` that repeats outside the range of the other values and either far
-    from it or alone in being negative, or a spike at zero apart from the positive values.
+    A code is a value of `_CODES` (-9, -99, 999 and the like) that repeats outside the range of the
+    other values and either far from it or alone in being negative, or a spike at zero apart from
+    the positive values.
     """
     distinct, counts = np.unique(values, return_counts=True)
     may_be_code = (counts >= _MIN_REPEATS) & np.isin(distinct, _CODES)
@@ -114,6 +115,7 @@ def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
     is_far = distance >= far * (high - low)
     is_only_negative = (distinct < 0) & (low >= 0)
     is_code = may_be_code & (distance > 0) & (is_far | is_only_negative)
+    # If zero is a code, the other values are the positive ones.
     positive = others[others > 0]
     if low == 0 and _zero_is_code(positive, int(counts[distinct == 0][0])):
         is_code |= distinct == 0

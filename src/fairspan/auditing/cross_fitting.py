@@ -139,8 +139,9 @@ def measure_quantities(
     (m, q, r) array
         For m models, the q quantities and r rows. Changes of models without baseline are zero.
     """
-    # With n rows, the error of the best subspace has a bias of -B / n in sample, and of
-    # B K / (n (K - 1)) if it is found from the other folds. With this weight the two cancel.
+    # With n rows, the error of the best subspace has a bias of -B / n in sample, for some constant
+    # B, and of B K / (n (K - 1)) if it is found from the other folds. With this weight on the
+    # latter, the two cancel.
     held_out_weight = (n_folds - 1) / (2 * n_folds - 1)
     refitted_models = [item for item in models if item.refits]
     pairs: list[tuple[GroupOptima, Reconstructor]] = [
@@ -241,6 +242,7 @@ def cross_fit(
         K, counting empty folds.
     """
     total = folds.total
+    # A key is (dimension, center, scale): models that agree in these share the best subspaces.
     keys = [_optima_key(model.subspace, total) for model in models]
     # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
@@ -260,6 +262,7 @@ def cross_fit(
             return fit
 
         fold_fits = map_in_threads(fit_without, range(n_folds))
+    # For each key, the best subspaces without each fold.
     best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
     refits_by_model = [
         _complete_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
@@ -345,7 +348,9 @@ class _FoldFitter:
         pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
         has_several_dimensions = len({model.subspace.dimension for model in self.models}) > 1
         training_moments = _TrainingMoments(
-            training, max(pca_dimensions, default=0), has_several_dimensions
+            training,
+            max_pca_dimension=max(pca_dimensions, default=0),
+            precompute_spectra=has_several_dimensions,
         )
         refits = [
             self._refit_or_none(model, training_moments) if is_in_sample else None
@@ -409,7 +414,8 @@ def _best_subspaces_by_key(
 ) -> list[_BestSubspaces]:
     """Best subspaces from the training rows, in the order of the keys.
 
-    Keys that differ only in the dimension share one computation.
+    A key is (dimension, centers, scale), with the arrays as bytes. Keys that differ only in the
+    dimension share one computation.
 
     Parameters
     ----------
@@ -442,8 +448,9 @@ def _best_subspaces(
 ) -> list[_BestSubspaces]:
     """Best subspaces of each group from the training rows, one result per dimension.
 
-    A group without training rows gets count and weight zero and the first axes as a placeholder, so
-    that the arrays have an entry for every group.
+    Each result has the bases (d, p), the errors of the groups on the training rows, and the row
+    counts and weights of the groups. A group without training rows gets count and weight zero and
+    the first axes as a placeholder, so that the arrays have an entry for every group.
 
     Parameters
     ----------
@@ -499,8 +506,9 @@ def _leading_eigenvectors(
     """Leading eigenvectors of a mixture of groups, a (p, d) array for each dimension d.
 
     The mixture is sum_g w_g S_g, with `weights` w and second moment matrices S_g. With few
-    features, one decomposition serves all dimensions; with many, the vectors of each dimension are
-    iterated until the sum of their eigenvalues is within a tolerance.
+    features, or second moments without an iterative method, one decomposition serves all
+    dimensions. With many, the vectors of each dimension are iterated until the sum of their
+    eigenvalues is accurate to 1e-9 of the variance.
     """
     max_dimension = max(dimensions)
     if second_moments.n_features <= _MAX_DENSE_FEATURES or not hasattr(
@@ -509,6 +517,7 @@ def _leading_eigenvectors(
         vectors = second_moments.leading(weights, max_dimension).vectors
         return [vectors[:, :d] for d in dimensions]
     sum_tolerance = _ITERATIVE_TOL * float(second_moments.traces @ weights)
+    # The iteration returns further vectors after the first d, which need not have converged.
     return [
         second_moments.approximate_leading(weights, d, sum_goal=sum_tolerance).vectors[:, :d]
         for d in dimensions
@@ -583,7 +592,8 @@ def _decompose_groups(second_moments: SecondMoments) -> None:
 def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
     """Refit a model with its own settings, keeping its scale.
 
-    A model without certificate is refitted as ordinary PCA, like PCA itself.
+    A model without certificate is refitted as ordinary PCA, like PCA itself. The tolerance is at
+    least `model.refit_tol`, which curves over the dimension set to save time.
     """
     subspace = model.subspace
     certificate = model.subspace.certificate
@@ -603,6 +613,7 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
         restriction=certificate.restriction,
         center=center,
         tol=max(certificate.tol, model.refit_tol),
+        # A soft projection, with components shorter than one, has more of them than its dimension.
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
         warm_start=warm_start,

@@ -43,18 +43,22 @@ def student_isf(tail: float, df: float) -> float:
     """
     if not df > 0:
         return math.nan
-    # The tail of the normal distribution is below exp(-t^2 / 2) / 2.
+    # The normal quantile. The tail is below exp(-t^2 / 2) / 2, which equals `tail` at the start.
     z = _invert_tail(tail, math.sqrt(-2 * math.log(2 * tail)), _normal_tail_and_density)
     if df <= _EXPANSION_MIN_DF:
         return _invert_tail(tail, z, lambda t: _student_tail_and_density(t, df))
-    first = (z**3 + z) / 4  # 26.7.5
+    # Expansion about the normal quantile in 1 / df (Abramowitz and Stegun 1964, 26.7.5).
+    first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + (first + (second + third / df) / df) / df
 
 
 def f_cdf(x: float, df1: float, df2: float) -> float:
-    """Cumulative distribution function of Fisher's F for small arguments (26.6.2, 26.5.8).
+    """Cumulative distribution function of Fisher's F for small arguments.
+
+    Abramowitz and Stegun (1964), 26.6.2 and 26.5.8: an incomplete beta function with parameters
+    a = df1 / 2 and b = df2 / 2, computed from its continued fraction.
 
     Parameters
     ----------
@@ -82,9 +86,11 @@ def f_cdf(x: float, df1: float, df2: float) -> float:
 def _invert_tail(
     tail: float, t: float, tail_and_density: Callable[[float], tuple[float, float]]
 ) -> float:
-    """Solve for t by Newton's method for log(tail) as a function of log(t).
+    """Return the t > 0 that is exceeded with probability `tail`.
 
-    It is concave, so the iterates decrease from the second step on.
+    Newton's method for log(tail) as a function of log(t), which is concave, so the iterates
+    decrease from the second step on. It starts at `t`; `tail_and_density` returns the upper tail
+    probability and the density of the distribution.
     """
     for _ in range(_MAX_ITER):
         current_tail, density = tail_and_density(t)
@@ -107,6 +113,7 @@ def _student_tail_and_density(t: float, df: float) -> tuple[float, float]:
     """
     a = df / 2
     x = df / (df + t * t)
+    # Gamma(a + 1/2) / Gamma(a); for large a, where gamma overflows, from its asymptotic series.
     if a < _GAMMA_RATIO_MIN:
         quotient = math.gamma(a + 0.5) / math.gamma(a)
     else:
@@ -114,13 +121,19 @@ def _student_tail_and_density(t: float, df: float) -> tuple[float, float]:
         quotient = math.sqrt(a) * sum(term / a**i for i, term in enumerate(terms))
     power = math.exp(-a * math.log1p(t * t / df))
     density = quotient * power / math.sqrt(math.pi * (df + t * t))
+    # The fraction converges fast for small arguments; for others use I_x(a, b) = 1 - I_(1-x)(b, a).
     if x < (a + 1) / (a + 2.5):
         return t * density / (2 * a) * _incomplete_beta_fraction(x, a, 0.5), density
     return 0.5 - t * density * _incomplete_beta_fraction(1 - x, 0.5, a), density
 
 
 def _incomplete_beta_fraction(x: float, a: float, b: float) -> float:
-    """Continued fraction 26.5.8 of the incomplete beta function, by Lentz's method."""
+    """Continued fraction of the incomplete beta function, by Lentz's method.
+
+    The function I_x(a, b) is x^a (1 - x)^b / (a B(a, b)) times this fraction (Abramowitz and Stegun
+    1964, 26.5.8).
+    """
+    # Start with the first coefficient; in the loop, each m gives the next two.
     numerator = 1.0
     denominator = 1 / (1 - (a + b) * x / (a + 1))
     value = denominator

@@ -173,8 +173,9 @@ def _evaluate_with_folds(
     imputations: Sequence[Rows],
     options: EstimationOptions,
 ) -> tuple[list[ModelResult], tuple[int, ...]]:
-    """Evaluate projections with estimates for new rows; also return the monotone columns.
+    """Evaluate projections with estimates for new rows.
 
+    Also return the columns that are strictly monotone in the order of the rows.
     `folded_rows` are those of the first imputation; the others get the same folds.
     """
     model_errors = [_group_errors(model, moments) for model in models]
@@ -223,8 +224,9 @@ def _evaluate_without_folds(
     no_estimates_reason: str | None,
     options: EstimationOptions,
 ) -> tuple[list[ModelResult], tuple[int, ...]]:
-    """Evaluate models without estimates for new rows; also return the monotone columns.
+    """Evaluate models without estimates for new rows.
 
+    Also return the columns that are strictly monotone in the order of the rows.
     `no_estimates_reason` is that of the projections; None if no estimates were requested.
     """
     model_errors = [_group_errors(model, moments) for model in models]
@@ -284,6 +286,7 @@ def _results_from_rows(
         if model.row_model is not None:
             errors = replace(errors, errors=statistics.means[i, Quantity.ERROR])
         standard_errors = statistics.standard_errors[i, Quantity.ERROR]
+        # The intervals take degrees of freedom plus one.
         counts = statistics.df[i, Quantity.ERROR] + 1
         observed = _ObservedErrors(
             errors=error_estimates(errors.errors, standard_errors, counts, options.level),
@@ -345,7 +348,7 @@ def evaluate_on_moments(
             disparity=Estimate(signed_disparity(errors.errors)),
             standard_errors=np.full(pooled.n_groups, np.nan),
             df=0,
-            kurtosis=np.zeros(pooled.n_groups),
+            kurtosis=np.zeros(pooled.n_groups),  # unknown without rows
         )
         if len(blocks) > 1:
             observed = _jackknife_errors(model, errors, pooled, blocks, options.level)
@@ -503,7 +506,7 @@ def _jackknife_errors(
         disparity=disparity,
         standard_errors=standard_errors,
         df=len(blocks) - 1,
-        kurtosis=np.zeros(pooled.n_groups),
+        kurtosis=np.zeros(pooled.n_groups),  # unknown without rows
     )
 
 
@@ -551,9 +554,11 @@ def _no_estimates(moments: Moments) -> ModelEstimates:
 
 
 def _worst_case_errors(model: AuditedModel, moments: Moments) -> tuple[float, ...] | None:
-    """Worst-case errors of a model fitted with the robust error gap.
+    """Worst-case errors of a model fitted with the robust error gap, one per group.
 
-    None if its radii do not cover the groups of the rows.
+    Errors are the largest over all distributions within a radius of each group's rows, with the
+    radii of the criterion. None for models with another criterion, or if the radii are not those of
+    the groups of these rows.
     """
     certificate = model.subspace.certificate
     if certificate is None or not isinstance(certificate.criterion, RobustErrorGap):
@@ -577,7 +582,8 @@ def _model_result(
     """Combine all figures of one model.
 
     A reason for no estimates overrides the estimates. A model that was fitted to other rows also
-    gets a bound on a refit, and the drift of its errors since the fit.
+    gets a bound on how far a refit to these rows could lower its criterion, and the drift of its
+    errors since the fit.
     """
     if no_estimates_reason is not None:
         estimates = _no_estimates(moments)
@@ -586,6 +592,7 @@ def _model_result(
     high = 0
     if moments.n_groups > 1:
         low, high = widest_pair(model_errors.errors)
+    # A pair of equal groups stands for none: fewer than two groups have estimates.
     expected_pair = None
     first, second = estimates.disparity_pair
     if first != second:

@@ -43,7 +43,8 @@ def estimate_models(
 ) -> list[ModelEstimates]:
     """Estimate losses, errors and changes on new rows for each model and group.
 
-    Groups with too few rows get none.
+    The loss is the error of the group minus its best error, that of the best subspace for it alone;
+    the change is the error minus that of the baseline model. Groups with too few rows get none.
 
     An in-sample model varies with its rows: with theta_f a figure over all rows of the group under
     the fit without fold f, the jackknife variance j^2 = (K - 1) / K sum_f (theta_f - mean)^2 is
@@ -53,8 +54,8 @@ def estimate_models(
     ----------
     runs : sequence of (CrossFit, RowStatistics)
         One run per fold assignment. Best errors are averaged over the runs for models with an
-        unstable group; all other figures come from the first run, so they do not depend on which
-        other models are audited.
+        unstable group, whose best error depends on the folds; all other figures come from the first
+        run, so they do not depend on which other models are audited.
     best_errors, variances, roundings : sequences of (k,) arrays
         For each model: best errors e*_g on the audited rows, variances tr S_g, and sizes up to
         which an error or a loss is rounding.
@@ -90,7 +91,8 @@ class _Estimator:
         self.models = cross.models
         optimism = relative_optimism(cross, statistics, best_errors)
         is_group_unstable = cross.has_enough_rows & (optimism > MAX_OPTIMISM)
-        # Models, (m, 1), with a group whose best error depends on the folds.
+        # Models, (m, 1), with a group whose best error depends on the folds: their best errors are
+        # averaged over the runs, which are fold assignments.
         needs_averaging = np.asarray(is_group_unstable.any(axis=1))[:, None]
         held_out_best = np.where(
             needs_averaging,
@@ -112,7 +114,8 @@ class _Estimator:
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability.
 
-        Groups with too few rows get no estimates; without any others, nor does the model.
+        The disparity is the signed difference in error of the two groups that differ most. Groups
+        with too few rows get no estimates; without any others, nor does the model.
         """
         model = self.models[i]
         # Without a baseline the change is that from the model itself, zero.
@@ -121,7 +124,8 @@ class _Estimator:
             baseline = self.models[model.baseline_index]
         refit_spreads = jackknife_standard_error(model.refit_errors)
         change_spreads = jackknife_standard_error(model.refit_errors - baseline.refit_errors)
-        groups = [GroupEstimates()] * self._n_groups
+        no_estimates = GroupEstimates()
+        groups = [no_estimates] * self._n_groups
         estimated = np.flatnonzero(self._is_estimated[i])
         for g in estimated.tolist():
             groups[g] = self._estimate_group(
@@ -140,16 +144,19 @@ class _Estimator:
             np.divide(refit_spreads[estimated], margins, out=ratios, where=margins > 0)
             instability = float(ratios.max())
             min_cosine = model.min_cosine
+        # A single group has no disparity; a pair of equal groups stands for that.
         disparity = UNKNOWN
         disparity_pair = (int(estimated[0]), int(estimated[0]))
         if len(estimated) > 1:
             errors = self._means[i, Quantity.HELD_OUT_ERROR, estimated]
+            standard_errors = self._statistics.standard_errors[i, Quantity.HELD_OUT_ERROR]
+            df = self._statistics.df[i, Quantity.HELD_OUT_ERROR]
             disparity = disparity_estimate(
                 errors,
-                self._statistics.standard_errors[i, Quantity.HELD_OUT_ERROR, estimated],
-                self._statistics.df[i, Quantity.HELD_OUT_ERROR, estimated] + 1,
-                self._options.level,
-                model.refit_errors[:, estimated],
+                standard_errors[estimated],
+                counts=df[estimated] + 1,
+                level=self._options.level,
+                refit_errors=model.refit_errors[:, estimated],
             )
             low, high = widest_pair(errors)
             disparity_pair = (int(estimated[low]), int(estimated[high]))
@@ -196,12 +203,16 @@ class _Estimator:
         # Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
         # corrected one if the test shows it.
         claimed_loss = loss.cross_fitted
+        # The loss test compares with losses of simulated rows, and is less conservative than
+        # cross-fitting. It supports the corrected loss, so that the lower limit of that one counts.
         if self._is_shown_by_test(i, g, state, loss):
             state = "harmed"
             claimed_loss = loss.value
             low = max(low, loss.low_of_corrected)
         n_folds = len(self._cross.fold_shares)
-        # The optimism is B / n + B K / (n (K - 1)); the bias on all n rows is its first term.
+        # With n rows and some constant B, the best error is too small by B / n in sample, and too
+        # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
+        # term.
         bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
         detectable_loss, size_factor = _sample_size_figures(
             state,
@@ -236,20 +247,24 @@ class _Estimator:
     def _loss_interval(self, i: int, g: int, training_standard_error: float) -> LossInterval:
         """Interval of the loss of group g under model i, with zeros if it is rounding error.
 
-        The lower limit is that of the cross-fitted loss, whose standard error includes that of the
-        training rows; the value and the upper limit are those of the corrected loss.
+        The cross-fitted loss is the held-out error minus that of the best subspace found without
+        the fold; the corrected loss subtracts the bias-corrected best error instead. The lower
+        limit is that of the cross-fitted loss, whose standard error includes that of the training
+        rows; the value and the upper limit are those of the corrected loss.
         """
         statistics = self._statistics
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])
         cross_fitted = float(self._means[i, Quantity.CROSS_FITTED_LOSS, g])
         cross_margin = self._margin(i, g, Quantity.CROSS_FITTED_LOSS, training_standard_error)
         corrected = error - float(self._best_errors_new_rows[i, g])
+        held_out_best_error = error - cross_fitted
+        in_sample_best_error = float(self._best_errors[i][g])
         loss = LossInterval(
             low=cross_fitted - cross_margin,
             value=corrected,
             high=corrected + self._margin(i, g, Quantity.CORRECTED_LOSS),
             cross_fitted=cross_fitted,
-            optimism=error - cross_fitted - float(self._best_errors[i][g]),
+            optimism=held_out_best_error - in_sample_best_error,
             min_material_loss=self._options.materiality * float(self._variances[i][g]),
             rounding_bound=float(self._roundings[i][g]),
             kurtosis=float(np.nan_to_num(statistics.kurtosis[i, Quantity.CROSS_FITTED_LOSS, g])),
@@ -300,7 +315,7 @@ def _sample_size_figures(
     standard_error, bias_of_best_error : float
         Standard error of the loss and bias of the best error, with the present number of rows.
     quantile : float
-        See :func:`power_quantile`.
+        Sum of the normal quantiles of the confidence limit and of the power.
     """
     target_loss = max(loss.value, loss.min_material_loss)
     is_conclusive = state != "inconclusive"

@@ -92,7 +92,7 @@ class FeatureErrors:
             (*(self.features[i] for i in positions), *remainder_name),
             _select(self.observed_error),
             _select(self.expected_error),
-            len(remainder_positions) > 0,
+            has_remainder=len(remainder_positions) > 0,
         )
 
     def largest_shares(self, group: Label, n_features: int = 3) -> list[tuple[str, float]]:
@@ -157,6 +157,7 @@ def compute_feature_errors(
     if moments.n_features > _MAX_FEATURES or model.row_model is not None:
         return None
     names = moments.feature_names or model.subspace.feature_names
+    # None if each group has its own mean as center.
     center_point = model.subspace.center_point(moments)
     scale = model.subspace.scale
     center = moments.means if center_point is None else center_point

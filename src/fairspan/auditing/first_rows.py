@@ -265,9 +265,10 @@ def _autocorrelation_z(
 ) -> float:
     """z-value of the lag-1 autocorrelation of a group's rows; 0 if it cannot be computed.
 
-    With x_i the n centered and scaled rows of the group, S the second moment matrix of all rows of
-    the group and rho = sum x_i' x_(i+1) / sum x_i'x_i, it is (rho + 1/n) sqrt(n) tr S / sqrt(tr
-    S^2): if rows are independent, rho has mean -1/n and variance tr S^2 / (n (tr S)^2).
+    With x_i the n rows of `values` (the first ones of the group), centered and scaled, S the second
+    moment matrix of all rows of the group and rho = sum x_i' x_(i+1) / sum x_i'x_i, it is
+    (rho + 1/n) sqrt(n) tr S / sqrt(tr S^2): if rows are independent, rho has mean -1/n and variance
+    tr S^2 / (n (tr S)^2).
     """
     n = len(values)
     if n < _MIN_GROUP_ROWS or not isinstance(moments, GroupMoments):
@@ -276,13 +277,14 @@ def _autocorrelation_z(
     if scale is None:
         scale = np.ones(values.shape[1])
     rows = (values - values.mean(axis=0)) / scale
-    second_moment = moments.scatters[group] / np.outer(scale, scale)
+    # S times the weight of the group, a factor that cancels in tr S / sqrt(tr S^2).
+    scatter = moments.scatters[group] / np.outer(scale, scale)
     total_square = float(np.einsum("ij,ij->", rows, rows))
-    frobenius_norm = float(np.linalg.norm(second_moment))
+    frobenius_norm = float(np.linalg.norm(scatter))
     if total_square == 0 or frobenius_norm == 0:
         return 0.0
     rho = float(np.einsum("ij,ij->", rows[1:], rows[:-1])) / total_square
-    return float((rho + 1 / n) * np.sqrt(n) * np.trace(second_moment) / frobenius_norm)
+    return float((rho + 1 / n) * np.sqrt(n) * np.trace(scatter) / frobenius_norm)
 
 
 def _candidate_clusters(
@@ -296,6 +298,7 @@ def _candidate_clusters(
     if model.row_model is not None or not sample.keys:
         return
     subspace = model.subspace
+    # Used without best subspaces: it centers and scales the rows as the model does.
     optima = GroupOptima(reference_points(subspace, moments), subspace.scale)
     ranks = np.zeros(len(sample.values))
     for group, group_rows in enumerate(sample.groups):
@@ -358,7 +361,8 @@ def _integer_keys(values: FloatArray) -> dict[str, IndexArray]:
 def _key_columns(rows: Rows) -> tuple[str, ...]:
     """Names of text and integer columns that are neither reserved nor one-hot encoded.
 
-    Reserved are the columns of groups, weights and the like. Empty for rows without other columns.
+    Reserved are the columns of groups, weights and the like, and those without a name. Empty for
+    rows without other columns.
     """
     if not isinstance(rows, FileRows | FrameRows):
         return ()

@@ -88,9 +88,9 @@ class FoldedRows:
     ) -> "FoldedRows":
         """Read all rows once and accumulate their moments by fold.
 
-        Sparse rows with too many features for matrices are stored in place of moments, without
-        incomplete rows. With classes of y they have matrices all the same, since classes are summed
-        over in moments.
+        Sparse rows with too many features for (p, p) matrices are kept, except incomplete ones, and
+        moments without a fold are computed from the rows of the others. With classes of y, matrices
+        are needed all the same, to add the moments of the classes.
 
         Parameters
         ----------
@@ -169,6 +169,7 @@ def read_moments(
         return FirstPass(moments or compute_moments(rows, limit, has_y=has_y))
     folds = Folds(options.folds, options.seed, options.has_clusters)
     n_features = rows.n_features
+    # Without classes of y, such rows need no matrices by fold.
     stays_sparse = isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
     if is_limited and not stays_sparse:
@@ -289,12 +290,16 @@ def error_statistics(
         row_model = model.row_model
         if row_model is None:
             optima.append(GroupOptima(reference_points(subspace, moments), subspace.scale))
-            evaluated_models.append(EvaluatedModel(i, subspace.projector, model_errors.errors))
+            evaluated_models.append(
+                EvaluatedModel(optima_index=i, model=subspace.projector, errors=model_errors.errors)
+            )
         else:  # it takes rows uncentered and unscaled, and its errors are not known from moments
             no_center = np.zeros((1, moments.n_features))
             no_reference_errors = np.zeros(moments.n_groups)
             optima.append(GroupOptima(no_center, scale=None))
-            evaluated_models.append(EvaluatedModel(i, row_model, no_reference_errors))
+            evaluated_models.append(
+                EvaluatedModel(optima_index=i, model=row_model, errors=no_reference_errors)
+            )
     return compute_row_statistics(rows, moments, optima, evaluated_models, has_y=has_y)
 
 
@@ -337,10 +342,13 @@ def reduce_to_span(
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         return None
     joint_span = scaled.row_space.extend(np.hstack(directions))
-    # Coordinates of the origin of the features; it becomes that of the new coordinates.
+    # Coordinates of the origin of the features, which is minus the shift; it becomes the origin of
+    # the new coordinates.
     origin = joint_span.project(directions[0])[:, 0]
     reduced = []
     for model, center_point in zip(models, center_points, strict=True):
+        # The columns of the encoder, and of the decoder if it is not the transposed encoder (an
+        # oblique projection), are directions and so need no shift.
         projector = model.subspace.projector
         reduced_projector = projector.with_stacked_columns(
             joint_span.project(projector.stacked_columns)
@@ -379,10 +387,11 @@ def block_statistics(
 ) -> RowStatistics:
     """Means over all blocks, with standard errors from the variation between blocks.
 
-    With D_f the mean of a quantity over a group's rows in block f of K, n_f / n the block's share
-    of the group's weight, and l the overall mean, the variance of l is
-    K / (K - 1) sum_f (n_f / n)^2 (D_f - l)^2. K counts the blocks with rows of the group, and is
-    the number of independent observations. The kurtosis is unknown (NaN).
+    Means are those of each :class:`Quantity`, such as a held-out error. With D_f the mean of a
+    quantity over a group's rows in block f of K, n_f / n the block's share of the group's weight,
+    and l the overall mean, the variance of l is K / (K - 1) sum_f (n_f / n)^2 (D_f - l)^2. K counts
+    the blocks with rows of the group, and is the number of independent observations. The kurtosis
+    is unknown (NaN).
 
     Parameters
     ----------
@@ -425,8 +434,9 @@ def _block_residuals(
 ) -> Callable[[Sequence[tuple[GroupOptima, Reconstructor]]], FloatArray]:
     """Return a function for mean squared residuals of one group of a block.
 
-    It maps l pairs of optima and projectors to an array (l, 1), as :func:`measure_quantities`
-    requires. Optima of different dimensions share their second moments.
+    It maps l pairs of group optima and projectors to an array (l, 1), as
+    :func:`measure_quantities` requires: the optima provide center and scale, and the residuals are
+    those of the projector. Optima with the same center and scale share their second moments.
 
     Parameters
     ----------

@@ -72,6 +72,7 @@ def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
     between = (1 + 1 / m) * means.var(axis=0, ddof=1)
     total = within + between
     missing_information = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    # Degrees of freedom of Barnard and Rubin (1999); they are zero if `observed_df` is.
     complete_df = first.df
     observed_df = (complete_df + 1) / (complete_df + 3) * complete_df * (1 - missing_information)
     with np.errstate(divide="ignore"):
@@ -89,10 +90,10 @@ def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
 
 
 def _pool_cross_fits(imputations: Sequence[CrossFit]) -> CrossFit:
-    """Average training errors and refit errors over imputations; take the smallest cosine.
+    """Average training errors and refit errors over imputations.
 
-    Subspaces are those of the first imputation; a model that failed to be refitted in any
-    imputation has failed.
+    The cosine between model and refits is the smallest over imputations. Subspaces are those of the
+    first imputation; a model that failed to be refitted in any imputation has failed.
     """
     first = imputations[0]
     models = tuple(

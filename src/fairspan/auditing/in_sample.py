@@ -74,13 +74,14 @@ def detect_in_sample(
     is_exact_match : sequence of bool
         Models for which number and mean of the rows match; they need no test.
     fold_models : sequence of AuditedModel
-        The models in the coordinates of the folds.
+        The models in the coordinates of the folds: the features, or those of the span of the rows
+        if there are fewer rows than features.
     folds : FoldMoments
         Moments by fold; with sparse rows, or fewer than four folds, only exact matches count.
     """
     if not isinstance(folds, DenseFoldMoments) or len(folds.by_fold) < _MIN_FOLDS:
         return [
-            InSampleStatus(is_exact, False, model.no_refit_reason)
+            InSampleStatus(is_exact, inferred=False, no_refit_reason=model.no_refit_reason)
             for model, is_exact in zip(models, is_exact_match, strict=True)
         ]
     passed_test = [
@@ -103,7 +104,9 @@ def detect_in_sample(
         reason = model.no_refit_reason
         if not reason and is_unknown_model and not _is_nearly_pca(fold_model, folds.total):
             reason = UNKNOWN_IN_SAMPLE_FIT
-        results.append(InSampleStatus(is_exact or is_close, is_close, reason))
+        results.append(
+            InSampleStatus(is_exact or is_close, inferred=is_close, no_refit_reason=reason)
+        )
     return results
 
 
@@ -115,6 +118,7 @@ def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFol
     has 1 + n / n_fit times the variance of the former. If rows have weights, n / n_fit is unknown
     and taken as 0, which makes a match less likely.
     """
+    # The basis of a model consists of eigenvectors of second moments of its training rows.
     if _is_closer_than_chance(*_eigenvector_residual(fold_model, folds)):
         return True
     counts = folds.total.counts
@@ -122,6 +126,7 @@ def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFol
     # The effective sample size of weighted rows is unknown.
     is_weighted = not np.allclose(weights * counts.sum(), counts * weights.sum())
     training_moments = model.training_moments
+    # Counts are zero if they are unknown, and then so is n_fit.
     if (
         isinstance(training_moments, GroupMoments)
         and training_moments.n_features == folds.total.n_features
@@ -157,7 +162,9 @@ def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFol
 def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> bool:
     """Whether a distance is too small for new rows.
 
-    False if fewer than four folds have scores other than zero.
+    The squared distance is divided by the variance of the figures, K / (K - 1) sum_f |D_f|^2 for
+    the K folds with scores other than zero, and this ratio compared with an F distribution (Box
+    1954). False if there are fewer than four such folds.
 
     Parameters
     ----------
@@ -187,22 +194,27 @@ def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> boo
     dimensions = n_values
     if trace_of_square > 0:
         dimensions = min(square_of_trace / trace_of_square, n_values)
+    # If the model was fitted to twice the rows, the ratio is about one half. A larger one does not
+    # count, however significant.
     return ratio < _MAX_F_RATIO and (f_cdf(ratio, dimensions, df * dimensions) < _MAX_P_VALUE)
 
 
 def _eigenvector_residual(
     model: AuditedModel, folds: DenseFoldMoments
 ) -> tuple[FloatArray, FloatArray]:
-    """Fold scores of (I - VV')SV and its value, for the mixture S that the model belongs to.
+    """Deviations of (I - VV')SV by fold, and its value on all rows, which is zero in sample.
 
-    V is the model's basis, (p, d), and S the mixture of second moments with the model's dual
-    weights, or of all rows for PCA, of which V would be eigenvectors if fitted to these rows.
+    V is the model's basis, (p, d). S is the mixture sum_g w_g S_g of the groups' second moments: w
+    are the weights of the certificate, which prove that the leading eigenvectors of S are optimal,
+    or for PCA the shares of the groups, so that S is the second moment of all rows. If V was fitted
+    to these rows, it consists of eigenvectors of S, and (I - VV')SV is zero.
 
     Returns
     -------
     (K, p d) array, (p d,) array
-        All scores are zero, which is no evidence, if V need not be eigenvectors of a mixture, the
-        groups are others, or the scores are rounding errors.
+        Deviation of each fold times its share of the weight, and the value; see
+        :func:`_is_closer_than_chance`. All scores are zero, which is no evidence, if V need
+        not be eigenvectors of a mixture, the groups are others, or the scores are rounding errors.
     """
     subspace = model.subspace
     total = folds.total
@@ -271,6 +283,7 @@ def _moment_difference(
     common = [label for label in total.labels if label in training_moments.labels]
     row_groups = [total.labels.index(label) for label in common]
     training_groups = [training_moments.labels.index(label) for label in common]
+    # n / n_fit: the difference of two samples has 1 + n / n_fit times the variance of the first.
     size_ratios = np.zeros(len(common))
     if not is_weighted:
         size_ratios = total.counts[row_groups] / training_moments.counts[training_groups]

@@ -127,8 +127,10 @@ def disparity_estimate(
 ) -> Estimate:
     """Disparity with Welch's interval for two independent samples.
 
-    With more than two groups, the widest pair is selected from the data, so the interval is
-    simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row.
+    The disparity is the error of the second group minus that of the first, or the largest minus the
+    smallest of more than two errors. With more than two groups, this pair is selected from the
+    data, so the interval is simultaneous over all pairs (Bonferroni). No interval if a group of the
+    pair has one row.
 
     Parameters
     ----------

@@ -66,6 +66,10 @@ class LossInterval:
 def classify_loss(loss: LossInterval) -> State:
     """Classify the loss of a group by simultaneous intervals.
 
+    The cross-fitted loss is relative to the best subspace found without the fold, the corrected
+    loss to the bias-corrected best error; the optimism is the held-out minus the in-sample best
+    error.
+
     "harmed": the cross-fitted loss is significantly positive, at least the materiality threshold,
     and at least the optimism of the group's best subspace. "minor": it is significantly positive,
     but the corrected loss is immaterial. "no material harm": the upper limit of the corrected loss

@@ -104,9 +104,12 @@ class LossTest:
         group_n = min(n_group_rows, effective_n)
         pooled_n = n_group_rows * min(1.0, pooled_effective_n / n_rows)
         rng = np.random.default_rng(self.seed)
+        # As for one limit of a two-sided interval.
         tail_probability = (1 - self.level) / (2 * total.n_groups)
         null_second_moment = np.diag(_null_eigenvalues(group_moment, d, group_n))
         loss = float(_excess_loss(group_moment, d))
+        # Under the first null hypothesis the model is the best subspace of the group, under the
+        # second the rows of the group are distributed like all rows. Both must be rejected.
         null_hypotheses = ((null_second_moment, group_n), (pooled_moment, pooled_n))
         return all(
             _exceeds_null(loss, second_moment, d, n_simulated, tail_probability, rng)
@@ -182,7 +185,8 @@ def _null_eigenvalues(second_moment: FloatArray, d: int, n: float) -> FloatArray
     """Eigenvalues of the null hypothesis, in which the first d axes are the best subspace.
 
     They are the eigenvalues of the two diagonal blocks of `second_moment`, shrunk as from n rows
-    and made nonincreasing, (p,).
+    and made nonincreasing, (p,), so that no direction of the complement has more variance than one
+    of the model.
     """
     blocks = [
         np.asarray(np.linalg.eigvalsh(block)[::-1], dtype=np.float64)
@@ -252,7 +256,7 @@ def _exceeds_null(
         drawn = root @ _wishart_factor(rng, min(_BATCH_SIZE, draws - start), n, len(root))
         n_exceeding += int((_excess_loss(drawn @ drawn.swapaxes(1, 2), d) >= loss).sum())
         if n_exceeding > max_exceeding:
-            return False
+            return False  # whatever the remaining draws are
     return True
 
 

@@ -39,7 +39,10 @@ def summarize_missing_values(
         shares = cells.n_missing / np.maximum(cells.n_rows, 1)[:, None]
         features = [
             MissingFeature(
-                names[j], False, tuple(shares[:, j].tolist()), int(cells.n_dropped_by_feature[j])
+                names[j],
+                is_mean_imputed=False,
+                shares=tuple(shares[:, j].tolist()),
+                n_sole_cause=int(cells.n_dropped_by_feature[j]),
             )
             for j in np.flatnonzero(cells.n_missing.any(axis=0)).tolist()
         ]
@@ -49,23 +52,23 @@ def summarize_missing_values(
         no_shares = np.zeros(len(names))
         at_mean = np.array([shares_by_label.get(label, no_shares) for label in groups])
         features += [
-            MissingFeature(names[j], True, tuple(at_mean[:, j].tolist()))
+            MissingFeature(names[j], is_mean_imputed=True, shares=tuple(at_mean[:, j].tolist()))
             for j in np.flatnonzero((at_mean > MIN_SHARE_DIFFERENCE).any(axis=0)).tolist()
         ]
     features.sort(key=lambda feature: -max(feature.shares))
     if cells is not None:
         return MissingValues(
             groups,
-            tuple(cells.n_rows.tolist()),
-            tuple(cells.n_dropped.tolist()),
-            cells.n_without_group,
-            tuple(features),
+            n_rows=tuple(cells.n_rows.tolist()),
+            n_dropped=tuple(cells.n_dropped.tolist()),
+            n_without_group=cells.n_without_group,
+            features=tuple(features),
         )
     if not features:
         return None
     n_rows = tuple(moments.counts.tolist())
     n_dropped = (0,) * len(groups)
-    return MissingValues(groups, n_rows, n_dropped, 0, tuple(features))
+    return MissingValues(groups, n_rows, n_dropped, n_without_group=0, features=tuple(features))
 
 
 def missing_values_table(missing: MissingValues) -> Table:

@@ -144,7 +144,9 @@ def audited_models(models: Any, n_features: int | None = None) -> list[AuditedMo
 
 
 def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
-    """Return the labels of the first model that was fitted on several groups; none without one.
+    """Return the labels of the first model that was fitted on several groups.
+
+    Empty if there is no such model.
 
     Parameters
     ----------
@@ -229,7 +231,10 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> AuditedM
         # Placeholder with the model's features, scale and dimension.
         axes = np.eye(adapted.mapping.dimension, adapted.mapping.n_features)
         placeholder = FairSubspace(
-            axes, None, adapted.mapping.scale, feature_names=adapted.mapping.feature_names
+            axes,
+            mean=None,
+            scale=adapted.mapping.scale,
+            feature_names=adapted.mapping.feature_names,
         )
         return AuditedModel(
             shown_name,
@@ -270,6 +275,7 @@ def _carried_moments(adapted: AdaptedModel) -> Moments | None:
     """
     if not isinstance(adapted.moments, Moments):
         return None
+    # For models read through their methods, this has the standardization that precedes them.
     preprocessing = adapted.row_model
     carried = adapted.moments
     scale = adapted.mapping.scale

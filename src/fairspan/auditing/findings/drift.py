@@ -59,7 +59,8 @@ def _has_drifted(group: GroupResult) -> bool:
 def _describe_refit_bound(bound: RefitBound) -> str:
     """Describe the refit bound in a sentence: objective, lower bound, and whether a refit may help.
 
-    If the model's mean accounts for more than half of the gap, the recentered objective is given.
+    The gap is the objective minus the lower bound. If the model's mean accounts for more than half
+    of it, the objective with the mean of these rows is given as well.
     """
     value = "infinite"
     if math.isfinite(bound.objective):
@@ -70,6 +71,7 @@ def _describe_refit_bound(bound: RefitBound) -> str:
         if math.isnan(bound.objective):
             return no_bound
         return f"{text}; {no_bound}"
+    # Without a gap, the objective is itself a lower bound.
     limit = "that"
     if bound.gap:
         limit = format_ascii_number(bound.lower_bound)

@@ -193,7 +193,8 @@ def _rare_indicators(moments: Moments) -> IndexArray:
     """
     # The mean of a 0/1 column.
     share_of_ones = moments.mean
-    second_moments = _pooled_second_moments(moments, np.zeros(moments.n_features))
+    origin = np.zeros(moments.n_features)
+    second_moments = _pooled_second_moments(moments, origin)
     is_indicator = np.abs(second_moments - share_of_ones) <= _INDICATOR_TOL * second_moments
     is_rare = np.minimum(share_of_ones, 1 - share_of_ones) < _RARE_SHARE
     return np.flatnonzero(is_indicator & is_rare & (moments.standard_deviations > 0))

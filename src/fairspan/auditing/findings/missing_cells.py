@@ -181,7 +181,7 @@ def _option_for_codes(name: str, codes: ColumnCodes) -> str:
 
 
 def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> str:
-    """Return Python code that makes codes missing, for at most four columns.
+    """Return Python code that sets codes for missing values to NaN, for at most four columns.
 
     It is for a pandas frame, or for an array if features have no names.
     """

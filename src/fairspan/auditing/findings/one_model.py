@@ -108,8 +108,8 @@ def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]
 def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS201, FS202: whether the interval of the disparity contains zero.
 
-    The disparity is that on new rows if it was estimated, otherwise that on the audited rows. None
-    without an interval, or if no variance is lost.
+    The disparity is the difference in error of two groups: on new rows if it was estimated,
+    otherwise on the audited rows. None without an interval, or if no variance is lost.
     """
     difference = model.observed_disparity
     pair = model.disparity_pair
