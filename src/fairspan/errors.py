@@ -96,7 +96,9 @@ class FairspanError(Exception):
         cause: Cause | None = None,
         **details: str | int,
     ) -> None:
-        # Exceptions are pickled by their args, so these are the three parts; attributes follow.
+        # Unpickling calls the class with the args, which are therefore exactly the three parts of
+        # the message, and restores the attributes. Callers that replace the remedy because of the
+        # cause fill its fields with the details.
         super().__init__(received, allowed, remedy)
         self.cause = cause
         self.details = details
@@ -180,7 +182,15 @@ class MissingDependency(FairspanError, ImportError, ValueError):
 
 
 def import_optional(package: str, extra: str, purpose: str) -> typing.Any:
-    """Import an optional package.
+    """Import and return an optional package.
+
+    Parameters
+    ----------
+    package : str
+    extra : str
+        Extra of fairspan that installs it, as in ``pip install "fairspan[EXTRA]"``.
+    purpose : str
+        What needs the package: the subject of the error message.
 
     Raises
     ------
@@ -202,7 +212,7 @@ def warn(message: str) -> None:
 
     That is the nearest caller outside of this library, whose line Python shows.
     """
-    clear_progress_bar()
+    clear_progress_bar()  # the warning would otherwise continue its line
     stack_level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_internal(frame):

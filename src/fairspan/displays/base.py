@@ -136,7 +136,7 @@ class BaseDisplay(ABC):
         MissingDependency
             matplotlib is not installed.
         """
-        import_optional("matplotlib", "plot", "plot")
+        import_optional("matplotlib", extra="plot", purpose="plot")
         from matplotlib import rc_context
 
         with rc_context({**STYLE, **font_settings()}), _ignore_missing_glyphs():
@@ -240,12 +240,14 @@ def _ignore_missing_glyphs() -> Iterator[None]:
 def new_figure(purpose: str) -> Figure:
     """Create a figure that is not registered with pyplot.
 
+    `purpose` is what needs the figure: the subject of the error message.
+
     Raises
     ------
     MissingDependency
         matplotlib is not installed.
     """
-    import_optional("matplotlib", "plot", purpose)
+    import_optional("matplotlib", extra="plot", purpose=purpose)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

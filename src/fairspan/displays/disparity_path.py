@@ -157,6 +157,7 @@ class DisparityPathDisplay(BaseDisplay):
             refit(estimator, **{parameter: value})
             for value in track("fitting", shown.tolist(), "values")
         ]
+        # One row per value; NaN where the problem is infeasible.
         path = np.array([_disparity_and_total_error(fit) for fit in fits])
         pca = group_errors(fitted_pca(estimator), moments)
         rounding_bound = float(pca.roundings.max())
@@ -168,7 +169,7 @@ class DisparityPathDisplay(BaseDisplay):
             pca_total_error=float(moments.proportions @ pca.errors),
             groups=tuple(map(format_group, moments.labels)),
             name=objective_name(estimator),
-            parameter=parameter.rsplit("__", 1)[-1],
+            parameter=parameter.rsplit("__", 1)[-1],  # without "criterion__"
             selected_value=selected,
             # Only the default penalties are spaced logarithmically.
             log_scale=not is_share and values is None,
@@ -208,7 +209,10 @@ class DisparityPathDisplay(BaseDisplay):
         return upper, lower
 
     def _draw_panel(self, panel: Axes, path: FloatArray, pca_value: float) -> dict[str, Any]:
-        """Draw one quantity along the path, and return the legend entries."""
+        """Draw a quantity at each value of the parameter, with a line at its value under PCA.
+
+        Returns the legend entries: handles by label.
+        """
         pca_line = panel.axhline(pca_value, color=PCA_STYLE.color, linestyle=PCA_STYLE.line)
         (path_line,) = panel.plot(
             self.values,
@@ -252,7 +256,8 @@ class DisparityPathDisplay(BaseDisplay):
 def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | None:
     """Return the estimator's value of a parameter, which the plot marks as selected.
 
-    None if the value is not a number, such as a radius by group: there is then no mark.
+    None if the value is not a number, such as a radius by group: there is then no mark. `purpose`
+    names the caller in errors.
 
     Raises
     ------

@@ -204,7 +204,7 @@ class ErrorCurveDisplay(BaseDisplay):
             fits[d] = estimator
             if d != selected:
                 fits[d] = refit(estimator, n_components=d)  # None if infeasible
-        reason = ""
+        reason = ""  # why there are no estimates, although there are rows
         if rows is None:
             records = observed_records(estimator, fits, moments)
         else:
@@ -271,8 +271,9 @@ class ErrorCurveDisplay(BaseDisplay):
         self._draw_selected(panels)
         pca_values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
         has_estimate = ~np.isnan(np.array(pca_values))  # (k, number of dimensions)
-        # Estimates may exist for some dimensions only; leave out the others, so that a line
-        # connects those. PCA is never infeasible, so gaps that remain mean that the criterion is.
+        # Expected values may exist for some dimensions only: leave out the others, so that a line
+        # connects neighbors that have them. PCA is never infeasible, so a gap in the line of the
+        # criterion that remains means that its problem is. Observed values need no selection.
         is_connected = has_estimate.any(axis=0) | (not self._is_expected)
         for g, panel in enumerate(panels):
             for model, style in self._styles().items():
@@ -347,6 +348,7 @@ class ErrorCurveDisplay(BaseDisplay):
         is_inconclusive = np.array(
             [record.get("state") == INCONCLUSIVE for record in records], dtype=bool
         )
+        # The state of a group is about its expected values.
         is_inconclusive &= self._is_expected
         if is_inconclusive.any():
             axes.plot(
@@ -373,6 +375,7 @@ class ErrorCurveDisplay(BaseDisplay):
         for model, style in self._styles().items():
             line = Line2D([], [], color=style.color, linestyle=style.line)
             line.set_markerfacecolor(style.marker_fill(style.color))
+            # The best possible errors are no model, so their line has no markers.
             line.set_marker("" if style is BEST_STYLE else style.marker)
             handles[plot_label(readable_name(model))] = line
         if self.show_observed:
@@ -403,7 +406,10 @@ class ErrorCurveDisplay(BaseDisplay):
 
 
 def _mark_as_missing(panel: Axes) -> None:
-    """Mark the panel of a group without estimates, although others have them."""
+    """Mark the panel of a group without estimates, although others have them.
+
+    Its lines, which show only observed values and guides, become gray.
+    """
     panel.text(
         0.5,
         0.97,
@@ -413,7 +419,6 @@ def _mark_as_missing(panel: Axes) -> None:
         horizontalalignment="center",
         verticalalignment="top",
     )
-    # Nothing but observed values and guide lines is drawn in this panel.
     for line in panel.lines:
         line.set_color(MUTED)
 
@@ -432,7 +437,8 @@ def _select_dimensions(
 ) -> IntegerArray:
     """Return the increasing dimensions to show: those requested, or spaced ones.
 
-    Only the spaced ones always include the estimator's dimension, `selected`.
+    By default, spaced dimensions up to twice the estimator's dimension, `selected`, which they
+    include; requested ones are not extended by it.
 
     Raises
     ------

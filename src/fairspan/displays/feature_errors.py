@@ -172,7 +172,7 @@ class FeatureErrorDisplay(BaseDisplay):
         if rows is not None:
             result = audit_rows([model], rows).models[0]
             return cls._from_errors(result.feature_errors, n_features)
-        # Moments alone give no estimates for new rows, in any group.
+        # Moments alone give no estimates for new rows in any group: the errors are observed ones.
         is_estimated = np.zeros(moments.n_groups, dtype=bool)
         return cls._from_errors(compute_feature_errors(model, moments, is_estimated), n_features)
 
@@ -180,8 +180,8 @@ class FeatureErrorDisplay(BaseDisplay):
     def _from_errors(cls, errors: FeatureErrors | None, n_features: int) -> Self:
         """Create the display of the features with the largest errors.
 
-        The errors are expected ones if every group has them. Raises InvalidInput if there are no
-        errors by feature (None).
+        The errors are expected ones if every group has them, otherwise observed ones. Raises
+        InvalidInput for None: too many features, or a model that is not a projection.
         """
         check_integer("n_features", n_features)
         if errors is None:
@@ -226,7 +226,7 @@ class FeatureErrorDisplay(BaseDisplay):
         name_width = _PLOT_WIDTH_SHARE * available_width(axes) / len(groups)
         axes.set_xticks(range(len(groups)), shorten_names(groups, name_width))
         annotate_cells(
-            axes, image, values, lambda value: format_tick(float(f"{value:.2g}")), "error"
+            axes, image, values, lambda value: format_tick(float(f"{value:.2g}")), label="error"
         )
         scope = "new rows" if self.is_expected else "the audited rows"
         note = "In squared units of the features, scaled if the model scales."

@@ -263,7 +263,8 @@ class FrontierDisplay(BaseDisplay):
     def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
         """Return the names and errors of the solutions, merging those whose markers would overlap.
 
-        A solution joins the first entry that is close to it, which keeps its errors.
+        A solution joins the first entry of the result whose errors are close to its own; the entry
+        keeps its errors.
         """
         low, high = self._limits()
         max_distance = _MERGE_DISTANCE * (high - low)

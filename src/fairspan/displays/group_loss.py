@@ -163,7 +163,7 @@ class GroupLossDisplay(AuditDisplay):
         """Describe what is proven about the largest loss on the training rows."""
         if self.quantity == "expected_loss":
             return super()._note()
-        name = plot_label(readable_name(self.models[-1]))
+        name = plot_label(readable_name(self.models[-1]))  # that of the estimator's criterion
         if self.bound is None:
             return f"{name} minimizes another quantity, so it does not bound the largest loss."
         if self.status.startswith("optimal"):  # "optimal within 1 %" gives "Proven within 1 %"

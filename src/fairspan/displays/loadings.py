@@ -210,7 +210,7 @@ class LoadingsDisplay(BaseDisplay):
         ticks = range(0, len(self.loadings), tick_step)
         axes.set_xticks(ticks, [str(i + 1) for i in ticks])
         axes.set_xlabel("component")
-        annotate_cells(axes, image, values, format_loading, "loading")
+        annotate_cells(axes, image, values, format_loading, label="loading")
         n_omitted = len(self.features) - len(values)
         omitted_note = ""
         if n_omitted:
@@ -244,6 +244,7 @@ class LoadingsDisplay(BaseDisplay):
             verb = verb_form(n_omitted, "is", "are")
             note += f" {n_omitted} more {verb} omitted."
         add_header(axes, "Components as images", note=note)
+        # Omit empty panels at the end; with two sets, those of the first are between the sets.
         if len(component_sets) == 1:
             return panels[: min(len(self.loadings), _MAX_IMAGES)]
         return panels

@@ -67,9 +67,10 @@ class PlaneSample(NamedTuple):
     def subsample(self, max_points: int) -> Self:
         """Keep at most `max_points` points, in row order; the moment sums are unchanged.
 
-        Groups get equal numbers as far as they have rows; unused slots go to other groups.
-        Subsampling commutes with merging parts: a point that is kept of all rows is also kept of
-        its part, so parts can be subsampled before they are merged.
+        Groups get equal numbers as far as they have rows; unused slots go to other groups. Of each
+        group, the points with the smallest of the random priorities are kept. Therefore a point
+        that is kept of all rows is also kept of its part, and parts can be subsampled before they
+        are merged.
         """
         # Order the points by group, and within a group by priority.
         by_group = np.lexsort((self.priorities, self.group_codes))
@@ -133,7 +134,8 @@ class PlaneSampleAggregator:
     ) -> PlaneSample:
         """Project one block of rows, sum their moments and sample the points.
 
-        Rows of weight zero are skipped; the points kept do not depend on the weights otherwise.
+        Rows of weight zero are skipped; the points kept do not depend on the weights otherwise. The
+        sample consists of the points with the smallest random priorities of each group.
         """
         if block.group_labels is None:
             raise InvalidInput(
@@ -142,7 +144,8 @@ class PlaneSampleAggregator:
                 "Open them with the name of the group column",
             )
         subspace = self.subspace
-        # Drawn for all rows of the block, also for those without weight.
+        # Drawn for all rows of the block, also for those without weight, so that weights do not
+        # change the priorities of other rows.
         priorities = rng.random(len(block.values))
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
@@ -154,6 +157,7 @@ class PlaneSampleAggregator:
             rows = rows / subspace.scale
         # Scores of the first two components: rows are centered and scaled as in the fit.
         points = rows @ subspace.components[:2].T
+        # Weighted sums of the products of (1, x, y): total weights, sums of points and of squares.
         with_one = np.column_stack([np.ones(len(points)), points])
         products = np.einsum("n,ni,nj->nij", weights[present], with_one, with_one)
         moment_sums = np.zeros((len(self.labels), 3, 3))

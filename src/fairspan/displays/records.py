@@ -70,7 +70,7 @@ def to_columns(records: Sequence[Record], *names: str) -> dict[str, list[Any]]:
 
 
 def fitted_moments(estimator: Any, purpose: str) -> Any:
-    """Return the group moments of a fitted FairPCA.
+    """Return the group moments of a fitted FairPCA; `purpose` names the caller in errors.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: 
 
     A row source holds its groups, so it needs no `sensitive_features`. Labels that equal those of
     the fit as text are replaced by these; whether all groups are known is checked later, when the
-    rows are read.
+    rows are read. `purpose` names the caller in errors.
 
     Raises
     ------
@@ -126,7 +126,9 @@ def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: 
 
 
 def known_group_moments(estimator: Any, rows: Rows) -> Moments:
-    """Compute the moments of rows, after which their groups are checked to be those of the fit.
+    """Compute the moments of rows, and check that their groups are those of the fit.
+
+    The labels are only known after the rows have been read.
 
     Raises
     ------
@@ -134,7 +136,9 @@ def known_group_moments(estimator: Any, rows: Rows) -> Moments:
         A group that the estimator was not fitted on.
     """
     model = read_model(objective_name(estimator), estimator)
-    moments = compute_moments(rows, GroupLimit(n_fitted_groups=len(model.training_groups)))
+    # Allow as many groups as the fit had, even if they are more than usual.
+    limit = GroupLimit(n_fitted_groups=len(model.training_groups))
+    moments = compute_moments(rows, limit)
     model.check_groups(moments.labels)
     return moments
 
@@ -219,7 +223,8 @@ def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) 
     Returns
     -------
     list of records
-        First those of PCA, then those of the criterion; each by dimension, then by group.
+        One per model, dimension and group, with the observed error, loss and variance. First those
+        of PCA, then those of the criterion; each by dimension, then by group.
     """
     records: list[Record] = []
     for d in fits:
@@ -276,8 +281,8 @@ def expected_records(
 ) -> tuple[list[Record], str]:
     """Audit ordinary PCA and the fits on rows, in one audit.
 
-    The estimator is refitted without each fold to its own tolerance, and the other fits to the
-    looser one of curves.
+    The audit refits them without each fold to estimate their errors on new rows: the estimator to
+    its own tolerance, and the other fits to the looser one of curves.
 
     Parameters
     ----------
@@ -301,6 +306,7 @@ def expected_records(
         replace(
             read_model(dimension_name(name, d), fit),
             baseline=dimension_name(PCA_NAME, d),
+            # Used if it is larger than the tolerance of the fit.
             refit_tol=0.0 if fit is estimator else CURVE_TOL,
         )
         for d, fit in fits.items()
@@ -326,7 +332,10 @@ def expected_records(
 
 
 def records_without_rounding(model: ModelResult) -> list[Record]:
-    """Return the records of an audited model with observed rounding errors set to zero."""
+    """Return the records of an audited model, with zero for negligible observed values.
+
+    An observed error or loss is negligible if it is within the rounding error bound of its group.
+    """
     return [
         {
             **record,

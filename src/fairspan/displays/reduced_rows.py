@@ -158,7 +158,7 @@ class ReducedRowsDisplay(BaseDisplay):
         no_rows = InvalidInput("X has no rows", "Allowed: at least one row", "Pass some rows")
         if rows is None:
             raise no_rows
-        # The aggregator codes groups by their position in these labels.
+        # The codes of the sampled points are positions in these labels.
         labels = moments.labels
         if moments.n_groups == 1:
             # The estimator was fitted without groups, so take them from the rows.
@@ -220,7 +220,9 @@ class ReducedRowsDisplay(BaseDisplay):
             # Equal aspect keeps principal axes perpendicular.
             panel.set_aspect("equal", adjustable="box")
         n_outside = self._set_limits_without_outliers(panels[0])  # panels share their limits
-        format_ticks(panels[0], width=width / grid_shape(k)[1] - 25)
+        # Leave out the space between panels, in points.
+        panel_width = width / grid_shape(k)[1] - 25
+        format_ticks(panels[0], width=panel_width)
         add_header(axes, _TITLE, note=self._note(n_outside))
         return panels
 

@@ -207,7 +207,8 @@ def adapt_to_background(artists: Sequence[Any], background: Any) -> None:
 def available_width(axes: Axes) -> float:
     """Width available to axes including labels, in points.
 
-    In a grid of subplots, it is the share of the figure of the columns that the axes span.
+    In a grid of subplots, it is the share of the figure of the columns that the axes span, less
+    some space on both sides.
     """
     parent = axes.get_figure()  # may be a SubFigure
     assert parent is not None

@@ -37,14 +37,14 @@ class VarianceKeptDisplay(AuditDisplay):
     def from_estimator(
         cls, estimator: Any, X: Any = None, sensitive_features: Any = None, *, ax: Any = None
     ) -> Self:
-        """Plot the shares for the training rows or other rows.
+        """Plot the share of variance kept in each group by PCA, the estimator and at best.
 
         Parameters
         ----------
         estimator : FairPCA
             Fitted estimator.
         X : (n, p) table of finite numbers, optional
-            Other rows, such as held-out ones, as for `FairPCA.fit`.
+            Other rows, such as held-out ones, as for `FairPCA.fit`; by default, the training rows.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         ax : matplotlib Axes, optional
             Axes to draw on; by default, a new pyplot figure.

@@ -292,6 +292,7 @@ class FairPCA(
         max_groups: int | None = None,
         random_state: Any = None,
     ) -> None:
+        # Validated in fit, as scikit-learn requires.
         self.n_components = n_components
         self.criterion = criterion
         self.restriction = restriction
@@ -352,11 +353,13 @@ class FairPCA(
                     f"Valid parameters are: {sorted(parameters)!r}",
                     "Use one of these",
                 )
-            if field_name:
+            if field_name:  # nested, such as criterion__penalty
                 changed_fields.setdefault(name, {})[field_name] = value
             else:
                 changed[name] = value
         for name, new_values in changed_fields.items():
+            # The object with these fields, also if it was given by name: the new one, if it is set
+            # in the same call.
             value = _parameter_object(name, changed.get(name, parameters[name]))
             field_names = list(init_parameters(value))
             unknown = [field_name for field_name in new_values if field_name not in field_names]
@@ -416,13 +419,14 @@ class FairPCA(
         """Add rows to those seen so far, and fit on all of them.
 
         The result equals that of one `fit` on all rows, up to rounding. New groups are added.
-        Parameters are those of `fit`; named features are matched by name. Moments are merged as k
-        matrices of p x p numbers, also for sparse rows and for fewer rows than features.
+        Parameters are those of `fit`; named features are matched by name. Moments are merged as
+        p x p matrices, one per group, also for sparse rows and for fewer rows than features.
 
         Returns
         -------
         FairPCA
         """
+        # Moments of incomplete rows cannot be merged, so an error also says what to do about them.
         remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}
         with caller_remedies(remedies):
             return self._fit_rows(X, y, sensitive_features, sample_weight, incremental=True)
@@ -442,16 +446,21 @@ class FairPCA(
         if not isinstance(moments, Moments):
             raise not_moments_error(moments)
         settings = self._validated_settings()
-        # Only if set explicitly: the moments may have been made with a larger limit.
+        # Check the number of groups only against an explicit limit: the moments may have been made
+        # with one above the default.
         if self.max_groups is not None:
             with caller_remedies(group_limit_remedies(_CALL)):
                 GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
         restriction = settings["restriction"]
         if restriction is not None and isinstance(moments, GroupMoments):
+            # Columns named by the restriction are no features. Other moments, which keep their rows
+            # instead of matrices, cannot have such attributes.
             moments = moments.with_attributes(restriction.columns)
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
-        return self._finish_fit(fitted, moments, settings, (), has_groups=True)
+        return self._finish_fit(
+            fitted, moments, settings, reserved_columns=(), has_groups=True, rows=None
+        )
 
     def transform(self, X: Any) -> Any:
         """Project rows to their coordinates, without group labels.
@@ -469,6 +478,7 @@ class FairPCA(
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
+        # The result for data on a device or cluster, and for open rows; otherwise None.
         remote_result = map_rows(X, self.subspace_.transform_map)
         if remote_result is not None:
             return remote_result
@@ -503,10 +513,13 @@ class FairPCA(
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
         score_map = self.subspace_.score_map
+        # The result for data on a device or cluster, and for open rows; otherwise None.
         remote_result = map_rows(X, score_map)
         if remote_result is not None:
             return remote_result
-        rows = open_group_rows(X, SingleGroup(""), on_missing=self.subspace_.on_missing)
+        # Scores need no groups, so all rows get the same label.
+        one_group = SingleGroup(label="")
+        rows = open_group_rows(X, one_group, on_missing=self.subspace_.on_missing)
         set_or_check_features(self, rows, reset=False)
         scores = [score_map.function(block.values) for block in feature_blocks(rows, score_map)]
         return np.concatenate(scores)
@@ -561,7 +574,8 @@ class FairPCA(
     def get_covariance(self) -> FloatArray:
         """Covariance of the fitted model, in closed form.
 
-        V M V' + s (I - V V'), with M the covariance within the subspace and s the noise variance.
+        V M V' + s (I - V V'), with the components as columns of V, the covariance M of the
+        coordinates, and the noise variance s, the mean variance outside the subspace.
 
         Returns
         -------
@@ -579,7 +593,7 @@ class FairPCA(
         return _low_rank_plus_noise(self.subspace_.components, inside, noise)
 
     def get_precision(self) -> FloatArray:
-        """Inverse of :meth:`get_covariance`, computed from its d x d part.
+        """Inverse of :meth:`get_covariance`, computed from the d x d covariance of the coordinates.
 
         Returns
         -------
@@ -609,15 +623,16 @@ class FairPCA(
     def _covariance_and_noise(self, requested: str) -> tuple[FloatArray, float]:
         """Covariance of the coordinates, shape (d, d), and the mean variance outside the subspace.
 
-        Raises IncompatibleParameters for a soft or oblique projection, on behalf of the `requested`
+        Both are pooled over the groups; a mean variance that is only rounding error is zero. Raises
+        IncompatibleParameters for a soft or oblique projection, on behalf of the `requested`
         attribute or method.
         """
         subspace = self.subspace_
         proportions = self.moments_.proportions
         check_orthonormal_components(subspace, requested)
         second_moments, projector = subspace.second_moments_and_projector(self.moments_)
-        compressed = second_moments.compress(projector.basis)
-        inside = np.asarray(np.tensordot(proportions, compressed, axes=1))
+        group_covariances = second_moments.compress(projector.basis)
+        inside = np.asarray(np.tensordot(proportions, group_covariances, axes=1))
         total = float(proportions @ second_moments.traces)
         n_outside = subspace.n_features - subspace.dimension
         residual_variance = total - float(self.explained_variance_.sum())
@@ -656,7 +671,8 @@ class FairPCA(
         for name in ("scale", "allow_extra", "nested", "whiten"):
             check_bool(name, getattr(self, name))
         check_center(self.center)
-        GroupLimit(self.max_groups)
+        GroupLimit(self.max_groups)  # raises if max_groups is invalid
+        # Criterion, restriction and solver as objects, also if they were given by name.
         settings = {
             name: get_object(getattr(self, name)) for name, get_object in _OBJECT_PARAMETERS.items()
         }
@@ -681,6 +697,7 @@ class FairPCA(
         settings = self._validated_settings()
         limit = GroupLimit(self.max_groups)
         restriction = settings["restriction"]
+        # Open rows carry their groups.
         has_groups = sensitive_features is not None or is_row_source(X)
         needs_labels = bool(has_groups and restriction is not None and restriction.within_classes)
         if needs_labels and y is None:
@@ -689,6 +706,7 @@ class FairPCA(
                 "Allowed: the class of each row: an array, or the name of a column of X",
                 "Pass y=..., or drop within_classes",
             )
+        # With missing_groups="error", opening the rows raises.
         if not has_groups and self.missing_groups == "ignore":
             sensitive_features = SingleGroup(_SINGLE_GROUP_LABEL)
         fitted = copy(self)
@@ -697,9 +715,9 @@ class FairPCA(
         rows = open_rows(
             X,
             sensitive_features,
-            {"y": y_used},
-            sample_weight,
-            self.on_missing,
+            extra_labels={"y": y_used},
+            sample_weight=sample_weight,
+            on_missing=self.on_missing,
             attributes=restriction_columns,
         )
         warn_about_unused_categories(rows)
@@ -708,6 +726,7 @@ class FairPCA(
         if incremental and hasattr(self, "moments_"):
             self._check_grouped_as_before(has_groups=has_groups)
             previous_moments = self.moments_.to_dense()
+            # Later rows may be passed with their labels in arrays: keep the names of the first.
             reserved_columns = reserved_columns or self._reserved_columns
             rows = in_order_of_features(rows, previous_moments.feature_names)
         set_or_check_features(fitted, rows, reset=previous_moments is None)
@@ -728,7 +747,7 @@ class FairPCA(
             reserved_columns,
             has_groups=has_groups,
             known_groups=known_groups,
-            rows=None if incremental else rows,
+            rows=None if incremental else rows,  # the new rows are not all rows of the moments
         )
 
     def _check_grouped_as_before(self, *, has_groups: bool) -> None:
@@ -767,9 +786,9 @@ class FairPCA(
         has_groups : bool
             Whether groups were passed, rather than deliberately omitted.
         known_groups : collection of labels
-            Groups of earlier rows, without warnings.
+            Groups of earlier rows, for which warnings were already issued.
         rows : RowSource or PartitionedRows, optional
-            Those of the moments, if at hand.
+            All rows of the moments, if they can be read again.
 
         Returns
         -------
@@ -783,7 +802,8 @@ class FairPCA(
         )
         projector = subspace.projector
         if coordinates is not None:
-            # The problem, and so its second moments, are in row coordinates.
+            # The second moments of the problem are in coordinates of the space that the rows span,
+            # so express the columns of the projector (of encoder and decoder) in them too.
             projected_columns = coordinates.project(projector.stacked_columns)
             projector = projector.with_stacked_columns(projected_columns)
         certificate = subspace.require_certificate()
@@ -811,11 +831,16 @@ class FairPCA(
         result.solver_ = certificate.solver
         result._reserved_columns = reserved_columns
         result._fitted_with_groups = has_groups
+        # Nothing has raised, so this estimator becomes the fitted copy.
         self.__dict__ = result.__dict__
         return self
 
     def _warn_about_groups(self, moments: Moments, known_groups: Collection[Label]) -> None:
-        """Warn of a single group, of suspicious labels, and of many groups that are new."""
+        """Warn of a single group, of suspicious labels, and of many groups.
+
+        Suspicious labels of `known_groups` are not reported again, and many groups are not if all
+        of them are known or the user has set `max_groups`.
+        """
         labels = moments.labels
         if moments.n_groups == 1:
             warn(

@@ -73,8 +73,8 @@ def fit_moments(
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
         SparseMoments require an integer number of components and no restriction but exact mean
-        parity, and their solutions are at best estimated. WideMoments are solved in row
-        coordinates.
+        parity, and their solutions are at best estimated. WideMoments, of fewer rows than features,
+        are solved in coordinates of the space that the rows span.
     n_components : int or float
         d, from 1 to p; or a fraction of every group's variance: the smallest d at which this
         criterion keeps that fraction for every group.
@@ -106,7 +106,8 @@ def fit_moments(
     problem : Problem
         Without the restriction, if there is one.
     coordinates : RowSpace or None
-        Row coordinates, if the problem was not posed in the features.
+        Row coordinates (in the space that the rows span), if the problem was posed in them; None if
+        it was posed in the features.
 
     Raises
     ------
@@ -132,6 +133,7 @@ def fit_moments(
         check_nesting_supported(criterion, restriction, allow_extra=bool(allow_extra))
     stage = Stage("fitting " + criterion.name.replace("_", " "), unit=EIGENPROBLEMS)
     with single_thread_if_small(moments.n_features), stage:
+        # The problems of all dimensions: a fraction of the variance or nesting needs several.
         family = build_problem_family(
             moments,
             n_components,
@@ -145,8 +147,11 @@ def fit_moments(
         # The basis of a warm start is in the features. Under a restriction and in row coordinates,
         # problems have other coordinates.
         if warm_start is not None and restriction is None and family.coordinates is None:
+            # The problem of each dimension is a copy of the template.
             template = replace(family.template, warm_start=warm_start_from(warm_start))
             family = replace(family, template=template)
+        # The reduction is the problem that was solved: restricted to the allowed directions, for
+        # the number of components that reaches the target (a dimension, or a fraction).
         solve_family, target = _search_for(n_components, nested=nested)
         reduction, certificate = solve_family(family, solver, target, tol, random_state)
         check_means_agree(family, reduction.projector(certificate.components))
@@ -168,8 +173,9 @@ def fit_rows(
 ) -> tuple[Moments, FairSubspace, Problem, RowSpace | None]:
     """Fit moments, and read their rows again if these decide whether the errors are zero.
 
-    Moments are rounded, so an objective near zero may be zero. The rows tell, by the spread of
-    typical rows (:func:`fairspan.moments.row_spread.with_row_spread`), and the fit is repeated.
+    Moments are rounded, so they cannot tell an objective near zero from zero. The rows can, by
+    their rank and the size of a typical one (:func:`fairspan.moments.row_spread.with_row_spread`);
+    if these are found, the fit is repeated with them.
 
     Parameters
     ----------
@@ -183,7 +189,7 @@ def fit_rows(
     Returns
     -------
     moments : GroupMoments, SparseMoments or WideMoments
-        With the spread of the rows, if it was needed.
+        With rank and size of the rows (`row_spread`), if they were needed and found.
     subspace, problem, coordinates
         Those of :func:`fit_moments`.
     """
@@ -194,6 +200,7 @@ def fit_rows(
     if rows is None or not is_projection or not certificate.may_be_zero:
         return moments, subspace, problem, coordinates
     moments = with_row_spread(moments, rows)
+    # None for rows that cannot be read again or have missing cells, and for too many features.
     if moments.row_spread is not None:
         subspace, problem, coordinates = fit_moments(moments, n_components, **settings)
     return moments, subspace, problem, coordinates
@@ -229,6 +236,8 @@ def build_subspace(
     `projector` is its projection in the features, and `feature_scale` the divisor of each feature,
     None without scaling.
     """
+    # A certificate has the rows of the decoder's transpose as components. Rows are projected by the
+    # encoder, which differs if the projection is oblique.
     is_oblique = projector.oblique_decoder is not None
     is_centered = certificate.center != "none"
     components = projector.encoder if is_oblique else certificate.components
@@ -250,11 +259,14 @@ def lift_projector(
 ) -> Projector:
     """Lift the projector of a solution to the features, with deterministic signs.
 
-    The largest loading of each component is positive; for an oblique projection, of each row of the
-    encoder. `coordinates` are the row coordinates of the problem, None if it is in the features.
+    The largest loading of each component is positive; for an oblique projection, whose decoder is
+    not the transpose of its encoder, of each row of the encoder. `reduction` is the problem that
+    was solved. If its coordinates are in the space that the rows span, `coordinates` map them to
+    the features; None if they are the features.
     """
     projector = reduction.projector(certificate.components)
     if coordinates is not None:
+        # Lift the columns of encoder (transposed) and decoder together.
         projector = projector.with_stacked_columns(coordinates.lift(projector.stacked_columns))
     columns = projector.encoder.T
     decoder = projector.oblique_decoder
@@ -292,7 +304,8 @@ def complete_certificate(
     is_scaled : bool
         Whether features were scaled.
     is_thin : bool
-        Whether the problem was solved in row coordinates.
+        Whether the problem was solved in coordinates of the space that the rows span; this is
+        recorded as the eigensolver "thin".
     """
     if certificate.n_components != problem.n_components:  # of a step or prefix
         problem = replace(problem, n_components=certificate.n_components)
@@ -344,7 +357,9 @@ def resolve_n_components(
     criterion : str or criterion object
         Ordinary PCA by default.
     center : {"global", "group", "none"}
+        Point about which variances are measured: the mean of all rows, that of each group, or zero.
     scale : bool
+        Divide each feature by its pooled standard deviation first.
 
     Returns
     -------
@@ -378,7 +393,10 @@ def _check_group_sizes(moments: Moments, center: Center) -> None:
 
 
 def _check_matrix_free(n_components: object, restriction: Restriction | None) -> None:
-    """Check that the request can be solved without matrices.
+    """Check that the request can be solved without matrices, by products with sparse rows.
+
+    That excludes a fraction of the variance in place of a number of components, and restrictions
+    that do more than forbid the differences of means.
 
     Raises
     ------

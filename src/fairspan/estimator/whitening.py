@@ -46,7 +46,8 @@ def whiten_subspace(
     # A direction is compared with its own features, so that a column of large numbers does not
     # make the variance of other columns negligible.
     direction_variances = subspace.components**2 @ feature_variances
-    # Entries of a component are rounded themselves, which adds a fraction of every feature.
+    # Rounding of the sums of p products, relative to the direction's features. The entries of a
+    # component are rounded themselves, which adds a fraction of every feature.
     entry_rounding = _ROUNDINGS**2 * float(feature_variances.sum())
     rounding = subspace.n_features * _ROUNDINGS * direction_variances + entry_rounding
     is_negligible = variances <= rounding
@@ -65,7 +66,10 @@ def whiten_subspace(
 
 
 def check_orthonormal_components(subspace: FairSubspace, requested: str) -> None:
-    """Check that the components are orthonormal.
+    """Check that the components are orthonormal, as `requested` (an attribute or call) requires.
+
+    Those of a soft projection are shorter than one; the encoder of an oblique projection is not the
+    transpose of its decoder.
 
     Raises
     ------

@@ -56,7 +56,8 @@ def _quoted(value: Any, max_length: int) -> str:
         return repr(value)
     start = value
     if "\n" in value:
-        # Other cells and rows follow after an unclosed quote.
+        # A quote that is not closed in a file makes the reader take the following cells and rows
+        # for one value: keep only the first of them, to show no more of the data.
         start = _BETWEEN_CELLS.split(value.lstrip("\r\n"))[0]
     if start == value and len(value) <= max_length:
         return repr(value)
@@ -118,7 +119,8 @@ def with_row_names(text: str, name_of: Callable[[int], str | None]) -> str:
 
     def rename(match: re.Match[str]) -> str:
         index = int(match[2])
-        # A name that is a number, from an earlier replacement, is kept.
+        # The number of a row is its index plus one; another one is a name from an earlier
+        # replacement, which is kept.
         is_position = int(match[1]) == index + 1
         name = name_of(index) if is_position else None
         return name or match[0]

@@ -176,13 +176,14 @@ class Table:
     def to_text(self, width: int, paint: Styler = unstyled) -> str:
         """Render as text of at most `width` columns, without the notes.
 
-        If it is too wide, names are shortened or intervals moved to separate lines; names that
-        would become ambiguous are printed above their row. As a last resort every row becomes a
-        paragraph.
+        If it is too wide, names are shortened or the details of cells, such as intervals, moved to
+        separate lines; names that would become ambiguous are printed above their row. As a last
+        resort every row becomes a paragraph. `paint` adds the terminal's style to emphasized text.
         """
         names = [row[0].text for row in self.rows]
         section_headings = dict(self.sections)
-        # Take the first layout that fits; `short_names` is None if names would become equal.
+        # Take the first layout that fits: details in columns of their own or below their row, width
+        # of names, and gap between columns. `short_names` is None if names would become equal.
         for inline_details, max_name_width, gap in _LAYOUTS:
             short_names = shorten_names(names, max_name_width)
             lines, right_edges = self._render_lines(
@@ -220,8 +221,11 @@ class Table:
     def to_html(self) -> str:
         """Render as HTML with notes."""
         n_rows = len(self.rows)
+        # Sorting would separate rows from their section. A table with a class of its own is updated
+        # by the page, after which the sort values of its cells would be outdated.
         is_sortable = n_rows > 1 and not self.sections and not self.css_class
         caption = _html_element("caption", escape(self.caption))
+        # A row of totals exists if it has a name.
         totals = tuple(column.total for column in self.columns)
         foot = _html_element("tfoot", self._row_to_html(totals)) if totals[0].text else ""
         table = _html_element(
@@ -241,6 +245,10 @@ class Table:
         return box + self._notes_to_html()
 
     def _head_to_html(self) -> str:
+        """Render the headings, each with its group name and, in smaller type, that of its details.
+
+        CSS classes align columns of text left, and show secondary columns smaller.
+        """
         cells = ""
         for column in self.columns:
             group = name_to_html(column.group) if column.group else ""
@@ -255,6 +263,7 @@ class Table:
         return _html_element("thead", _html_element("tr", cells))
 
     def _bodies_to_html(self, *, is_sortable: bool) -> str:
+        """Render the rows, with CSS classes for the highlighted one and the muted ones."""
         section_headings = dict(self.sections)
         # Each section starts another table body; one without a heading is separated by a rule.
         bodies = [""]
@@ -300,10 +309,10 @@ class Table:
     def _render_lines(
         self, names: Sequence[str], gap: int, paint: Styler, *, inline_details: bool
     ) -> tuple[list[str], list[int]]:
-        """Render the heading and row lines, and return the right edge of each column.
+        """Render the heading and row lines, and return them and the right edge of each column.
 
-        The heading is the first text and may have two lines. With inline details, each column that
-        has some is followed by a column of them.
+        The heading is the first text and may have two lines. With inline details, a column whose
+        cells have details, such as intervals, is followed by a column of these.
         """
         first = self.columns[0]
         name_cells = [Cell(f"{self._indent}{name}") for name in names]
@@ -335,6 +344,7 @@ class Table:
                     styled = paint(text, "worst")
                 aligned = f"{styled}{padding}" if is_text else f"{padding}{styled}"
                 lines[i] += f"{separator}{aligned}"
+        # Without the separator before the first column.
         upper_line, lower_line, *row_lines = (line[gap:].rstrip() for line in lines)
         heading_line = f"{upper_line}\n{lower_line}" if upper_line else lower_line
         return [heading_line, *row_lines], right_edges[1:]
@@ -351,6 +361,10 @@ class Table:
     def _row_to_html(
         self, row: Sequence[Cell], css_class: str = "", *, is_sortable: bool = False
     ) -> str:
+        """Render a row, with the first cell as its heading; sortable cells carry their sort value.
+
+        CSS classes align text left, show secondary columns smaller and emphasize the worst cells.
+        """
         cells = ""
         for i, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
             attributes = dict(cell.attributes)
@@ -419,8 +433,9 @@ def number_column(
 ) -> Column:
     """Column of numbers with common decimals and optional intervals.
 
-    An interval of None has no detail; without any, neither does the heading. Cells of `worst_rows`
-    are emphasized.
+    An interval is the detail of its cell; limits of None show none. `detail_heading` is the heading
+    of the intervals, left out if there are none. Cells of `worst_rows` (positions) are emphasized,
+    and `total` is the number in the footer.
 
     Examples
     --------
@@ -455,6 +470,7 @@ def estimate_column(
     """Column of estimates with their intervals.
 
     Each record is one row, with the entries `KEY`, `KEY_low` and `KEY_high`, where KEY is `key`.
+    `detail_heading` is the heading of the intervals, and `total` the number in the footer.
     """
     values = [record[key] for record in records]
     intervals = [(record[f"{key}_low"], record[f"{key}_high"]) for record in records]

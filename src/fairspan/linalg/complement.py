@@ -34,11 +34,12 @@ class OrthogonalComplement:
     def from_directions(cls, directions: FloatArray) -> "OrthogonalComplement":
         """Build the complement of orthonormal (p, r) directions, r < p.
 
-        Features are pivoted so that Q stays close to features that the directions do not follow.
-        Then a large-scale column aligned with a direction does not contaminate the others.
+        The features with the largest entries in the directions come first in the QR factorization.
+        The columns of the basis Q of the complement then stay close to the axes of the other
+        features, so that a column of large scale along a direction does not contaminate them.
         """
         r = directions.shape[1]
-        # The r features that the directions follow most move to the front.
+        # QR with column pivoting of the transpose selects these r features.
         pivots = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
         order = np.arange(len(directions))
         for index, feature in enumerate(pivots):
@@ -48,11 +49,11 @@ class OrthogonalComplement:
 
     @classmethod
     def from_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
-        """Build the complement of independent (p, r) directions, the largest vectors first.
+        """Build the complement of (p, r) directions of mean differences.
 
-        With row exchanges (Cox and Higham 1998), each direction is removed up to its own rounding
-        error, and each entry up to the rounding error of the entry: neither a large vector nor a
-        large-scale column swamps the others.
+        They are linearly independent, those of the largest differences first. With row exchanges,
+        the rounding errors of Householder QR are small relative to each row (Cox and Higham 1998):
+        neither a large difference nor a feature of large scale swamps the others.
         """
         order = np.arange(len(directions))
         # Gaussian elimination pivots on the feature in which a direction differs most from others.
@@ -81,16 +82,19 @@ class OrthogonalComplement:
     def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
         """Return s Q'MQ for each of k symmetric (p, p) matrices M and its scale s.
 
-        Shape (k, p - r, p - r). Scaling here avoids a scaled copy of all matrices.
+        Q is the (p, p - r) basis of the complement of the r directions, so the result has shape
+        (k, p - r, p - r). Scaling here avoids a scaled copy of all matrices.
         """
         p, r = self.reflectors.shape
         compressed = np.empty((len(matrices), p - r, p - r))
+        # Positions with another feature in the order of the reflectors: only these are permuted.
         moved = np.flatnonzero(self.order != np.arange(p))
         for matrix, scale, block in zip(matrices, scales, compressed, strict=True):
             image = np.multiply(matrix, scale, order="C")
             image[moved] = image[self.order[moved]]
             image[:, moved] = image[:, self.order[moved]]
-            # Transposed to Fortran order, so that LAPACK works in place.
+            # H'MH, where the last p - r columns of H are Q: its lower right block is Q'MQ. It is
+            # transposed to Fortran order, so that LAPACK works in place.
             image = self._apply_reflectors(image.T, "L", "T", overwrite=True)
             block[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
         return compressed
@@ -98,12 +102,13 @@ class OrthogonalComplement:
     def _apply_reflectors(
         self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
     ) -> FloatArray:
-        """Multiply a matrix by the product H of the reflectors, whose last p - r columns are Q.
+        """Multiply a matrix by the product H of the reflectors.
 
-        In the codes of LAPACK: `side` is "L" to multiply from the left or "R" from the right, and
-        `transposed` is "T" to multiply by H' or "N" by H. Rows are in the order of `order`.
+        H is orthogonal, (p, p); its last p - r columns are the basis Q of the complement. In the
+        codes of LAPACK: `side` is "L" to multiply from the left or "R" from the right, and
+        `transposed` is "T" to multiply by H' or "N" by H. Features are in the order of `order`.
         """
-        if not len(self.factors):
+        if not len(self.factors):  # no direction, so H is the identity
             return columns
         return np.asarray(
             lapack.dormqr(

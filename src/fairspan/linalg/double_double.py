@@ -15,7 +15,7 @@ _SPLITTER = 2.0**27 + 1
 
 
 def exact_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return a + b rounded to float64, and the rounding error.
+    """Return a + b rounded to float64, and the rounding error (Knuth, TAOCP 2, 4.2.2).
 
     Examples
     --------
@@ -39,6 +39,7 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
     True
     """
     product = np.asarray(a * b)
+    # Products of halves are exact: each has half of the digits (Dekker 1971).
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
     error = a_high * b_high - product

@@ -85,7 +85,8 @@ class LeadingSubspace:
         """Truncate an eigendecomposition, in descending order, after d eigenvectors.
 
         Eigenvalues within the tolerance of eigenvalue d are tied with it. There may be more values
-        than vectors, but at least d of each; with exactly d vectors, a tie is not reported.
+        than vectors, but at least d of each. With exactly d vectors a tie is not reported, since
+        the eigenvectors beyond d that belong to it are unknown.
         """
         d = n_components
         gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
@@ -95,7 +96,7 @@ class LeadingSubspace:
             no_vectors = vectors[:, :0]
             return cls(values[:d], leading, n_untied=d, tied_vectors=no_vectors, gap=gap)
         is_tied = np.abs(values[:n_vectors] - values[d - 1]) <= tolerance
-        n_untied = int(np.argmax(is_tied))
+        n_untied = int(np.argmax(is_tied))  # position of the first tied eigenvalue
         return cls(values[:d], leading, n_untied, tied_vectors=vectors[:, is_tied], gap=gap)
 
     @property
@@ -131,16 +132,20 @@ class Eigendecomposition:
     def from_matrix(cls, matrix: FloatArray) -> "Eigendecomposition":
         """Decompose a symmetric (p, p) matrix.
 
+        Dominant eigenvalues are deflated, as many as necessary, so that small ones are accurate.
+
         Raises
         ------
         InvalidInput
             The matrix is not finite.
         """
         _check_finite(matrix)
-        with _threads_if_large("numpy", len(matrix)):
-            values, vectors, scales = graded_eigh(matrix, len(matrix) - 1)
+        p = len(matrix)
+        with _threads_if_large("numpy", p):
+            values, vectors, error_scales = graded_eigh(matrix, max_deflated=p - 1)
         count_eigenproblem()
-        return cls(values[::-1], vectors[:, ::-1], scales[::-1])
+        # From ascending order to largest first.
+        return cls(values[::-1], vectors[:, ::-1], error_scales[::-1])
 
     def leading(self, n_components: int, tie_tol: float = 0.0) -> LeadingSubspace:
         """Return the d leading eigenvectors, as :func:`leading_subspace` does."""
@@ -199,12 +204,13 @@ def leading_subspace(
             )
         count_eigenproblem()
         tolerance = max(tie_tol, TIE_TOL * float(np.abs(matrix).sum(axis=0).max()))
-        # On a near multiple of the identity LAPACK may return fewer than requested.
+        # On a near multiple of the identity LAPACK may return fewer than requested. An eigenvalue
+        # far below the largest one is too inaccurate without deflation.
         if len(values) > d and float(values[0]) > _INACCURATE_RATIO * float(values[-1]):
             subspace = LeadingSubspace.from_eigenpairs(values[::-1], vectors[:, ::-1], d, tolerance)
             if not subspace.is_tied:
                 return subspace
-    # A tie may need more eigenvectors than were computed, and small eigenvalues need deflation.
+    # A tie may need more eigenvectors than d + 1, and small eigenvalues need deflation.
     return Eigendecomposition.from_matrix(matrix).leading(d, tie_tol)
 
 
@@ -227,8 +233,8 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
         Symmetric.
     max_deflated : int
         Maximum number of leading eigenvalues to deflate; only those far above the rest are. The
-        others are then accurate relative to their own size, if the large entries of the matrix are
-        confined to few rows and columns.
+        remaining ones are then accurate relative to their own size, if the large entries of the
+        matrix are confined to few rows and columns.
 
     Returns
     -------
@@ -260,17 +266,19 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     compressed = symmetrize(complement.T @ (matrix @ complement))
     remaining_values, rotation, scales = graded_eigh(compressed, max_deflated - n_deflated)
     all_vectors = np.hstack([complement @ rotation, vectors[:, n_remaining:]])
-    # Each entry carries a relative rounding error, even where products with it cancel. The scale of
-    # an eigenvalue is at least that of every smaller one.
+    # Each matrix entry carries a relative rounding error, even where products with it cancel;
+    # that of a feature counts by its squared loading in the eigenvector. The scale of an eigenvalue
+    # is at least that of every smaller one.
     entry_rounding = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ all_vectors**2)
     scales = np.maximum(np.append(scales, np.full(n_deflated, size)), entry_rounding)
     return np.concatenate([remaining_values, values[n_remaining:]]), all_vectors, scales
 
 
 def _n_deflated(values: FloatArray, max_deflated: int) -> int:
-    """Return the number of leading eigenvalues to deflate; 0 if no accuracy is lost.
+    """Return the number of leading eigenvalues to deflate; 0 if deflation gains no accuracy.
 
-    `values` are in ascending order.
+    That is the case without tiny eigenvalues, or without a wide gap above them. `values` are in
+    ascending order.
     """
     p = len(values)
     largest = float(values[-1])
@@ -293,8 +301,9 @@ def _n_deflated(values: FloatArray, max_deflated: int) -> int:
     if len(separated) == 0:
         return 0
     # Deflation rotates the subspace by eps * (largest / last deflated), which perturbs the
-    # remaining eigenvalues by the square of that angle times the last deflated one. This must be
-    # negligible.
+    # remaining eigenvalues by the square of that angle times the last deflated one. Deflate the
+    # most for which this is within eps of the smallest remaining one; if it never is, the fewest,
+    # which perturb the least.
     accurate = separated[deflated[separated] / largest * (remaining[-1] / largest) >= EPS]
     last = accurate[-1] if len(accurate) else separated[0]
     return int(last) + 1
@@ -399,13 +408,14 @@ class EigenCache:
         return np.tensordot(weights, matrices, axes=1)
 
     def decomposition(self, weights: FloatArray) -> Eigendecomposition:
-        """Return the full eigendecomposition of a mixture.
+        """Return the full eigendecomposition of the mixture sum_g weights_g S_g, cached.
 
         Raises
         ------
         InvalidInput
             The mixture is not finite.
         """
+        # The second entry is the number of leading eigenvectors; None for all.
         key = (weights.tobytes(), None)
         if key not in self._cache:
             self._store(key, Eigendecomposition.from_matrix(self.mixture(weights)))

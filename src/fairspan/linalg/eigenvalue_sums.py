@@ -59,15 +59,15 @@ def smallest_eigenvalue_sum(
 ) -> SmallestEigenvalueSum:
     """Bound the sum of all but the d largest eigenvalues of M = sum_g weights_g S_g from below.
 
-    Some of the largest eigenvectors are deflated first (formula at the top of this module): the sum
-    of the smallest eigenvalues on their orthogonal complement, less a term for the coupling between
-    both, is a lower bound without cancellation. The best of several numbers of deflated
-    eigenvectors is returned.
+    Some of the largest eigenvectors X are deflated first. Let U be their orthogonal complement: the
+    sum of the p - d smallest eigenvalues of U'MU, less a term for the coupling X'MU, is a lower
+    bound without cancellation (formula at the top of this module). The best of the bounds for
+    several numbers of deflated eigenvectors is returned.
 
     Parameters
     ----------
     matrices : (k, p, p) array
-        S_g, symmetric.
+        Second moments S_g of the groups.
     weights : (k,) array
         Of any sign.
     n_leading : int
@@ -107,7 +107,8 @@ def smallest_eigenvalue_sum(
         vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
     images = matrices @ vectors  # of each group
     rms = column_rms(matrices)
-    # Rounding of the eigenvectors; eigenvalue sums are stationary, so the first-order term is zero.
+    # Rounding of the eigenvectors. Eigenvalue sums are stationary in them, so only the second-order
+    # term of the bound counts; the first-order one is proportional to the root of these zeros.
     no_errors = np.zeros(len(rms))
     basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), no_errors)
     sums: list[SmallestEigenvalueSum] = []
@@ -136,7 +137,7 @@ def smallest_eigenvalue_sum(
             eigenvalues = np.linalg.eigvalsh(compressed)
             value = float(eigenvalues[: p - d].sum())
             largest = float(eigenvalues[-1])
-        # `largest` bounds the largest remaining eigenvalue, from which the coupling term follows.
+        # The coupling term, from the bound on the largest remaining eigenvalue.
         neglected = 0.0
         if n_deflated:
             image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)
@@ -150,11 +151,12 @@ def smallest_eigenvalue_sum(
 def _coupling_bound(
     image: FloatArray, vectors: FloatArray, n_remaining: int, largest: float
 ) -> float:
-    """Return the coupling term tr R'(X'MX - largest I)^-1 R; infinite without a gap.
+    """Return the coupling term tr R'(X'MX - largest I)^-1 R.
 
     It bounds by how much the coupling of deflated and remaining eigenvectors lowers the sum of the
-    smallest eigenvalues. X are the eigenvectors after the first `n_remaining`, U these first ones,
-    R = X'MU, `image` is MX, and `largest` bounds the largest eigenvalue of U'MU.
+    smallest eigenvalues. X are the deflated eigenvectors, the `vectors` after the first
+    `n_remaining`; U are these first ones, R = X'MU, `image` is MX, and `largest` bounds the largest
+    eigenvalue of U'MU. The term is infinite unless all eigenvalues of X'MX are above `largest`.
     """
     shifted = symmetrize(vectors[:, n_remaining:].T @ image)
     shifted.flat[:: len(shifted) + 1] -= largest
@@ -183,7 +185,7 @@ def error_rounding_bound(
     Parameters
     ----------
     column_rms : (k, p) array
-        Root mean squares of the columns.
+        Root mean square of each feature in each group, about the center.
     errors : (k,) array
         tr(E'S_gE).
     row_norms : (p,) array
@@ -195,8 +197,9 @@ def error_rounding_bound(
     """
     # Rounding of the entries of S_g.
     entry_term = _ENTRY_ROUNDING * (column_rms @ row_norms) ** 2
-    # Larger errors are computed as differences of sums of p terms, whose rounding errors accumulate
-    # like a random walk.
+    # Errors that are a small part of the variance are computed directly. Larger ones are the
+    # variance less what is kept, two sums of p terms whose rounding errors accumulate like a random
+    # walk.
     variances = (column_rms**2).sum(axis=1)
     sum_factor = max(4.0, np.sqrt(len(row_norms)))
     subtracted = np.where(errors > _DIRECT_RATIO * variances, sum_factor * variances, 0.0)
@@ -213,7 +216,7 @@ def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatAr
     Parameters
     ----------
     root_traces : (k,) array
-        sqrt(tr S_g).
+        sqrt(tr S_g), for the second moments S_g of group g.
     errors : (k,) array
         Errors e of the groups; zeros where only the second-order term matters.
     """
@@ -222,12 +225,16 @@ def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatAr
 
 
 def _deflation_candidates(values: FloatArray, n_leading: int) -> list[int]:
-    """Candidate numbers of eigenvectors to deflate, best first.
+    """Candidate numbers, up to d, of leading eigenvectors to deflate, in the order to try them.
 
-    The largest number with a gap below its eigenvalue, the number with the widest relative gap, and
-    zero, for which nothing is neglected. `values` are in ascending order.
+    First the largest number with a gap after its last eigenvalue, since rounding errors are
+    smallest if most large eigenvalues are gone. Then the number with the widest relative gap, for
+    which the least coupling is neglected, and zero, for which none is. `values` are in ascending
+    order, and `n_leading` is d.
     """
     p = len(values)
+    # Entry s - 1 is the last of s deflated eigenvalues, the one after it, and the largest magnitude
+    # of all that remain.
     leading = values[p - n_leading :][::-1]
     following = values[p - n_leading - 1 : p - 1][::-1]
     remaining = np.maximum(np.abs(following), max(-float(values[0]), 0.0))

@@ -109,6 +109,8 @@ def leading_subspace_krylov(
     Returns
     -------
     ApproximateSubspace
+        The leading eigenvectors, all Ritz vectors of the last block (a few more), and the estimated
+        error of the eigenvalue sum.
 
     Examples
     --------
@@ -126,11 +128,11 @@ def leading_subspace_krylov(
     max_dim = p - orthogonal_to.shape[1]
     block = min(d + N_GUARD_VECTORS, max_dim)
     max_basis_size = min(max_dim, max(_MAX_BLOCKS * block, _MIN_BASIS_SIZE))
-    # With a start and a sum tolerance the caller proves its bound separately: no random columns.
+    # Random directions ensure that no eigenvector is orthogonal to the start. They are left out
+    # with a start and a sum tolerance, where the caller proves its bound separately.
     n_random = block if start is None or sum_tol is None else 0
     random_start = np.random.default_rng(0).standard_normal((p, n_random))
     initial = np.empty((p, 0)) if start is None else start
-    # Include random directions, so that no eigenvector is orthogonal to the start.
     basis = orthonormalize_against(orthogonal_to, np.hstack([initial, random_start])[:, :max_dim])
     images = operator(basis)
     projected = basis.T @ images
@@ -152,12 +154,14 @@ def leading_subspace_krylov(
             converged = sum_error <= sum_tol or bool(is_at_floor)
         if converged or basis.shape[1] == max_dim:
             break
-        if basis.shape[1] + block > max_basis_size:  # restart from the best Ritz vectors
+        # Restart from the best Ritz vectors, in which the projected matrix is diagonal.
+        if basis.shape[1] + block > max_basis_size:
             restart_size = max(2 * block, max_basis_size // 3)
             restart_coefficients = ritz_coefficients[:, :restart_size]
             basis = basis @ restart_coefficients
             images = images @ restart_coefficients
             projected = np.diag(ritz_values[: restart_coefficients.shape[1]])
+        # Extend the basis by the directions of the residuals, up to the largest dimension.
         new_columns = orthonormalize_against(
             np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
         )[:, : max_dim - basis.shape[1]]
@@ -213,9 +217,11 @@ def _convergence(
 ) -> tuple[float, bool]:
     """Return the estimated error of the sum of the d largest eigenvalues, and whether it converged.
 
-    The error of a Ritz value is at most its residual, and about its square over the gap to the
-    other eigenvalues; residuals over the gap also bound the angle to the true subspace.
+    The error of a Ritz value is at most the norm of its residual, and about the square of that norm
+    over the gap to the other eigenvalues. The norm over the gap bounds the angle between the
+    subspace and the true one.
     """
+    # Norm of the residuals of all d vectors together, and the sum of their norms.
     residual = float(np.linalg.norm(residual_norms[:d]))
     residual_sum = float(residual_norms[:d].sum())
     rounding = TIE_TOL * norm_bound
@@ -226,6 +232,8 @@ def _convergence(
     if gap <= 0:  # with a tie at d no angle is defined; each eigenvalue is within its residual
         return residual_sum, residual <= rounding
     sum_error = float(min(residual**2 / gap, residual_sum))
+    # Both the angle, residual / gap, and the error of the sum, residual^2 / gap, must be within
+    # their tolerances; a residual that is rounding error cannot be reduced.
     residual_tol = max(rounding, min(_ANGLE_TOL * gap, np.sqrt(rounding * gap)))
     return sum_error, residual <= residual_tol
 

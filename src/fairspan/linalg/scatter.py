@@ -14,11 +14,13 @@ _UNDERFLOW = 1.5e-154
 
 
 def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool:
-    """Return whether a (p, p) matrix is a possible scatter of rows with this mean and weight.
+    """Return whether a (p, p) matrix is a possible scatter matrix, up to rounding.
 
-    The matrix is scaled by the size of each feature, including the rounding error of its rows. It
-    is a valid scatter only if the result has a Cholesky factor. This takes p^3 / 3 operations, less
-    than a tenth of the eigendecomposition of a fit.
+    The scatter is the weighted sum of the outer products of the rows' deviations from their `mean`,
+    and `weight` is the total weight of the rows. The matrix is scaled by the size of each feature,
+    including the rounding error of its rows. It is a valid scatter only if the result, a matrix of
+    correlations, has a Cholesky factor. This takes p^3 / 3 operations, less than a tenth of the
+    eigendecomposition of a fit.
 
     Examples
     --------
@@ -31,11 +33,13 @@ def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bo
     variances = np.diag(scatter)
     if not (variances >= 0).all():
         return False
+    # Rounding error of the deviation of one row; `weight` rows add up its square.
     deviation_rounding = np.maximum(_MEAN_ROUNDING * np.abs(mean), _UNDERFLOW)
     scales = np.sqrt(variances) + np.sqrt(weight) * deviation_rounding
     with np.errstate(over="ignore"):
         scaled = scatter / scales[:, None]
         scaled /= scales
+    # A cheap necessary condition: correlations are at most one.
     if np.abs(scaled).max(initial=0.0) > 1 + _CORRELATION_TOL:
         return False
     # Allow for eigenvalues of a scatter that are negative by rounding.

@@ -39,13 +39,14 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
 
     Many small operations run best on one thread: on shared cores, waiting for a second thread can
     take milliseconds. Yields the number of Python threads that may compute inside; 1 if a limit was
-    already active.
+    already active, whose holder may use the other cores.
     """
-    limit = object()
+    limit = object()  # key of this limit among the active ones
     with _LOCK:
         is_outermost = not _ACTIVE_LIMITS
         if is_outermost:
             _ORIGINAL_THREADS[:] = [library.num_threads for library in _blas_libraries()]
+        # With limits of several Python threads, no library remains multithreaded.
         _ACTIVE_LIMITS[limit] = get_ident(), package
         _apply_limits()
     try:
@@ -57,6 +58,10 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
 
 
 def _apply_limits() -> None:
+    """Set the thread count of each BLAS library by the active limits; without any, restore it.
+
+    The caller holds the lock.
+    """
     unlimited = _unlimited_libraries()
     max_threads = max(_ORIGINAL_THREADS, default=1)
     for original, library in zip(_ORIGINAL_THREADS, _blas_libraries(), strict=True):
@@ -68,7 +73,8 @@ def _apply_limits() -> None:
             n_threads = 1
         # Reading is cheaper than setting, and limits are often nested.
         if n_threads != library.num_threads:
-            # Recent OpenBLAS controllers accept limits from one thread only; the lock ensures that.
+            # Recent OpenBLAS controllers accept further limits only from the thread that set one,
+            # unless it is released: before, since another thread may have set one, and after.
             release = getattr(library, "clear_controlling_thread", lambda *, force: None)
             release(force=True)
             library.set_num_threads(n_threads)
@@ -97,7 +103,7 @@ def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
     """
     if len(items) < 2:
         return [function(item) for item in items]
-    with limit_blas_threads(None) as max_workers:
+    with limit_blas_threads(package=None) as max_workers:  # no BLAS library is multithreaded
         n_workers = min(max_workers, len(items))
         if n_workers < 2:
             return [function(item) for item in items]
