@@ -32,6 +32,7 @@ def compute_fingerprint(rows: Rows) -> str | None:
         return sha256_of_files(rows.path, [part.path for part in rows.parts])
     if not isinstance(rows, RowSource):
         return None
+    # Rows of other classes do not tell the unit of their weights: it is the default, one.
     info = rows if isinstance(rows, BaseRows) else BaseRows()
     hasher = _RowHasher()
     for block in rows.blocks():

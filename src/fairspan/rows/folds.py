@@ -81,7 +81,8 @@ class Folds:
         """Return the folds of consecutive rows, shape (n_rows,).
 
         Position i is in fold i + s modulo `n_folds`, where s is a hash (splitmix64) of the seed and
-        of the number of its run of `n_folds` rows.
+        of the number of its run of `n_folds` rows. Every run so has one row in each fold, and the
+        folds depend on nothing but the position.
         """
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         with np.errstate(over="ignore"):  # wrap-around is intended
@@ -104,6 +105,7 @@ class Folds:
         Parameters
         ----------
         labels : CodedLabels of r rows
+            Groups; with folds by cluster, the last attribute of each label is the cluster.
         first_row : int
             Position of the first of them in the table, for messages.
         n_earlier_rows : int

@@ -70,7 +70,12 @@ class FrameRows(ColumnRows, InMemoryRows):
     selection: ColumnSelection
 
     def __post_init__(self) -> None:
-        """Check the columns, and resolve labels and weights that are columns of the frame."""
+        """Check the columns, and resolve labels and weights that are columns of the frame.
+
+        Labels and weights that were passed take precedence over columns of the selection. Labels
+        are matched to those of a fit, if the rows are to be compared with one, and weights of a
+        column divided by the unit 2**weight_exponent that all parts of a table share.
+        """
         selection = self.selection
         labels = self.group_labels
         weights = self.weights
@@ -80,7 +85,7 @@ class FrameRows(ColumnRows, InMemoryRows):
             labels = labels_from_columns(
                 self.frame, selection.group_columns, selection.bins, selection.missing_labels
             )
-        elif labels is None and selection.single_group is not None:
+        elif labels is None and selection.single_group is not None:  # all rows in one group
             labels = selection.single_group.labels_for(len(self.frame))
         if labels is not None:
             labels = selection.known_labels.match(labels)
@@ -166,7 +171,8 @@ class FrameRows(ColumnRows, InMemoryRows):
             integer_names = pandas_frame.select_dtypes("integer")
             warn_if_rounded({name: pandas_frame[name].to_numpy() for name in integer_names})
             return pandas_frame
-        # Rows of a caller without groups have no labels, or all the same.
+        # A text column among the features may be the group column: if the caller takes groups, the
+        # error says so. Rows of a caller without groups have no labels, or all the same.
         has_groups = self.group_labels is not None and len(self.group_labels.categories) > 1
         with caller_remedies(_REMEDIES_WITH_LABELS if has_groups else {}):
             return numeric_columns(self.feature_frame)
@@ -245,6 +251,7 @@ def batch_to_blocks(batch: Any, selection: ColumnSelection, first_row: int) -> I
     """Split a RecordBatch into blocks, with rows numbered from `first_row`."""
     import pyarrow as pa
 
+    # Decode several blocks at a time, to amortize overhead; the slice is then split into them.
     size = BLOCKS_PER_SLICE * rows_per_block(len(selection.feature_names))
     for start in range(0, batch.num_rows, size):
         table = pa.Table.from_batches([batch.slice(start, size)])
@@ -381,13 +388,14 @@ class ArrowStreamRows(PartitionedColumnRows):
         )
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning.
+        """Yield all rows in blocks, from the beginning.
 
         Raises
         ------
         InvalidInput
             The stream is exhausted and cannot be read again.
         """
+        # The first pass uses the reader that was opened for the schema.
         reader = self.unread_readers.pop() if self.unread_readers else _open_reader(self.source)
         columns = list(self.selection.required_columns)
         n_rows = 0
@@ -418,8 +426,9 @@ class ArrowStreamAdapter(StreamAdapter):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrowStreamRows:
         """Open the rows of an Arrow stream."""
-        table = f"a stream of rows ({type(X).__name__})"
-        columns = column_name_arguments(sensitive_features, sample_weight, table)
+        x_description = f"a stream of rows ({type(X).__name__})"  # for messages
+        # Labels and weights of a stream are given by column names only.
+        columns = column_name_arguments(sensitive_features, sample_weight, x_description)
         reader = _open_reader(X)
         selection = ColumnSelection.from_patterns(
             reader.schema.names,
@@ -427,6 +436,7 @@ class ArrowStreamAdapter(StreamAdapter):
             on_missing=on_missing,
             **columns,
         )
+        # Reused by the first pass, since opening a stream again may run a query.
         return ArrowStreamRows(X, selection, unread_readers=[reader])
 
 

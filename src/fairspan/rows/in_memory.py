@@ -95,7 +95,10 @@ class InMemoryRows(BaseRows, ABC):
         return to_float64_with_missing if self.keeps_missing else to_finite_float64
 
     def select_features(self, names: tuple[str, ...]) -> Self:
-        """Return the same rows; without names only the number of features is checked.
+        """Return the same rows after checking the number of features.
+
+        These rows have no feature names, so their columns cannot be matched to those of a model,
+        which `names` are.
 
         Raises
         ------
@@ -121,7 +124,9 @@ class InMemoryRows(BaseRows, ABC):
     def without_dropped(self) -> tuple[Self, int]:
         """Return the rows without those that `on_missing` drops, and the number of dropped rows.
 
-        If none remains, all rows are returned: aggregating them raises an error with the reason.
+        "drop" drops rows with a missing cell, "em-drop-empty" rows in which all cells are missing,
+        and all values but "error" drop rows without a group. If none remains, all rows are
+        returned: aggregating them raises an error with the reason.
 
         Raises
         ------
@@ -132,7 +137,7 @@ class InMemoryRows(BaseRows, ABC):
         if labels is None or self.on_missing == "error":
             return self, 0
         drop_mask = labels.missing_mask
-        # Other values of `on_missing` drop a row for its group only, whatever its missing cells.
+        # Values of `on_missing` that are not in this table look at the group only.
         is_dropped = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
         if is_dropped is not None:
             size = rows_per_block(self.n_features)
@@ -144,7 +149,8 @@ class InMemoryRows(BaseRows, ABC):
                 if np.isfinite(values).all():
                     continue
                 drop_mask[part] |= is_dropped(np.isnan(values), axis=1)
-                # Called for its validation only, which needs no weights.
+                # Called for its validation only: an error is to give the row number that the user
+                # knows, which changes once rows are dropped. It needs no weights.
                 make_row_block(
                     self.first_row + start,
                     values,
@@ -162,7 +168,10 @@ class InMemoryRows(BaseRows, ABC):
         """Pass-through columns of a row range, if requested."""
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
+        """Yield all rows in validated blocks, from the beginning.
+
+        Each block drops or keeps incomplete rows as `on_missing` says.
+        """
         size = rows_per_block(self.n_features)
         feature_names = self.feature_names
         for start in range(0, self.n_rows, size):

@@ -86,6 +86,8 @@ def is_placeholder(value: Any) -> bool:
 def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> PlaceholderLabels | None:
     """Return the groups whose label contains a placeholder; None if there are none.
 
+    Placeholders are texts that stand for a missing value, such as "?" or "nan".
+
     Parameters
     ----------
     labels : sequence of k labels
@@ -106,6 +108,7 @@ def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> Placeh
         if not texts:
             continue
         suspect.append(label)
+        # Sum over the groups with the same placeholder; None while the number is unknown.
         for text in sorted(map(str, texts)):
             n_so_far = rows_by_text.get(text) or 0
             rows_by_text[text] = n_so_far + n if n else None
@@ -273,6 +276,7 @@ def normalize_text(text: str) -> str:
     """
     if text.isascii() and text.isalnum():
         return text.lower()
+    # Normalized twice, since case folding may undo the normal form.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(char for char in folded if char.isprintable() and not char.isspace())
 

@@ -154,6 +154,7 @@ class KnownLabels:
             Type of each attribute of the rows; None if unknown.
         """
         differences = []
+        # Rows may have fewer attributes than those of the fit, such as no class of y.
         for row_type, known in zip(types, self.values, strict=False):
             fit_type = type(known[0])
             if row_type is not None and row_type is not fit_type:
@@ -253,7 +254,11 @@ def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any,
 
 
 def _convert(value: Any, target_type: type) -> Any:
-    """Convert a value to another type if both are written alike; None otherwise."""
+    """Convert a value to another type; None if that is not possible without writing it differently.
+
+    A number and a text are written alike if a program may write the text for the number, such as
+    "1" or "1.0" for 1.
+    """
     if target_type is str:
         return str(value)
     if target_type is bool:

@@ -131,7 +131,7 @@ def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
         and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no 128-bit integers
         and series.null_count() == 0
     ):
-        labels = _labels_from_array(series.to_numpy(), "")
+        labels = _labels_from_array(series.to_numpy(), name="")  # no message about integers
     else:
         labels = CodedLabels.from_labels(series.to_list())
     return replace(labels, column_names=tuple(name for name in names if name not in (None, "")))
@@ -205,13 +205,17 @@ def _offset_codes(array: AnyArray, low: int) -> IndexArray:
 
 
 def _labels_from_text_array(array: AnyArray) -> CodedLabels:
-    """Return labels from a fixed-width text array, by comparing all rows with each text."""
+    """Return labels from a fixed-width text array, by comparing all rows with each text.
+
+    This is fast for few distinct texts, which the caller expects from the first rows; if there are
+    more after all, labels are encoded by a dictionary.
+    """
     codes = np.empty(len(array), dtype=np.intp)
     categories: list[str] = []
     remaining = array
     remaining_rows = np.arange(len(array))
     while len(remaining):
-        if len(categories) == _MAX_COMPARED_TEXTS:  # more distinct texts than the sample suggested
+        if len(categories) == _MAX_COMPARED_TEXTS:  # more than the first rows suggested
             return CodedLabels.from_labels(array.tolist())
         is_equal = remaining == remaining[0]
         codes[remaining_rows[is_equal]] = len(categories)
@@ -287,7 +291,8 @@ def resolve_labels_and_weights(
     """Resolve and validate labels and weights, given by value or by column name.
 
     Returns the arguments `group_labels`, `weights` and `weight_exponent` of `InMemoryRows`. Weights
-    out of range are scaled; `weight_exponent` is the exponent of their unit.
+    so large or small that their squares could overflow or underflow are divided by
+    2**weight_exponent, which is one for other weights.
 
     Raises
     ------

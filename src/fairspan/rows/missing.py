@@ -53,22 +53,29 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
         Rows with group labels that drop incomplete rows.
     n_extra_labels : int
         Number of trailing label attributes that are not group attributes.
+
+    Returns
+    -------
+    MissingCounts
+        Rows, dropped rows and missing cells of each group, and the rows dropped because of each
+        feature alone.
     """
     p = rows.n_features
     by_group = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
-    # The columns of counts are those of `_Counts`.
+    # Columns of the counts: rows, dropped rows, p of missing cells by feature, and p of rows
+    # dropped because of one feature alone. The key None stands for rows without a group.
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
     unlabeled = by_group.pop(None, zeros)
     groups: list[Any] = sorted(label for label in by_group if label is not None)
     counts = np.array([by_group[group] for group in groups], dtype=np.int64)
     counts = counts.reshape(-1, 2 + 2 * p)
     return MissingCounts(
-        tuple(groups),
-        counts[:, 0],
-        counts[:, 1],
-        counts[:, 2 : 2 + p],
-        counts[:, 2 + p :].sum(axis=0),
-        int(unlabeled[0]),
+        groups=tuple(groups),
+        n_rows=counts[:, 0],
+        n_dropped=counts[:, 1],
+        n_missing=counts[:, 2 : 2 + p],
+        n_dropped_by_feature=counts[:, 2 + p :].sum(axis=0),
+        n_without_group=int(unlabeled[0]),
     )
 
 
@@ -79,20 +86,25 @@ class _MissingAggregator:
     n_extra_labels: int
 
     def aggregate(self, rows: RowSource) -> _Counts:
-        """Count the rows and missing cells of some rows, by group."""
+        """Count the rows and missing cells of some rows, by group.
+
+        The counts of a group are an array of 2 + 2p numbers: rows, dropped rows, missing cells by
+        feature, and rows dropped because of one feature alone, by feature.
+        """
         total: _Counts = {}
         for block in rows.blocks():
             labels = block.group_labels
             assert labels is not None
+            # Rows of the block first, then the missing cells among them; dropped rows are separate.
             n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
             for label, n in zip(labels.categories, n_rows, strict=True):
                 counts = np.zeros(2 + 2 * rows.n_features, dtype=np.int64)
                 counts[0] = n
                 self._add_counts(total, label, counts)
             missing = np.isnan(block.values)
-            if missing.any():  # incomplete rows that are kept
-                no_cause = np.zeros_like(missing)
-                self._count_block(total, labels, missing, no_cause, n_rows=0)
+            if missing.any():  # incomplete rows that are kept, so no cell caused a drop
+                no_drop = np.zeros_like(missing)
+                self._count_block(total, labels, missing, sole_cause=no_drop, n_rows=0)
             if block.dropped_rows is not None:
                 self._count_dropped(total, *block.dropped_rows)
         return total
@@ -116,7 +128,9 @@ class _MissingAggregator:
 
         Parameters
         ----------
-        total : dict
+        total : dict of label to (2 + 2p,) array of int
+            By group: rows, dropped rows, missing cells by feature, and rows dropped because of one
+            feature alone, by feature.
         labels : CodedLabels of r rows
         missing, sole_cause : (r, p) arrays of bool
             Masks of missing cells, and of those that alone caused their row to be dropped.
@@ -126,8 +140,10 @@ class _MissingAggregator:
         """
         for code, label in enumerate(labels.categories):
             mask = labels.codes == code
-            counts = [missing[mask].sum(axis=0), sole_cause[mask].sum(axis=0)]
-            self._add_counts(total, label, np.concatenate([[n_rows * mask.sum()] * 2, *counts]))
+            by_feature = [missing[mask].sum(axis=0), sole_cause[mask].sum(axis=0)]
+            n_dropped = n_rows * mask.sum()
+            counts = np.concatenate([[n_dropped, n_dropped], *by_feature])
+            self._add_counts(total, label, counts)
 
     def merge(self, left: _Counts, right: _Counts) -> _Counts:
         """Add the counts of two parts."""

@@ -112,7 +112,7 @@ def open_group_rows(
     check_choice("on_missing", on_missing, ON_MISSING)
     adapter = adapter_for(X)
     if sensitive_features is None:
-        # Report problems of the table itself first.
+        # Report problems of the table itself first: open it as if all rows were one group.
         adapter.open(X, SingleGroup(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
@@ -148,7 +148,9 @@ def map_rows(X: Any, row_map: RowMap) -> Any | None:
 
 
 def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
-    """Return blocks with the features of a row function, matched by name if there are names.
+    """Return the rows in blocks with the features that a function of rows takes.
+
+    Features are matched by name if both have names; otherwise only their number is checked.
 
     Raises
     ------
@@ -208,8 +210,9 @@ def _open_with_extra_labels(
     sample_weight: Any,
     on_missing: OnMissing,
 ) -> Rows:
-    """Open rows whose labels are crossed with the extra ones; see :func:`open_rows`.
+    """Open rows whose labels are groups followed by extra labels; see :func:`open_rows`.
 
+    Extra labels are column names or arrays, by their name in messages; None entries are skipped.
     Without groups, extra labels are ignored. If groups and extra labels are all column names, the
     adapter reads them as one list of columns; otherwise values are crossed in memory.
     """
@@ -253,9 +256,11 @@ def _open_with_extra_values(
     sample_weight: Any,
     on_missing: OnMissing,
 ) -> Rows:
-    """Open rows in memory with extra labels of which some are values.
+    """Open rows in memory with extra labels, at least one of which is not a column name.
 
-    `extra_columns` are the names of columns among the `extra_values`.
+    The label of a row consists of its group and its extra labels. `extra_values` maps the name of
+    each extra label in messages to an array of values or to a column name of `X`; `extra_columns`
+    are these column names.
 
     Raises
     ------
@@ -338,4 +343,5 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
         if notice is not None:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
+    # Other rows: labels are matched block by block; missing cells stay as they are.
     return MappedRows.wrap(rows, known.match_block, fills_missing=False)

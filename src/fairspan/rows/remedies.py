@@ -55,8 +55,9 @@ def group_limit_remedies(call: str = "{}") -> dict[Cause, str]:
     Parameters
     ----------
     call : str
-        Same as for :func:`python_remedies`.
+        Call that takes the argument, such as "FairPCA({})"; by default the function itself.
     """
+    # The field {n_groups} stays: the number is filled in when an error is raised.
     limit = call.format("max_groups={n_groups}")
     return {
         Cause.MANY_GROUPS: "Pass another column as sensitive_features, bin continuous values "

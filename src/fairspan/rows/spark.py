@@ -67,6 +67,7 @@ class SparkRows(PartitionedColumnRows):
             A non-numeric feature (before any job starts), or invalid rows.
         """
         _check_numeric(self.frame, self.selection.features)
+        # Columns get their positions as names, since mapInArrow fails on names with dots.
         outcomes = _map_in_arrow(
             _select_by_position(self.frame, self.selection.required_columns),
             partial(_aggregate_partition, aggregator, self.selection),
@@ -149,6 +150,7 @@ def _aggregate_partition(
     """
     import pyarrow as pa
 
+    # Columns arrive with their positions as names, since mapInArrow fails on names with dots.
     named = (batch.rename_columns(list(selection.required_columns)) for batch in batches)
     first = next(named, None)
     if first is None:

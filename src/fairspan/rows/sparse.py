@@ -79,9 +79,10 @@ class SparseRows(InMemoryRows):
         return complete, self.n_rows - complete.n_rows
 
     def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
-        """Return the groups that no remaining row has, of all rows with positive weight.
+        """Return the groups that are lost when incomplete rows are dropped.
 
-        Called for the rows before incomplete ones are dropped; `remaining` are the groups after it.
+        These are the groups of rows with positive weight that are not among `remaining`, the groups
+        of the complete rows. Called for the rows before incomplete ones are dropped.
         """
         labels = self.group_labels
         if labels is None:
@@ -207,7 +208,15 @@ def to_validated_csr(X: Any) -> CsrArray:
 
 
 def _rebuild(X: Any) -> Any:
-    """Rebuild a matrix from its arrays, which scipy validates only on construction."""
+    """Rebuild a matrix from its arrays, which scipy validates only on construction.
+
+    CSR, CSC and BSR matrices keep their format; all others become a coo_array.
+
+    Raises
+    ------
+    ValueError
+        Arrays that do not fit together.
+    """
     sparse_format = getattr(X, "format", "")
     if sparse_format in ("csr", "csc", "bsr"):
         rebuilt = type(X)((X.data, X.indices, X.indptr), shape=X.shape)

@@ -352,6 +352,8 @@ def check_consistent_length(n_rows: int, n_values: int, what: str, rows_name: st
 def check_n_columns(received: int, allowed: int, what: str) -> None:
     """Check that rows have as many columns as the projection expects.
 
+    `what` is the plural noun for the columns in the message, such as "features".
+
     Raises
     ------
     InvalidInput
@@ -365,12 +367,14 @@ def check_n_columns(received: int, allowed: int, what: str) -> None:
 
 
 def check_numeric(frame: nw.DataFrame[Any]) -> None:
-    """Check that every column is numeric or boolean.
+    """Check that every column contains numbers, booleans or vectors of numbers.
+
+    A column of vectors provides several features.
 
     Raises
     ------
     InvalidInput
-        Some columns are not; the message names them.
+        Some columns do not; the message names them.
     """
     # Object columns may contain numbers; conversion decides.
     non_numeric = [

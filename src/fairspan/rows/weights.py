@@ -95,7 +95,10 @@ def scaled_weights(
 
 
 def _max_weight_by_group(weights: FloatArray, labels: CodedLabels | None) -> dict[Label, float]:
-    """Return the maximum weight of each group that has a positive one."""
+    """Return the maximum weight of each group that has a positive one.
+
+    Empty without labels. Rows without a group count towards none.
+    """
     if labels is None:
         return {}
     by_category = np.zeros(len(labels.categories))
@@ -104,6 +107,7 @@ def _max_weight_by_group(weights: FloatArray, labels: CodedLabels | None) -> dic
     groups = map(to_python_label, labels.categories)
     for group, weight in zip(groups, by_category.tolist(), strict=True):
         if weight > 0 and not is_missing_label(group):
+            # Categories that are equal as dictionary keys, such as 1 and 1.0, share an entry.
             by_group[group] = max(weight, by_group.get(group, 0.0))
     return by_group
 
@@ -164,16 +168,19 @@ class WeightAggregator:
     """Aggregator of the sizes of weights."""
 
     def aggregate(self, rows: RowSource) -> WeightSizes | None:
-        """Return the sizes of the weights of some rows; None without a positive one."""
+        """Return the sizes of the weights of some rows; None if no weight is positive.
+
+        These are the smallest positive weight, the largest, and the maximum of each group.
+        """
         total: WeightSizes | None = None
         for block in rows.blocks():
             if block.weights is None or not block.weights.any():
                 continue
             positive = block.weights[block.weights > 0]
             sizes = WeightSizes(
-                _max_weight_by_group(block.weights, block.group_labels),
-                float(positive.min()),
-                float(positive.max()),
+                max_by_group=_max_weight_by_group(block.weights, block.group_labels),
+                smallest=float(positive.min()),
+                largest=float(positive.max()),
             )
             total = sizes if total is None else self.merge(total, sizes)
         return total
@@ -219,15 +226,21 @@ class WeightScale:
         _warn_if_negligible(sizes.max_by_group, sizes.smallest, self.exponent)
 
     def scale(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of one partition in the shared unit.
+        """Return the weights of one partition, divided by a power of two that all partitions share.
+
+        The power follows from the largest of all weights, which is unknown at first. Weights of
+        ordinary size are then returned unchanged. The error for others makes the caller read all
+        weights to find the largest, and then the rows once more.
 
         Raises
         ------
         InvalidInput
             A weight is out of range, and the largest of all is unknown or has changed.
         """
+        # Raw weights are wanted by the pass that finds the largest.
         if self.is_raw:
             return weights
+        # Known, so divide by 2**exponent: the largest is then in range, unless the rows changed.
         if self.is_known:
             scaled = in_units(weights, self.exponent)
             if not len(scaled) or scaled.max() <= MAX_WEIGHT:

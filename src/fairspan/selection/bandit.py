@@ -146,7 +146,8 @@ class UCB1:
     def cumulative_regret(self, true_means: Any) -> float:
         """Pseudo-regret so far: expected loss relative to always playing the best arm.
 
-        sum_i Delta_i n_i with Delta_i = max_j mu_j - mu_i (Auer et al., section 1).
+        sum_i Delta_i n_i with n_i plays of arm i and Delta_i = max_j mu_j - mu_i (Auer et al. 2002,
+        section 1).
 
         Parameters
         ----------
@@ -175,7 +176,10 @@ class UCB1:
     def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
         """Upper bound on the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
 
-        8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j
+        8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j,
+
+        where Delta_i is the largest mean minus the mean of arm i. The regret is the expected loss
+        relative to always playing the best arm.
 
         Parameters
         ----------
@@ -209,7 +213,8 @@ class UCB1:
     def worst_case_bound(self, n_rounds: int) -> float:
         """Upper bound on the expected regret after T rounds, for any arms.
 
-        sqrt((K - 1) T (8 ln T + 1 + pi^2 / 3)), and at most T: the rate O(sqrt(K T log T)). The
+        sqrt((K - 1) T (8 ln T + 1 + pi^2 / 3)), and at most T, for K arms: the rate O(sqrt(K T log
+        T)). Delta_i is the largest mean minus that of arm i, and n_i its number of plays. The
         expected number of plays of an arm is at most 8 ln T / Delta_i^2 + 1 + pi^2 / 3 (Auer et al.
         2002, Theorem 1), so it costs at most sqrt(E n_i (8 ln T + 1 + pi^2 / 3)), and the E n_i of
         the K - 1 suboptimal arms sum to at most T.
@@ -239,7 +244,13 @@ class UCB1:
         return min(math.sqrt((self.n_arms - 1) * n_rounds * plays_factor), float(n_rounds))
 
     def _suboptimality_gaps(self, true_means: Any) -> FloatArray:
-        """Suboptimality gaps Delta_i, shape (n_arms,)."""
+        """Suboptimality gap of each arm: the largest mean minus its own, shape (n_arms,).
+
+        Raises
+        ------
+        InvalidParameter
+            A different number of means, or one outside [0, 1].
+        """
         invalid_means = InvalidParameter(
             f"true_means is {true_means!r}",
             f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one per arm",

@@ -295,6 +295,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             # A score that is not finite retires its setting, which is reported once.
             warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
+            # scikit-learn takes a splitter; this one yields a single pair of row indices.
             split = check_cv([self._make_split(split_number)])  # type: ignore[misc]
             return evaluate_candidates([setting], split)
 
@@ -309,9 +310,10 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
         Parameters
         ----------
-        settings : list of a dicts
+        settings : list of dicts
+            Parameters of each of the a settings.
         measurements : (3, a, s) array
-            Kind of measurement, setting, split; NaN if not measured.
+            Score, fit time and score time of each setting on each split; NaN if not measured.
         counts : (a,) array of int
             Pulls of each setting.
         failed : list of int
@@ -361,7 +363,11 @@ def _all_settings_failed(
 
 
 def _score_columns(scores: FloatArray, failed: list[int]) -> dict[str, Any]:
-    """Mean, deviation and rank of each arm's scores, as in scikit-learn's searches."""
+    """Mean, deviation and rank of each arm's scores, under the names of scikit-learn's searches.
+
+    Arms are settings, tried on unequal numbers of splits, so the mean allows for the difficulty of
+    the splits. `scores` has shape (a, s), NaN where not measured; failed arms get NaN.
+    """
     n_arms = len(scores)
     usable_arms = np.setdiff1d(np.arange(n_arms), failed)
     means = np.full(n_arms, np.nan)

@@ -52,10 +52,14 @@ def solve_problem(
 ) -> Certificate:
     """Solve with a given solver, within a growing search subspace where that is faster.
 
-    Sparse rows of many features have no second moment matrices, only products with vectors; for
-    these a search subspace, in which matrices are small, is the only way.
+    The search subspace is spanned by few directions, within which second moment matrices are small.
+    It is expanded until it contains the eigenvectors that the lower bound rests on. For sparse rows
+    of many features it is the only way: they have no second moment matrices, only products with
+    vectors.
     """
     if problem.has_matrices:
+        # The bounds of exact solvers rest on few eigenvectors. A limit (the constraint of a
+        # restriction with a tolerance) is stated in all features and would not be projected.
         supports_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
         if not (supports_subspace and _subspace_is_faster(problem, tol)):
             return solver.solve(problem, tol, random_state)
@@ -77,11 +81,12 @@ def _subspace_is_faster(problem: Problem, tol: float) -> bool:
         return False
     if tol < _MIN_SUBSPACE_TOL:
         return False
-    # With more groups, the solution for the robust error gap is not spanned by leading
-    # eigenvectors.
+    # Concave scores are those of the robust error gap. With more than two groups, its solution is
+    # not spanned by leading eigenvectors.
     if problem.criterion.has_concave_scores and problem.n_groups > 2:
         return False
     second_moments = problem.dense_moments
+    # tr M. The traces include variance outside the allowed directions, which M does not.
     variance = float(q @ (second_moments.traces - second_moments.excluded_variances))
     frobenius_norm = float(np.linalg.norm(second_moments.mixture(q)))
     return variance**2 <= _MAX_EFFECTIVE_RANK_RATIO * p * frobenius_norm**2

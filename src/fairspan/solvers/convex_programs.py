@@ -131,7 +131,8 @@ def solve_conic(
     best = ConicSolution(np.full(n, np.nan), np.full(len(rhs), np.nan), "no solution")
     max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
     max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
-    # Otherwise the constraints would have no digits left. NaN must fail this test.
+    # Beside far larger coefficients of the cost, the constraints would have no digits left. NaN
+    # must fail this test.
     if not max_cost <= _MAX_COEFFICIENT_RATIO * max_constraint:
         return best
     data = (sparse_quadratic, linear, sparse_constraints, rhs)
@@ -154,7 +155,11 @@ def _run_clarabel(
     *,
     is_regularized: bool,
 ) -> ConicSolution | None:
-    """Solve a conic program with Clarabel, given its data P, q, A and b; None if it panics."""
+    """Solve a conic program with Clarabel, given its data P, q, A and b; None if it panics.
+
+    Minimizes x'Px / 2 + q.x subject to b - Ax in a product of cones. `cone_sizes` are the number of
+    rows in the zero cone and in the nonnegative cone, and the orders of the semidefinite matrices.
+    """
     import clarabel  # Imported lazily: most fits do not need it.
 
     n_zero, n_positive, orders = cone_sizes
@@ -203,7 +208,7 @@ def minimize_on_simplex(
     blocks : Blocks
         Blocks of x.
     ridge : float
-        Nonnegative.
+        Nonnegative weight of |x|^2 / 2.
     start : (n,) array, optional
         Feasible starting point. Ignored for few entries: if the minimizer is not unique, staying at
         the start would reveal nothing new. Ignored if it has many nonzeros, which would leave the
@@ -280,21 +285,21 @@ def solve_saddle_point(
 ) -> tuple[FloatArray, FloatArray]:
     """Maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
 
-    t_j is the sum of the j largest eigenvalues, and m >= 0 sums to one in each block. As a
-    saddle-point problem, t_j is the maximum of <., Y> over 0 <= Y <= I with tr Y = j.
+    t_j is the sum of the j largest eigenvalues, and the multipliers m >= 0 sum to one in each
+    block. As a saddle-point problem, t_j is the maximum of <., Y> over 0 <= Y <= I with tr Y = j.
 
     Parameters
     ----------
-    slopes : (m,) array
+    slopes : (n,) array
         s.
-    factor : (m, s) array
+    factor : (n, f) array
         F.
     damping : float
         Weight of the squared distance from c.
-    center : (m,) array
+    center : (n,) array
         c, feasible.
-    matrices : (m, r, r) array
-        C, symmetric.
+    matrices : (n, r, r) array
+        C_i, symmetric.
     n_eigenvalues : int
         j, from 1 to r - 1.
     blocks : Blocks
@@ -302,10 +307,12 @@ def solve_saddle_point(
 
     Returns
     -------
-    multipliers : (m,) array
+    multipliers : (n,) array
+        m.
     occupations : (r, r) array
-        Y, the multipliers of Z >= C - u I.
-        Both are NaN if Clarabel finds no solution.
+        Y, which attains t_j at m: its eigenvalues are 1 for the j leading eigenvectors, or between
+        0 and 1 if they are tied.
+        Both are NaN if the conic solver finds no solution.
     """
     n, r = matrices.shape[:2]
     block_of = blocks.block_indices(n)
@@ -321,8 +328,8 @@ def solve_saddle_point(
     factor = factor / np.sqrt(scale)
     linear = slopes + damping * center
     target = center @ factor
-    # Few of many multipliers are nonzero: start with some, and add those that would raise the
-    # value.
+    # Few of many multipliers are nonzero: solve for some of them, largest in the center and at
+    # least one per block, and add those that would raise the value.
     is_active = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT])
     is_active[blocks.argmax(center)] = True
     while True:
@@ -362,9 +369,18 @@ def _solve_saddle_on_support(
 ) -> tuple[FloatArray, FloatArray]:
     """Solve the saddle-point problem over the given multipliers by one conic program.
 
-    Maximizes l.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i), with l the linear
-    coefficients, z = F'c the target and otherwise the arguments of :func:`solve_saddle_point`, for
-    n multipliers. Returns m and Y, or NaN.
+    Maximizes l.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i) over m >= 0 that sums
+    to one in each block. l are the linear coefficients, F the factor, z the target and C_i the
+    symmetric matrices; t_j is the sum of the j largest eigenvalues, or the maximum of <., Y> over
+    0 <= Y <= I with tr Y = j.
+
+    Returns
+    -------
+    multipliers : (n,) array
+        m; NaN if there is no solution.
+    occupations : (r, r) array
+        Y, the dual variable of the constraint Z >= sum_i m_i C_i - u I, in which t_j is the minimum
+        of j u + tr Z over Z >= 0; NaN if there is no solution.
     """
     n, r = matrices.shape[:2]
     indicator = blocks.indicator_matrix(len(linear))
@@ -373,7 +389,7 @@ def _solve_saddle_on_support(
     q, r_factor = np.linalg.qr(factor.T)
     identity = svec(np.eye(r))
     n_entries = r * (r + 1) // 2
-    # The variables are m, u, svec(Z) and y = r_factor m; t_j is the minimum of j u + tr Z.
+    # The variables are m, u, svec(Z) and y = r_factor m; svec is the upper triangle as a vector.
     quadratic_diagonal = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(r_factor)])
     linear_cost = np.concatenate([-linear, [n_eigenvalues], identity, -target @ q])
     entries = scipy.sparse.identity(n_entries)
@@ -391,6 +407,7 @@ def _solve_saddle_on_support(
         [simplex_rows, factor_rows, nonnegative_rows, dominance_rows, psd_rows]
     )
     rhs = np.append(np.ones(len(indicator)), np.zeros(rows.shape[0] - len(indicator)))
+    # Equalities, inequalities, and two semidefinite matrices.
     cone_sizes = len(indicator) + len(r_factor), n, (r, r)
     quadratic = np.diag(quadratic_diagonal)
     x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, _CONIC_TOL)

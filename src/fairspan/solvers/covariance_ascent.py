@@ -43,24 +43,29 @@ def best_feasible_subspace(
 ) -> FloatArray:
     """Best feasible subspace found, by local ascents and a direct construction.
 
+    A subspace with orthonormal basis V is feasible if the spectral norm of V'DV is at most tau. The
+    best one has the largest tr(V'SV).
+
     Parameters
     ----------
     second_moment, difference : (p, p) arrays
         S and D.
     tau : float
-        Limit, for which a feasible subspace exists.
+        Limit on the norm, for which a feasible subspace exists.
     starts : sequence of (p, d) arrays
-        Starting points of the ascents, best guess first. The others and the direct solution are
-        used as starts for few features only, and random ones for even fewer.
+        Bases from which the ascents start, best guess first. Only this one is used for many
+        features, where ascents take long; for fewer features the others and the direct solution are
+        used too, and random bases for even fewer.
 
     Returns
     -------
     (p, d) array
-        The feasible subspace with the largest tr(V'SV). The direct construction is feasible, so
-        there always is one.
+        Basis of the best subspace found. The direct construction is feasible, so there always is
+        one.
     """
     p = len(second_moment)
     d = starts[0].shape[1]
+    # Every subspace of its span is feasible, so the direct solution is the best one in it.
     feasible_basis = _feasible_directions(difference, tau)
     compressed = feasible_basis.T @ second_moment @ feasible_basis
     direct_solution = feasible_basis @ leading_subspace(compressed, d).vectors
@@ -73,6 +78,7 @@ def best_feasible_subspace(
         random_starts = rng.standard_normal((_N_RANDOM_STARTS, *direct_solution.shape))
         ascent_starts += list(np.linalg.qr(random_starts)[0])
     maxima = [local_ascent(second_moment, difference, tau, start) for start in ascent_starts]
+    # An ascent may end slightly beyond the limit.
     feasible = [V for V in maxima if _spectral_norm(V.T @ difference @ V) <= threshold]
     return max(
         [direct_solution, *feasible], key=lambda basis: float(np.vdot(basis, second_moment @ basis))
@@ -106,11 +112,12 @@ def _feasible_directions(difference: FloatArray, tau: float) -> FloatArray:
 def local_ascent(
     second_moment: FloatArray, difference: FloatArray, tau: float, start: FloatArray
 ) -> FloatArray:
-    """Local maximum of tr(V'SV) subject to ||V'DV|| <= tau, from a (p, d) start, same shape.
+    """Local maximum V of tr(V'SV) subject to ||V'DV|| <= tau, from a (p, d) start, same shape.
 
-    Each round minimizes the augmented Lagrangian for a fixed multiplier, then updates the
-    multiplier, and raises the penalty if the violation of the limit has not fallen to a quarter.
-    The result may still violate the limit, which the caller checks.
+    S is the second moment, D the difference, both (p, p), and the norm is the spectral norm. V and
+    the start have orthonormal columns. Each round minimizes the augmented Lagrangian for a fixed
+    multiplier, then updates the multiplier, and raises the penalty if the violation of the limit
+    has not fallen to a quarter. The result may still violate the limit, which the caller checks.
     """
     moment_norm = _spectral_norm(second_moment) or 1.0
     difference_norm = _spectral_norm(difference)
@@ -153,9 +160,11 @@ def local_ascent(
 
 
 def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) -> FloatArray:
-    """Take Newton steps V - N Z until V'DV respects the limit, or the steps are used up.
+    """Take Newton steps V - N Z until ||V'DV|| <= tau, or a maximum number of steps is used up.
 
-    Here N = (I - VV')DV is the direction in which V'DV changes fastest, and the (d, d) matrix Z
+    V is the (p, d) orthonormal basis, D the (p, p) difference and the norm the spectral norm. The
+    result has orthonormal columns; it may still exceed the limit, which the caller checks. Here N
+    = (I - VV')DV is the direction in which V'DV changes fastest, and the (d, d) matrix Z
     solves N'N Z + Z N'N = E, where E is the excess of V'DV over the limit (its soft-thresholded
     eigenvalues): to first order the step subtracts E from V'DV.
     """
@@ -167,6 +176,7 @@ def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) 
             break
         normal = image - basis @ compressed
         values, axes = np.linalg.eigh(normal.T @ normal)
+        # The solution divides by sums of eigenvalues of N'N, which may be zero.
         sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
         step = axes @ (axes.T @ excess @ axes / sums) @ axes.T
         basis = np.linalg.qr(basis - normal @ step)[0]
@@ -191,10 +201,18 @@ def _augmented_lagrangian(
 ) -> tuple[float, FloatArray]:
     """Augmented Lagrangian -tr(V'SV) + |E|_F^2 / (2 penalty), and its gradient with respect to x.
 
-    V is the Q factor of x, reshaped to (p, d). E is multiplier + penalty * V'DV with its
-    eigenvalues soft-thresholded by penalty * tau: it vanishes where the limit holds with slack. The
-    (d, d) multiplier refers to the basis `reference` and is rotated to V, since V may be any basis
+    S is the second moment, D the difference and tau the limit on the spectral norm of V'DV. V is
+    the Q factor of x, reshaped to (p, d). E is multiplier + penalty * V'DV with its eigenvalues
+    soft-thresholded by penalty * tau: it vanishes where the limit holds with slack. The (d, d)
+    multiplier refers to the (p, d) basis `reference` and is rotated to V, since V may be any basis
     of its subspace.
+
+    Returns
+    -------
+    float
+        Value, to be minimized.
+    (p d,) array
+        Gradient.
     """
     basis, triangle = np.linalg.qr(x.reshape(reference.shape))
     moment_image = second_moment @ basis
@@ -205,9 +223,10 @@ def _augmented_lagrangian(
     )
     penalty_term = float(np.vdot(excess, excess)) / (2 * penalty)
     value = -float(np.vdot(basis, moment_image)) + penalty_term
+    # Half the derivative of the thresholded matrix, in V: that of V'DV, and that of the rotation.
     constraint_slope = reference @ (multiplier @ rotation) + penalty * difference_image
     gradient = -2 * moment_image + 2 / penalty * constraint_slope @ excess
-    # The value depends on the subspace only. Its gradient with respect to x = VR is then the part
-    # orthogonal to V, times the inverse of R'.
+    # The value depends on the subspace of V only. Its gradient with respect to x = VR is then the
+    # part orthogonal to V, times the inverse of R'.
     gradient -= basis @ (basis.T @ gradient)
     return value, np.linalg.solve(triangle, gradient.T).T.ravel()

@@ -73,8 +73,10 @@ def solve_semidefinite_relaxation(
 ) -> tuple[FloatArray, FloatArray]:
     """Solve the semidefinite relaxation: dual multipliers, and a starting point.
 
-    The relaxation maximizes <S, P> over symmetric P with 0 <= P <= I, tr P = d and M'PM <=
-    (phi + tau) I, where MM' = phi I + D, and likewise for -D. V is replaced by P = VV'.
+    The problem is to maximize tr(V'SV) over (p, d) orthonormal V with ||V'DV|| <= tau. The
+    relaxation replaces VV' by P and maximizes <S, P> over symmetric P with 0 <= P <= I, tr P = d
+    and M'PM <= (phi + tau) I, where MM' = phi I + D, and likewise for -D. For P = VV' this says
+    that V'(phi I + D)V <= (phi + tau) I, which is the limit.
 
     The bound is recomputed from the multipliers alone
     (:class:`fairspan.certificates.proofs.CovarianceDifferenceProof`), so it holds however
@@ -121,7 +123,8 @@ def solve_semidefinite_relaxation(
     scaled_moment = axes.T @ second_moment @ axes / moment_norm
     # The variable x is svec(P), the upper triangle as a vector, and the constraints say that rhs -
     # rows @ x lies in a cone: tr P = d, then P >= 0, I - P >= 0, and (phi + tau) I - M'PM >= 0 for
-    # D and for -D, each with its smallest phi.
+    # D and for -D, each with the smallest phi that makes phi I + D (or phi I - D) positive
+    # semidefinite.
     identity = svec(np.eye(p))
     entries = scipy.sparse.identity(len(identity))
     zeros = np.zeros(len(identity))
@@ -138,6 +141,7 @@ def solve_semidefinite_relaxation(
         linear=-svec(scaled_moment),
         constraints=scipy.sparse.vstack(rows),
         rhs=np.concatenate(rhs),
+        # One equality (the trace), no inequalities, and four semidefinite matrices.
         cone_sizes=(1, 0, (p, p, p, p)),
         tol=_SDP_TOL,
     )

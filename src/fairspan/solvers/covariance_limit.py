@@ -86,8 +86,9 @@ class CovarianceLimitSolver:
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Find a feasible subspace and a bound, and return their certificate.
 
-        The `weights` of the certificate are those of the total error. `tol` only decides which gap
-        counts as optimal; `random_state` is ignored, since random starts use a fixed seed.
+        If ordinary PCA respects the limit, it is optimal. The group weights in the certificate are
+        those of the total error. `tol` only decides which gap counts as optimal; `random_state` is
+        ignored, since random starts use a fixed seed.
 
         Raises
         ------
@@ -128,7 +129,14 @@ class CovarianceLimitSolver:
     def _solve_bound(
         self, problem: Problem, limit: CovarianceDifferenceLimit
     ) -> tuple[Proof, FloatArray]:
-        """Return the proof of the best bound, and a (p, d) start for the local ascent."""
+        """Return the proof of an upper bound, and a (p, d) start for the local ascent.
+
+        The bound is on tr(V'SV) subject to ||V'DV|| <= tau, with S the pooled second moment. Both
+        proofs consist of the groups' proportions and dual multipliers of the limit: matrices from a
+        semidefinite program, or the number nu in t_d(S - nu D) + |nu| d tau, which is cheaper, with
+        t_d the sum of the d largest eigenvalues. The start spans leading eigenvectors of the
+        relaxed solution or of S - nu D.
+        """
         d = problem.n_components
         q = problem.proportions
         pooled = problem.dense_moments.mixture(q)

@@ -37,9 +37,10 @@ _MIN_MARGIN = 1e-6
 def complement_eigenvalue_bound(
     matrix: FloatArray, basis: FloatArray, image: FloatArray, bound: float, size: float
 ) -> float:
-    """Proven bound on the eigenvalues on the complement of W; infinite if a trial value fails.
+    """Proven bound on the eigenvalues of M on the complement of W; infinite if a trial value fails.
 
-    The bound is close to the trial value. If bound I - (I - WW') M (I - WW') has a floating-point
+    M is a symmetric matrix, and W the span of orthonormal columns, or the columns themselves. The
+    bound is close to the trial value. If bound I - (I - WW') M (I - WW') has a floating-point
     Cholesky factor, its smallest eigenvalue is at least minus (p + 1) epsilon times its trace (Rump
     2006).
 
@@ -70,8 +71,8 @@ def complement_eigenvalue_bound(
     inf
     """
     p, m = basis.shape
-    # bound I - M; with a subspace, the terms with W of (I - WW') M (I - WW') are added, which are W
-    # times the transpose of MW - W(W'MW) / 2, and its transpose.
+    # bound I - M; if W has columns, the terms with W of (I - WW') M (I - WW') are added, which are
+    # W times the transpose of MW - W(W'MW) / 2, and its transpose.
     shifted = -matrix
     shifted.flat[:: p + 1] += bound
     with limit_blas_threads("scipy"):
@@ -83,8 +84,9 @@ def complement_eigenvalue_bound(
         info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
     # Rounding error of the products, with every term at its largest.
     rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
-    if info:
+    if info:  # not positive definite
         return np.inf
+    # Twice the theorem's (p + 1) epsilon trace, to allow for the rounding of the trace itself.
     return float(bound + 2 * (p + 1) * _EPSILON * trace + rounding)
 
 
@@ -125,9 +127,11 @@ class ProjectedMixture:
     def residual_gain(self, coordinates: FloatArray, n_components: int) -> float:
         """First-order estimate of what a basis captures more of M once its residual is in W.
 
-        It is the squared norm of the residual by the distance of eigenvalue d from the smallest
-        Ritz value known, which stands for the eigenvalues outside of W. It presumes that W contains
-        approximations of all leading eigenvectors.
+        M is the mixture and W the subspace it is projected onto. A basis B within W captures
+        tr(B'MB). Its residual is (I - WW')MB, the part of MB outside of W. The estimate is the
+        squared norm of the residual divided by the distance of eigenvalue d from the smallest Ritz
+        value (eigenvalue within W) known, which stands for the eigenvalues outside of W. It
+        presumes that W contains approximations of all leading eigenvectors.
 
         Parameters
         ----------
@@ -137,6 +141,7 @@ class ProjectedMixture:
             d.
         """
         values = self.leading.eigenvalues
+        # The Gram matrix is that of the residual of W itself, MW - W(W'MW).
         squared_norm = max(float(np.vdot(coordinates, self.residual_gram @ coordinates)), 0.0)
         distance = float(values[n_components - 1] - values[-1])
         if distance > 0:
@@ -147,9 +152,11 @@ class ProjectedMixture:
     def complement_bound_target(self, n_components: int, goal: float) -> float:
         """Bound to be proven for the eigenvalues of M on the complement of W (a trial value).
 
-        If it is proven, :meth:`top_sum_excess` is likely to be within the goal: it lies halfway
-        between eigenvalue d and the smallest Ritz value known, or is so small that eigenvalues of
-        the complement up to it cost less than the goal.
+        M is the mixture, W the subspace it is projected onto and H = W'MW, with the Ritz values as
+        its eigenvalues; t_d is the sum of the d largest. If the bound is proven, the bound on
+        t_d(M) - t_d(H) by :meth:`top_sum_excess` is likely to be within the goal: the value lies
+        halfway between the d-th and the smallest Ritz value known, or is so small that eigenvalues
+        of the complement up to it cost less than the goal.
 
         Parameters
         ----------
@@ -161,34 +168,44 @@ class ProjectedMixture:
         values = self.leading.eigenvalues
         eigenvalue_d = float(values[n_components - 1])
         margin = max((eigenvalue_d - float(values[-1])) / 2, _MIN_MARGIN * abs(eigenvalue_d))
-        # Complement eigenvalues below a fraction of the goal per component do not matter.
+        # At most d eigenvalues of the complement can be among the d largest of M: below a fraction
+        # of the goal per component they do not matter.
         negligible = goal / (4 * n_components)
         rounding = _EPSILON * float(values[0]) + _TINY
         return max(eigenvalue_d - margin, negligible, rounding)
 
     def restrict_to_leading(self) -> "ProjectedMixture":
-        """Project onto the leading Ritz vectors only, since others may have large residuals."""
+        """Return the projection of the mixture onto the leading Ritz vectors only.
+
+        Ritz vectors are the eigenvectors of the mixture within its subspace. The others may have
+        large residuals, which would make bounds loose.
+        """
         values = self.leading.eigenvalues
         ritz_coordinates = self.leading.vectors
         n = len(values)
+        n_excluded = len(ritz_coordinates) - n
+        # In the basis of the Ritz vectors the projected mixture is diagonal, and they are unit
+        # vectors. Of the leading subspace only values and vectors are used: no ties, and no gap.
+        leading = LeadingSubspace(
+            values, np.eye(n), n_untied=n, tied_vectors=ritz_coordinates[:, :0], gap=0.0
+        )
         return ProjectedMixture(
             self.weights,
-            np.diag(values),
-            ritz_coordinates.T @ self.residual_gram @ ritz_coordinates,
-            self.complement_dim + len(ritz_coordinates) - n,
-            # Only eigenvalues and vectors are used: no ties, and no gap.
-            LeadingSubspace(
-                values, np.eye(n), n_untied=n, tied_vectors=ritz_coordinates[:, :0], gap=0.0
-            ),
+            compressed=np.diag(values),
+            residual_gram=ritz_coordinates.T @ self.residual_gram @ ritz_coordinates,
+            complement_dim=self.complement_dim + n_excluded,
+            leading=leading,
         )
 
     def top_sum_excess(self, n_components: int, complement_bound: float) -> float:
         """Upper bound on t_d(M) - t_d(H), given an upper bound on the complement eigenvalues.
 
-        M is at most (H + G'G / eta) + (beta + eta) I, on W and on its complement, where G is the
-        residual and beta the given bound; see the module. To let large eigenvalues cause no
-        rounding error, what the d leading Ritz values exceed the last of them by is subtracted from
-        M and H alike, which is valid because t_d is subadditive.
+        M is the mixture, W the subspace it is projected onto, H = W'MW, and t_d the sum of the d
+        largest eigenvalues. For every eta > 0, M is at most (H + G'G / eta) + (beta + eta) I, on W
+        and on its complement, where G = MW - WH is the residual and beta the given bound (Young's
+        inequality). To let large eigenvalues cause no rounding error, what the d leading Ritz
+        values (eigenvalues of H) exceed the last of them by is subtracted from M and H alike, which
+        is valid because t_d is subadditive.
 
         Parameters
         ----------
@@ -197,6 +214,7 @@ class ProjectedMixture:
         complement_bound : float
             beta; the result is infinite if it is not finite.
         """
+        # W is the whole space, so nothing is missing.
         if self.complement_dim == 0:
             return 0.0
         if not np.isfinite(complement_bound):
@@ -206,7 +224,8 @@ class ProjectedMixture:
         eigenvalue_d = float(values[d - 1])
         vectors = self.leading.vectors[:, :d]
         # eta equal to the full distance raises eigenvalues in W least, and those of the complement
-        # up to eigenvalue d.
+        # up to eigenvalue d. Without a distance, eta is the size of the residual: both then rise
+        # about equally.
         eta = eigenvalue_d - complement_bound
         if not eigenvalue_d > complement_bound:
             mean_squared_residual = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
@@ -216,7 +235,8 @@ class ProjectedMixture:
         shifted = self.compressed - (vectors * (values[:d] - eigenvalue_d)) @ vectors.T
         shifted = shifted + self.residual_gram / eta
         shifted.flat[:: len(shifted) + 1] -= eigenvalue_d
-        # Ascending. Eigenvalues of the complement count as far as they exceed the smallest of them.
+        # The d largest in W, ascending. Each eigenvalue of the complement can replace one of them,
+        # so it counts as far as it exceeds the smallest.
         raised = np.maximum(np.linalg.eigvalsh(shifted)[-d:], 0.0)
         raised_complement = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0)
         complement_excess = raised_complement * min(d, self.complement_dim)

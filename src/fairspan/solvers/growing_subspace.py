@@ -62,11 +62,15 @@ def solve_growing(
 ) -> Certificate:
     """Find a subspace with a gap of at most `tol`, relative to the objective, for many features.
 
+    The problem is solved within a search subspace W of few dimensions, which is expanded until the
+    bound within W nearly holds in all features.
+
     Parameters
     ----------
     problem : Problem
+        Its second moments are matrices or, for sparse rows, only products with vectors.
     solver : Solver
-        Solver for the projected problems.
+        Solver for the problems projected onto W.
     tol : float
     random_state : object
 
@@ -79,9 +83,10 @@ def solve_growing(
     Raises
     ------
     IncompatibleParameters
-        Raised by the inner solver.
+        Raised by the solver.
     """
-    # Eigenvectors found on the way are kept only if they are proven.
+    # The search caches eigenvectors that it may fail to prove, so it gets a copy with a cache of
+    # its own; proven ones are copied to the cache of the problem at the end.
     search_problem = _without_solved_eigenproblems(problem) if problem.has_matrices else problem
     search = _SubspaceSearch(search_problem, solver, tol, random_state)
     try:
@@ -125,24 +130,35 @@ class _SubspaceSearch:
 
     def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
         self.problem = problem
+        # Solver of the problem projected onto the search subspace W.
         self.solver = solver
         self.tol = tol
         self.random_state = random_state
+        # Whether the second moments are matrices. Otherwise only their products with vectors can be
+        # computed, and nothing is proven.
         self.is_dense = problem.has_matrices
         self.n_components = problem.n_components
         self.second_moments = cast(IterativeMoments, problem.second_moments)
-        # Unit weights of each group in the units of the criterion, and the groups' variances in
-        # these units.
+        # A criterion compares each group's error divided by its divisor, such as its variance. For
+        # each group, the weights of the mixture sum_g weights_g S_g that is its second moment in
+        # these units, and its variance in them.
         self.group_weights = list(np.diag(1 / problem.divisors))
         variances = self.second_moments.traces / problem.divisors
+        # How much W may miss of the eigenvalue sum of a group's best subspace.
         self.optima_goal = OPTIMA_TOL * tol * float(problem.proportions @ variances)
+        # Rounding error of eigenvalue sums: smaller errors and sums are not resolved.
         self.variance_floor = TRACE_ROUNDING * float(variances.max())
         self.n_eigenproblems = 0
-        # Bound on what W misses of the unrestricted groups' optima, under a restriction.
+        # Bound on the part that W misses of the d largest eigenvalues of any group, summed, without
+        # the restriction; losses refer to these sums.
         self.optima_missing = 0.0
 
     def run(self) -> Certificate:
         """Solve within W and expand it until nothing relevant is missing.
+
+        W is the search subspace. A mixture is a weighted sum of the groups' second moments; the
+        lower bound rests on sums of the d largest eigenvalues of some mixtures, so W has to contain
+        their leading eigenvectors.
 
         Raises
         ------
@@ -161,20 +177,23 @@ class _SubspaceSearch:
             # prove the bound, and by directions outside of W in which the solution would gain.
             space = expanded
             reduction, solution = self._solve_inside(space)
+            # The last mixture is one of the bound, for which the goal is computed.
             mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
             goal = self._missing_sum_goal(reduction.problem, solution, mixtures[-1])
-            # If the gap within W is closed, only the leading eigenvectors are needed.
+            # If the gap within W is closed, only the leading eigenvectors are needed: no columns.
             residuals = space.basis[:, :0]
             is_closed = solution.status == Status.OPTIMAL
             if not (is_closed and self.is_dense):
                 min_gain = _SAFETY_FACTOR * goal
-                # Only without matrices: refine a closed solution, in a limited number of rounds.
+                # Only without matrices: refine a closed solution by any gain. Rounds count towards
+                # the maximum once W misses no mixture, so that nothing else is left to do.
                 if is_closed and n_refined < _MAX_REFINING_ROUNDS:
                     min_gain = 0.0
                     n_refined += not self._misses_any(space, mixtures, goal)
                 coordinates = Projector(solution.components).basis
                 residuals = space.residual_directions(solution.weights, coordinates, min_gain)
             expanded = self._expand(space, mixtures, goal, residuals)
+            # Nothing relevant is missing: proven with matrices, estimated without.
             if expanded is space:
                 return self._lift_solution(space, reduction, solution)
         if self.is_dense:
@@ -184,7 +203,9 @@ class _SubspaceSearch:
         return self._lift_solution(space, reduction, solution)
 
     def _solve_inside(self, space: SearchSubspace) -> tuple[Reduction, Certificate]:
-        """Solve the problem within W, to a part of the tolerance.
+        """Solve the problem within the search subspace W.
+
+        The gap may use part of the tolerance; the rest is for what W misses.
 
         Returns
         -------
@@ -193,6 +214,8 @@ class _SubspaceSearch:
         Certificate
             Of the solution in coordinates of W.
         """
+        # Defaults of the criterion, such as its protected group, depend on ordinary PCA. They are
+        # set from all features, so that they do not change with W.
         inside = self.problem.along(
             space.basis,
             second_moments=space.projected_moments,
@@ -213,16 +236,20 @@ class _SubspaceSearch:
     def _initial_subspace(self) -> SearchSubspace:
         """Return the initial subspace: the leading eigenvectors of each group, or approximations.
 
-        Under a restriction it contains the projections of those in all directions.
+        A restriction allows only some directions. The initial subspace then contains the leading
+        eigenvectors of the groups in all directions, projected onto the allowed ones.
         """
         problem = self.problem
         if not self.is_dense:
+            # Computed iteratively by the problem itself.
             optima = (*problem.group_optima, problem.pooled_optimum)
             columns = [optimum.vectors for optimum in optima]
         elif problem.parent is None or problem.axes is None:
             columns = self._approximate_group_optima()
         else:
-            # The restricted optima are close to those in all directions, which losses refer to.
+            # The parent is the problem without the restriction, the axes are the allowed
+            # directions. The restricted optima are close to those in all directions, which have to
+            # be found anyway, since losses refer to them.
             search = _SubspaceSearch(problem.parent, self.solver, self.tol, self.random_state)
             unrestricted_optima = search.find_group_optima()
             self.n_eigenproblems += search.n_eigenproblems
@@ -230,14 +257,15 @@ class _SubspaceSearch:
             columns = [np.linalg.qr(problem.axes.T @ unrestricted_optima)[0]]
         if problem.criterion.requires_equal_errors and problem.n_groups > 1:
             # Whether errors can be equal depends on the directions in which the two groups differ
-            # most.
+            # most, found up to rounding.
             difference = np.array([1.0, -1.0])
             for weights in (difference, -difference):
-                columns.append(self._find_leading(weights, self.variance_floor))
+                columns.append(self._find_leading(weights, sum_goal=self.variance_floor))
         first, *others = columns
         n_ritz = self.second_moments.n_ritz(self.n_components)
         space = SearchSubspace.from_basis(self.second_moments, n_ritz, first)
-        return space.expand(np.hstack([first[:, :0], *others]))
+        no_columns = first[:, :0]  # There may be no others.
+        return space.expand(np.hstack([no_columns, *others]))
 
     def _approximate_group_optima(self) -> list[FloatArray]:
         """Approximate leading eigenvectors of each group: a list of (p, m) arrays."""
@@ -249,7 +277,12 @@ class _SubspaceSearch:
         return columns
 
     def find_group_optima(self) -> FloatArray:
-        """Find, prove and cache the groups' optima; return (p, m) columns that contain them.
+        """Find, prove and cache the leading eigenvectors of each group in all features.
+
+        Returns
+        -------
+        (p, m) array
+            Orthonormal basis of a search subspace that contains them, up to the goal.
 
         Raises
         ------
@@ -260,7 +293,7 @@ class _SubspaceSearch:
         for _ in range(_MAX_DENSE_ROUNDS):
             no_residuals = space.basis[:, :0]
             expanded = self._expand(space, self.group_weights, self.optima_goal, no_residuals)
-            # W misses little of any group, which is proven.
+            # The same object: the subspace misses little of any group, which is proven.
             if expanded is space:
                 self._cache_group_optima(space)
                 return space.basis
@@ -270,10 +303,21 @@ class _SubspaceSearch:
     def _find_leading(
         self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
     ) -> FloatArray:
-        """Leading eigenvectors of a mixture in all dimensions, with some guard vectors, (p, m).
+        """Leading eigenvectors of a mixture of the second moments in all features, shape (p, m).
 
-        `sum_goal` is the accuracy of their eigenvalue sum at which the iteration may stop; without
-        matrices it is as accurate as possible. `start` holds directions near the eigenvectors.
+        m exceeds the number of components by a few guard vectors, which the iteration needs for
+        fast convergence.
+
+        Parameters
+        ----------
+        weights : (k,) array
+            Weights of the groups in the mixture.
+        sum_goal : float
+            Error of their eigenvalue sum at which the iteration may stop. Ignored if the second
+            moments are no matrices: no proof corrects the result, so it is made as accurate as
+            possible.
+        start : (p, r) array, optional
+            Directions near the eigenvectors.
         """
         self.n_eigenproblems += 1
         leading = self.second_moments.approximate_leading(
@@ -287,10 +331,12 @@ class _SubspaceSearch:
     def _missing_sum_goal(
         self, inside: Problem, solution: Certificate, weights: FloatArray
     ) -> float:
-        """Part of an eigenvalue sum that W may miss: it costs the bound a fraction of the gap.
+        """Part of an eigenvalue sum that the search subspace W may miss.
 
-        The bound is a function of such sums, so the goal is that fraction of the gap divided by the
-        slope of the bound, and at least the rounding error of the sum.
+        The lower bound of the objective is a function of the sum of the d largest eigenvalues of a
+        mixture, which is smaller within W. What is missing may cost the bound a fraction of the
+        allowed gap, so the goal is this fraction divided by the slope of the bound in the sum, and
+        at least the rounding error of the sum.
 
         Parameters
         ----------
@@ -302,20 +348,25 @@ class _SubspaceSearch:
             Weights of the mixture that proves its bound.
         """
         if isinstance(solution.proof, SupportingLinesProof):
+            # This bound (of the robust error gap) is made of lines in the errors of two groups. Its
+            # slope is estimated by that of the scores, the functions of the errors whose maximum is
+            # the objective. It is infinite at zero error, so errors are kept above rounding.
             errors = inside.errors(Projector(solution.components).basis)
             slopes = self.problem.criterion.score_gradients(
                 np.maximum(errors, self.variance_floor), self.problem
             )
             bound_slope = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
-            # Estimate the slope by a finite difference: for a logarithm (Nash welfare) it depends
-            # on the sum.
+            # This bound is a function of the sum of the p - d smallest eigenvalues, the trace less
+            # the d largest. Estimate its slope by a finite difference: for a logarithm (Nash
+            # welfare) it depends on the sum.
             top = inside.second_moments.leading(weights, self.n_components).eigenvalue_sum
             step = _SLOPE_STEP * top
             smallest = float(weights @ self.second_moments.traces) - top
             bound = inside.criterion.lower_bound(smallest, weights, inside)
             lowered_bound = inside.criterion.lower_bound(smallest - step, weights, inside)
             bound_slope = (bound - lowered_bound) / step if bound > lowered_bound else 1.0
+        # Smaller without matrices, where what is missing is only estimated.
         fraction = _MISSING_FRACTION if self.is_dense else _MISSING_FRACTION_ESTIMATED
         # For Nash welfare, weights are inverse variances, so the rounding error is that of the
         # mixture.
@@ -331,8 +382,11 @@ class _SubspaceSearch:
     ) -> SearchSubspace:
         """Expand W by what it misses of the worst mixtures; return W itself if it misses little.
 
-        If estimates find nothing missing, what W misses is proven (with matrices) or computed by an
-        iteration in all features (without), and recorded for the bounds of its projected moments.
+        W misses part of a mixture M = sum_g weights_g S_g if the d largest eigenvalues of M within
+        W sum to less than those in all features. If estimates find nothing missing and nothing is
+        added to W, the missing part is bounded by a proof (with matrices) or computed by an
+        iteration in all features (without). It is recorded in the projected moments of W, whose
+        bounds then allow for it.
 
         Parameters
         ----------
@@ -359,10 +413,12 @@ class _SubspaceSearch:
         insufficient.sort(key=lambda pair: -pair[0])
         columns = []
         for missing, weights in insufficient[:_MAX_NEW_MIXTURES]:
+            # Far more accurate than W, but no more than the goal requires.
             sum_goal = max(_INITIAL_MIXTURE_TOL * missing, target / 4)
             # Warm-started with what W contains of the eigenvectors.
             columns.append(self._find_leading(weights, sum_goal, space.ritz_vectors(weights)))
         expanded = space.expand(np.hstack([residuals, *columns]))
+        # The same object if the columns add nothing.
         if expanded is not space:
             return expanded
         # Estimates presume that W contains approximations of all leading eigenvectors; check that.
@@ -374,14 +430,26 @@ class _SubspaceSearch:
                 raise SubspaceInsufficient
             return space
         columns = self._estimate_missing_sums(space, mixtures, goal)
-        return space.expand(np.hstack([space.basis[:, :0], *columns]))
+        no_columns = space.basis[:, :0]  # The list may be empty.
+        return space.expand(np.hstack([no_columns, *columns]))
 
     def _estimate_missing_sums(
         self, space: SearchSubspace, mixtures: list[FloatArray], goal: float = 0.0
     ) -> list[FloatArray]:
         """Record what W misses of each mixture, estimated by an iteration in all features.
 
-        The record is `missing_sums` of the projected moments, by which their bounds are lowered.
+        W misses the amount by which the d largest eigenvalues in all features sum to more than
+        those within W. The record is `missing_sums` of the projected moments, by which their bounds
+        are lowered.
+
+        Parameters
+        ----------
+        space : SearchSubspace
+            W.
+        mixtures : list of (k,) arrays
+            Weights of the mixtures.
+        goal : float
+            Amount that W may miss.
 
         Returns
         -------
@@ -403,24 +471,34 @@ class _SubspaceSearch:
     def _cache_group_optima(self, space: SearchSubspace) -> None:
         """Cache the groups' optima within W, and set `optima_missing` to the most that W misses.
 
-        W misses the amount by which the d largest eigenvalues of a group in all features sum to
-        more than those within W, bounded by the entry of `missing_sums` (zero without an entry).
-        Losses refer to these optima, so solving their eigenproblems again is avoided.
+        The optimum of a group is the subspace of its d leading eigenvectors. W misses the amount by
+        which the d largest eigenvalues of a group in all features sum to more than those within W,
+        bounded by the entry of `missing_sums` (zero without an entry). Losses refer to these
+        optima, so solving their eigenproblems again is avoided.
         """
         missing_sums = space.projected_moments.missing_sums
         missing = [missing_sums.get(weights.tobytes(), 0.0) for weights in self.group_weights]
         self.optima_missing = max(missing, default=0.0)
         eigen_cache = self.problem.dense_moments.eigen_cache
+        # The cache holds the groups' own second moments, with unit weights. The record above is in
+        # units of the criterion, like `optima_missing`.
         for weights in np.eye(self.problem.n_groups):
             values = space.project_mixture(weights).leading.eigenvalues
             vectors = space.ritz_vectors(weights)
-            optimum = LeadingSubspace.from_eigenpairs(values, vectors, self.n_components, 0.0)
+            # Only equal values count as ties.
+            optimum = LeadingSubspace.from_eigenpairs(
+                values, vectors, self.n_components, tolerance=0.0
+            )
             eigen_cache.add(weights, optimum)
 
     def _lift_solution(
         self, space: SearchSubspace, reduction: Reduction, solution: Certificate
     ) -> Certificate:
         """Lift the solution to all features and lower its bound by what W may miss.
+
+        Its bound holds within W, up to the missing parts of eigenvalue sums that are recorded in
+        the projected moments. With matrices they are proven, and so is the result; without, a
+        closed gap gets the status "estimated".
 
         Parameters
         ----------
@@ -441,6 +519,7 @@ class _SubspaceSearch:
         inside = reduction.problem
         coordinates = Projector(solution.components).basis
         assert solution.proof is not None
+        # Under a restriction there is a parent, and losses refer to its optima instead.
         if self.is_dense and problem.parent is None:
             self._cache_group_optima(space)
         basis = normalize_signs(reduction.lift(coordinates))
@@ -460,7 +539,8 @@ class _SubspaceSearch:
             solver=solution.solver,
             lower_bound=objective - gap - self.optima_missing,
         )
-        # With two groups, a gap stays open for no other reason.
+        # With more than two groups, a solver may leave a gap open within W, as it would without W.
+        # Any other open gap is due to rounding or to what W misses: solve without W.
         is_open_in_subspace = solution.status == Status.OPEN_GAP and problem.n_groups > 2
         is_optimal = certificate.status == Status.OPTIMAL
         if self.is_dense and not is_open_in_subspace and not is_optimal:
@@ -468,6 +548,7 @@ class _SubspaceSearch:
         is_proven = self.is_dense or not is_optimal
         # The objective is as uncertain as the groups' optima it is measured against.
         optima_uncertainty = self.optima_missing if problem.criterion.uses_excess_loss else 0.0
+        # Bounds in the trace hold within W: limit them to the one in all features.
         max_bound = certificate.lower_bound
         trace = [
             replace(point, lower_bound=min(point.lower_bound, max_bound))

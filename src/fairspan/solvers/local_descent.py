@@ -83,9 +83,10 @@ class Iterate:
     def from_basis(
         cls, problem: Problem, basis: FloatArray, multipliers: FloatArray | None = None
     ) -> "Iterate":
-        """Evaluate a basis.
+        """Evaluate errors, scores and objective of a (p, d) basis.
 
-        Without multipliers, the largest scores of each block get equal ones and the others zero.
+        Multipliers are weights of the (m,) scores that sum to one in each block. By default, the
+        scores that attain the maximum of their block get equal ones and the others zero.
         """
         errors = problem.errors(basis)
         blocks = score_blocks(problem)
@@ -103,13 +104,17 @@ def score_blocks(problem: Problem) -> Blocks:
 
 
 def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Smooth scores at (k,) errors, whose block maxima sum to the objective, and their gradients.
+    """Scores of the criterion at (k,) group errors, and their gradients.
+
+    Scores are smooth functions of the errors. The objective is the largest of them; if they form
+    blocks (:func:`score_blocks`), it is the sum of the largest of each block.
 
     Returns
     -------
     scores : (m,) array
         Each is a sum of functions of a single error.
     gradients : (m, k) array
+        Derivative of each score in each error.
     """
     # The scores of a piecewise linear criterion are its pieces.
     if problem.pieces is not None:
@@ -137,7 +142,7 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
     """
     point = Iterate.from_basis(problem, basis)
     p, d = basis.shape
-    # There is only one subspace.
+    # There is only one subspace of all dimensions.
     if p == d:
         return point, 0
     damping = 0.0
@@ -151,9 +156,17 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
 
 
 def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
-    """Best of the trial steps, with increasing damping until one achieves its predicted decrease.
+    """Best of the trial steps, with increasing damping until one achieves enough decrease.
 
-    Among equally good candidates the first wins: the Newton step, which is the most accurate.
+    Enough is a fraction of what the model predicts for the descent step. Among candidates that are
+    equal up to rounding the first wins: the Newton step, which is the most accurate.
+
+    Parameters
+    ----------
+    model : QuadraticModel
+        Model of the objective around the current point.
+    damping : float
+        Damping of the previous step, of which this one starts with a fraction.
 
     Returns
     -------
@@ -161,7 +174,7 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
         Best of all candidates; the current point, with the multipliers of the best candidate, if
         none improves it.
     damping : float
-        Damping to start the next step with.
+        Damping of the last trial, to be passed for the next step.
     """
     point = model.point
     candidates: list[Iterate] = []
@@ -177,6 +190,7 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
             candidates += _newton_candidates(model, multipliers, safe_point.value, good_decrease)
         candidates.append(safe_point)
         decrease = point.value - min(candidate.value for candidate in candidates)
+        # The objective is a sum of block maxima; blocks of single scores need no correction.
         if not model.has_single_scores and decrease < good_decrease:
             corrected = model.second_order_correction(safe_point.scores, step)
             corrected_step, multipliers, _ = model.descent_step(corrected, damping)
@@ -199,13 +213,16 @@ def _newton_candidates(
 ) -> list[Iterate]:
     """Points reached by the Newton step, and by a corrected one if the first is not good enough.
 
-    Empty if there is no Newton step.
+    The objective, which is minimized, is the largest of the scores (or a sum over blocks of them).
+    The Newton step equalizes the active scores, those that attain the maximum. Where scores curve
+    differently they differ again after the step; the corrected step allows for that. Empty if there
+    is no Newton step.
 
     Parameters
     ----------
     model : QuadraticModel
     multipliers : (m,) array
-        Multipliers of the descent step, which say which scores are active.
+        Multipliers of the descent step; positive for active scores.
     safe_value : float
         Objective after the descent step.
     good_decrease : float
@@ -214,11 +231,13 @@ def _newton_candidates(
     newton_step = model.newton_step(multipliers, model.point.scores)
     if newton_step is None:
         return []
-    newton_point = model.retract(*newton_step)
+    step, step_multipliers = newton_step
+    newton_point = model.retract(step, step_multipliers)
     is_good = model.point.value - newton_point.value >= good_decrease
+    # If every block has a single score, no scores have to be equalized: no correction.
     if model.has_single_scores or (is_good and newton_point.value <= safe_value):
         return [newton_point]
-    corrected = model.second_order_correction(newton_point.scores, newton_step[0])
+    corrected = model.second_order_correction(newton_point.scores, step)
     corrected_step = model.newton_step(multipliers, corrected)
     if corrected_step is None:
         return [newton_point]
@@ -250,6 +269,13 @@ class QuadraticModel:
     """
 
     def __init__(self, problem: Problem, point: Iterate) -> None:
+        """Compute the model at a point with basis V, shape (p, d).
+
+        S_g is the second moment of group g, w_g the slope of the scores in its error (with the
+        point's multipliers as their weights), M = sum_g w_g S_g and U the complement of V. V and U
+        are rotated such that V'MV = diag(a) and U'MU = diag(b); a step X to V + UX then has the
+        curvatures a_j - b_i, and lowers the error of group g by 2 <U'S_gV, X> to first order.
+        """
         self.problem = problem
         self.point = point
         self.blocks = score_blocks(problem)
@@ -257,9 +283,10 @@ class QuadraticModel:
         errors = point.errors
         self.score_gradients = scores_and_gradients(problem, errors)[1]
         weights = point.multipliers @ self.score_gradients
-        images = problem.second_moments.apply(basis)
+        images = problem.second_moments.apply(basis)  # S_gV, shape (k, p, d)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
         compressed = symmetrize(basis.T @ np.tensordot(weights, images, axes=1))
+        # Accurate also for the smallest eigenvalues, which may be far below the largest.
         inner_values, inner_rotation, _ = graded_eigh(compressed, max(len(compressed) - 1, 0))
         mixture = problem.dense_moments.mixture(weights)
         outer_compressed = symmetrize(complement.T @ mixture @ complement)
@@ -300,16 +327,20 @@ class QuadraticModel:
     ) -> tuple[FloatArray, FloatArray, float]:
         """Descent step: curvatures are made positive and increased by the damping.
 
-        The step minimizes the largest score of the model. By duality the multipliers m minimize
-        |F'm|^2 / 2 - scores.m on a simplex, where row i of F is sqrt(2) sum_g A_ig B_g / sqrt of
-        the curvatures. Then X = sum_i m_i sum_g A_ig B_g / curvatures.
+        The step X moves the basis V to V + UX, with U the complement. It minimizes the largest
+        score (or the sum of the largest of each block) of a model in which every score i changes by
+        -2 <sum_g A_ig B_g, X> + <X, curvatures * X>: the error of group g falls by 2 <B_g, X>, and
+        A_ig is the slope of score i in it. By duality the multipliers m minimize |F'm|^2 / 2 -
+        scores.m on a simplex, where row i of F is sqrt(2) sum_g A_ig B_g / sqrt(curvatures), as a
+        vector. Then X = sum_i m_i sum_g A_ig B_g / curvatures.
 
         Parameters
         ----------
         scores : (m,) array
             Scores at the current point, perhaps with a second-order correction.
         damping : float
-            Relative to the scale of each column's curvatures.
+            Added to the curvatures, relative to the scale of their column; larger means a shorter
+            step.
 
         Returns
         -------
@@ -341,11 +372,16 @@ class QuadraticModel:
     ) -> tuple[FloatArray, FloatArray] | None:
         """Newton step that equalizes the active scores, and its multipliers; None if there is none.
 
-        The curvatures are the true ones. The step X = B_w / curvatures with B_w = sum_g w_g B_g is
-        stationary and changes the errors by -error_response w, where w = A'm + error_curvatures *
-        change of the errors. The multipliers m and the level of each block therefore solve one
-        linear system. There is no step if a multiplier of its solution is negative, or if scores do
-        not respond to any step.
+        The objective is the largest score, or the sum of the largest of each block of scores. The
+        active ones are to attain a common value in their block, its level. The step X moves the
+        basis V to V + UX, with U the complement; to first order the error of group g then falls by
+        2 <B_g, X>. A holds the gradients of the active scores in the errors.
+
+        Unlike those of the descent step, the curvatures keep their signs. The step X = B_w /
+        curvatures with B_w = sum_g w_g B_g is stationary and changes the errors by -error_response
+        w, where w = A'm + error_curvatures * change of the errors. The multipliers m and the levels
+        therefore solve one linear system. There is no step if a multiplier of its solution is
+        negative, or if scores do not respond to any step.
 
         Parameters
         ----------
@@ -382,6 +418,7 @@ class QuadraticModel:
         scale = float(np.abs(score_response).max())
         if not 0 < scale < np.inf:
             return None
+        # Scores minus their response to m equal the level, and multipliers sum to one per block.
         zeros = np.zeros((len(indicator), len(indicator)))
         system = np.block([[score_response / scale, indicator.T], [indicator, zeros]])
         block_maxima = blocks.maxima(scores[active])[blocks.block_indices(n)]
@@ -411,16 +448,16 @@ class QuadraticModel:
 def best_local_descent(
     problem: Problem, soft: FloatArray, further_starts: Sequence[FloatArray]
 ) -> FloatArray:
-    """Best (p, d) basis found by local descents from a soft basis and other subspaces.
+    """Return the (p, d) basis of smallest objective that local descents find.
 
     Parameters
     ----------
     problem : Problem
     soft : (p, r) array
         Columns sqrt(lb_j) u_j of a relaxed projector P = sum_j lb_j u_j u_j', with r >= d. The
-        descent starts from its d leading eigenvectors.
+        first descent starts from the d leading eigenvectors of P.
     further_starts : sequence of (p, d) arrays
-        Further starts.
+        Bases from which further descents start.
     """
     leading = np.linalg.eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
     minima = (descend(problem, start)[0] for start in (leading, *further_starts))
