@@ -193,7 +193,7 @@ class DisparityPathDisplay(BaseDisplay):
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        upper, lower = add_panels(axes, 2, (2, 1), share_y=False)
+        upper, lower = add_panels(axes, n=2, shape=(2, 1), share_y=False)
         self._draw_panel(upper, self.disparity, self.pca_disparity)
         handles = self._draw_panel(lower, self.total_error, self.pca_total_error)
         upper.axhline(0, color=FOREGROUND, linewidth=0.8, zorder=1)

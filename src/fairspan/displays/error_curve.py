@@ -211,14 +211,14 @@ class ErrorCurveDisplay(BaseDisplay):
             records, reason = expected_records(estimator, fits, rows)
         is_expected = rows is not None and not reason
         prefix = "expected" if is_expected else "observed"
-        name = f"{prefix}_{quantity}"
+        shown_quantity = f"{prefix}_{quantity}"
         if quantity == "error":  # the best possible loss is zero, so it is not shown
             pca_records = [record for record in records if record["model"] == PCA_NAME]
             best_errors = values_of(pca_records, f"{prefix}_best_error")
-            records += best_records(pca_records, name, best_errors)
+            records += best_records(pca_records, shown_quantity, best_errors)
         return cls(
             records,
-            name,
+            shown_quantity,
             selected,
             show_observed=show_observed and is_expected,
             no_estimates_reason=reason,
@@ -267,7 +267,8 @@ class ErrorCurveDisplay(BaseDisplay):
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         k = len(self.groups)
         panels = named_panels(axes, self.groups, "dimensions", _LABELS[self.quantity])
-        panel_width = available_width(axes) / grid_shape(k)[1]
+        _, n_columns = grid_shape(k)
+        panel_width = available_width(axes) / n_columns
         self._draw_selected(panels)
         pca_values = [values_of(self.records_of(PCA_NAME, g), self.quantity) for g in range(k)]
         has_estimate = ~np.isnan(np.array(pca_values))  # (k, number of dimensions)
@@ -386,6 +387,7 @@ class ErrorCurveDisplay(BaseDisplay):
         return handles
 
     def _note(self) -> str:
+        """Describe intervals, gray points and unproven solutions, or why there are no estimates."""
         notes = []
         if self.no_estimates_reason:
             notes.append(

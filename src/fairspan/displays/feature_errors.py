@@ -210,9 +210,10 @@ class FeatureErrorDisplay(BaseDisplay):
         return max(width, min(groups_width, _MAX_WIDTH)), height
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        values = self.errors.best_estimate.T  # one row per feature, one column per group
-        # Exclude the sum of the others from the color range: it may be far larger than any single
-        # feature.
+        # Expected errors, or observed ones: one row per feature, one column per group.
+        values = self.errors.best_estimate.T
+        # The last row may be the remainder, the sum of all other features. Exclude it from the
+        # color range: it may be far larger than any single feature.
         n_individual = len(values) - self.errors.has_remainder
         max_error = float(values[:n_individual].max(initial=0.0))
         if max_error == 0:

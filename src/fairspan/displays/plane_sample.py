@@ -149,6 +149,7 @@ class PlaneSampleAggregator:
         priorities = rng.random(len(block.values))
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
+        # The position of the first row is for error messages.
         codes = encoder.encode(block.group_labels, block.first_row)[present]
         rows = block.values[present]
         if subspace.mean is not None:

@@ -313,7 +313,7 @@ def expected_records(
         if fit is not None
     ]
     results = {result.name: result for result in audit_rows(models, rows).models}
-    first = next(iter(results.values()))
+    first = next(iter(results.values()))  # of PCA, which is never infeasible
     records: list[Record] = []
     for model in (PCA_NAME, name):
         for d, fit in fits.items():

@@ -220,8 +220,8 @@ class ReducedRowsDisplay(BaseDisplay):
             # Equal aspect keeps principal axes perpendicular.
             panel.set_aspect("equal", adjustable="box")
         n_outside = self._set_limits_without_outliers(panels[0])  # panels share their limits
-        # Leave out the space between panels, in points.
-        panel_width = width / grid_shape(k)[1] - 25
+        _, n_columns = grid_shape(k)
+        panel_width = width / n_columns - 25  # in points, without the space between panels
         format_ticks(panels[0], width=panel_width)
         add_header(axes, _TITLE, note=self._note(n_outside))
         return panels

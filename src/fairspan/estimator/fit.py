@@ -127,7 +127,7 @@ def fit_moments(
     _check_group_sizes(moments, center)
     if moments.matrix_free:
         _check_matrix_free(n_components, restriction)
-    moments.check_range()
+    moments.check_range()  # fourth powers of the features must not overflow or underflow
     feature_scale = compute_feature_scale(moments) if scale else None
     if nested:
         check_nesting_supported(criterion, restriction, allow_extra=bool(allow_extra))
@@ -154,6 +154,7 @@ def fit_moments(
         # the number of components that reaches the target (a dimension, or a fraction).
         solve_family, target = _search_for(n_components, nested=nested)
         reduction, certificate = solve_family(family, solver, target, tol, random_state)
+        # Rounding may leave mean differences that the restriction forbids.
         check_means_agree(family, reduction.projector(certificate.components))
         projector = lift_projector(reduction, certificate, family.coordinates)
         certificate = complete_certificate(

@@ -101,7 +101,8 @@ def smallest_eigenvalue_sum(
         weights = weights[used]
     # From here on, eigenvalues are in ascending order.
     if decomposition is None:
-        values, vectors, _ = graded_eigh(np.tensordot(weights, matrices, axes=1), d)
+        mixture = np.tensordot(weights, matrices, axes=1)
+        values, vectors, _ = graded_eigh(mixture, max_deflated=d)
     else:
         values = decomposition.values[::-1]
         vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
