@@ -57,11 +57,13 @@ def fit_criteria(
     Incompatible, InvalidInput, UnknownGroup
         The main criterion is infeasible for these groups at this dimension.
     """
+    # Ordinary PCA does not know the groups, so it never has group centers.
     pca_center: Center = "none" if settings.center == "none" else "global"
-    pca, pca_problem, _ = fit_moments(
+    pca, pca_problem, _row_coordinates = fit_moments(
         moments, n_components, criterion=PCA_CRITERION, center=pca_center, scale=settings.scale
     )
-    # Criteria with PCA's center have the same second moments, which are computed once.
+    # Criteria with PCA's center have the same second moments, which are computed once. Only dense
+    # ones can be shared.
     shared_second_moments = None
     if pca_center == settings.center and isinstance(pca_problem.second_moments, DenseSecondMoments):
         shared_second_moments = pca_problem.second_moments
@@ -70,13 +72,14 @@ def fit_criteria(
     named_criteria = list(zip(settings.criteria, model_names(settings.criteria), strict=True))
     for criterion, name in track("comparing criteria", named_criteria, "criteria"):
         is_main = criterion is settings.criterion
+        # Criteria without an entry are fast for any number of groups.
         max_groups = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
         is_requested = is_main or settings.criteria_requested
         if moments.n_groups > max_groups and not is_requested:
             skipped.append((name, _NOT_COMPARED_REASON.format(max_groups)))
             continue
         try:
-            subspace, problem, _ = fit_moments(
+            subspace, problem, _row_coordinates = fit_moments(
                 moments,
                 n_components,
                 criterion=criterion,
@@ -159,8 +162,8 @@ def audit_fits(
         results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]
     verdicts = audit.verdicts
     if verdicts and settings.is_pca and len(results) > 1:
-        # The existing verdicts are on the models compared with PCA; the report needs one on PCA
-        # itself.
+        # PCA is the main model. The existing verdicts are on the models compared with it; the
+        # report needs one on PCA itself, the first result.
         pca_verdicts = make_verdicts(results[:1], audit.findings, audit.level, audit.materiality)
         verdicts = (*pca_verdicts, *verdicts)
     not_refitted = {model.name for model in models if model.no_refit_reason}
@@ -186,7 +189,8 @@ def _models_to_audit(
     """Return the fits as models to audit, each with ordinary PCA as baseline.
 
     With many groups, criteria that are slow to refit are marked as not to be refitted for
-    cross-fitting, except the main criterion.
+    cross-fitting, except the main criterion. Refits use the tolerance of curves, which is far below
+    the sampling uncertainty.
     """
     # Ordinary PCA ignores groups; only its errors are measured about the requested center.
     pca = read_model(PCA, replace(fits[0].subspace, center=settings.center))

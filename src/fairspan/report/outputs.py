@@ -16,7 +16,7 @@ def check_output_path(out: Path, *inputs: object, as_folder: bool = False) -> No
     as_folder : bool
         Whether the output is a folder, which may exist.
     """
-    if str(out) == "-":
+    if str(out) == "-":  # standard output
         return
     if as_folder and out.exists() and not out.is_dir():
         raise InvalidParameter(

@@ -273,6 +273,7 @@ def _hash(text: str) -> str:
 # Cached: compiling sentences.html is slow.
 @cache
 def _jinja_environment() -> Environment:
+    """Return the environment of the templates, with filters that format numbers and names."""
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(_TEMPLATES),

@@ -116,7 +116,7 @@ def provenance_of_call(
             X, sensitive_features, sample_weight, max_groups, on_missing
         )
     texts = {name: _argument_code(name, value) for name, value in settings.items()}
-    # Only arguments that differ from their defaults appear in the command.
+    # Only arguments that differ from their defaults, usually None, appear in the command.
     nondefault = [
         f"{name}={text}"
         for name, text in texts.items()
@@ -141,7 +141,7 @@ def _data_arguments(
 ) -> str:
     """Return the code of the arguments that select the rows."""
     arguments = [repr(without_directories(os.fspath(X))) if _is_path(X) else "X"]
-    # Opened rows contain their groups.
+    # Rows that were opened before, such as FileRows, contain their groups.
     groups = "None"
     if sensitive_features is not None:
         groups = _column_or_parameter_name("sensitive_features", sensitive_features, X)

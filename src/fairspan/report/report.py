@@ -222,6 +222,7 @@ class Report:
             },
             _JSON_DIGITS,
         )
+        # Data of displays keep all digits.
         displays = [
             {"name": name, "data": display.frame().to_dict("list")}
             for name, display in self.displays

@@ -74,8 +74,10 @@ class ReportSettings:
             Criteria to compare; None for all built-in ones.
         n_components : int, float or None
             Number of dimensions, or share of every group's variance to keep.
-        center, scale
-            As in the class.
+        center : {"global", "group", "none"}
+            Center about which errors are measured.
+        scale : bool
+            Whether features are divided by their pooled standard deviation.
         displays : sequence of str or Display, optional
             Additional displays.
         estimates : EstimationOptions
@@ -95,7 +97,8 @@ class ReportSettings:
         main = get_criterion(criterion)
         requested_displays = _check_sequence("displays", () if displays is None else displays)
         for display in requested_displays:
-            # A named display is created after the fit; only check that the name is known.
+            # A display given by name or import path is created after the fit: only check that its
+            # class is known. Other displays were created by the caller.
             if isinstance(display, str | registry.ExternalObject):
                 registry.get_factory("display", display)
             else:

@@ -97,7 +97,8 @@ class SliderStep:
         components : (d, p) array
             Components of the point, in the order and with the signs of the neighboring steps.
         problem : Problem
-            Problem whose second moments the errors come from.
+            Problem with the second moments from which the errors come, and the groups' proportions
+            of the rows.
         features : sequence of int
             Features whose loadings are kept, of the first `MAX_COMPONENTS` components.
 
@@ -109,6 +110,8 @@ class SliderStep:
         shown = components[:MAX_COMPONENTS]
         second_moments = problem.second_moments
         traces = second_moments.traces
+        # Rounding error bound of each group's error. If no error exceeds its bound, the total error
+        # is zero, too.
         roundings = figure_roundings(second_moments, point.errors)
         has_error = (point.errors > roundings).any()
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -144,7 +147,8 @@ def dimension_path(dimensions: Sequence[DimensionResult], requested: int) -> Sli
     """Return the main criterion's solutions by number of dimensions, omitting infeasible ones.
 
     The main step is the solution with the requested number of dimensions, or the first solution if
-    that one is missing. PCA has no step of its own.
+    that one is missing. PCA has no step of its own. Without a certificate, a dimension is
+    infeasible.
     """
     points = [
         SliderPoint(
@@ -160,7 +164,7 @@ def dimension_path(dimensions: Sequence[DimensionResult], requested: int) -> Sli
     main_step = 0
     if requested in sizes:
         main_step = sizes.index(requested)
-    return SliderPath(points, main_step, None)
+    return SliderPath(points, main_step, pca_step=None)
 
 
 def frontier_path(
@@ -170,7 +174,7 @@ def frontier_path(
 
     Ordinary PCA and the main solution are among them; they are one point if their errors agree.
     """
-    # The smallest error of each group, at its end of the frontier.
+    # Smallest error of each group, at its end of the frontier. Its loss is its error minus this.
     best = np.array([frontier.errors[0, 0], frontier.errors[-1, 1]])
     groups = [display_name(format_group(label)) for label in frontier.groups]
 
@@ -211,6 +215,8 @@ def _points_between(
 ) -> list[SliderPoint]:
     """Return evenly spaced vertices of the frontier that do not coincide with fixed points.
 
+    With the fixed points, they are at most `MAX_STEPS`.
+
     Parameters
     ----------
     frontier : Frontier
@@ -221,7 +227,7 @@ def _points_between(
     total_variance : float
         Variance of all rows; errors that differ by a tiny share of it coincide.
     point_at : callable
-        Creates a point from its label, components, errors and weights.
+        Creates a point from its label, components, errors and the weights of the two groups.
     """
     merge_distance = _MERGE_TOL * total_variance
     points = []
@@ -304,7 +310,8 @@ def _match(neighbor: FloatArray, components: FloatArray) -> FloatArray:
 def most_loaded_features(components: Sequence[FloatArray]) -> list[int]:
     """Return the at most 20 features with the largest absolute loadings in any step, in order.
 
-    `components` are the components of each step, (d, p) arrays.
+    They are indices, in increasing order. `components` are the components of each step, (d, p)
+    arrays.
 
     Examples
     --------

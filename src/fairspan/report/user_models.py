@@ -19,8 +19,8 @@ from fairspan.rows.aggregation import Rows
 def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
     """Read the user's models, adding a baseline for each fair model that has none.
 
-    The baseline is ordinary PCA of the report's rows, with the model's dimension, center and scale.
-    Models that agree in these share one baseline.
+    The baseline, with which the audit compares the model, is ordinary PCA of the report's rows with
+    the model's dimension, center and scale. Models that agree in these share one baseline.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
     user_models = []
     for model in read_models:
         subspace = model.subspace
-        # Only a fair model has a certificate and no mark as PCA.
+        # Of models without a baseline, a fair one has a certificate and is not marked as PCA.
         if model.baseline is None and not model.is_pca and subspace.certificate is not None:
             d = subspace.dimension
             center = subspace.center
@@ -77,6 +77,7 @@ def audit_user_models(
     moments : GroupMoments
         Moments of the report's rows.
     estimation : EstimationOptions
+        Its `has_y`, whether the rows have classes (y), is set here.
 
     Returns
     -------
@@ -94,11 +95,17 @@ def audit_user_models(
     by_name = {model.name: model for model in models}
     descriptions = tuple(_describe_model(by_name[result.name]) for result in audit.models)
     results = tuple(map(zero_negligible_results, audit.models))
-    return UserModels(replace(audit, models=results), descriptions, test is not None)
+    is_held_out = test is not None
+    return UserModels(replace(audit, models=results), descriptions, held_out=is_held_out)
 
 
 def _describe_model(model: AuditedModel) -> str:
-    """Describe a model in a few words: its kind, its criterion and its restriction."""
+    """Describe a model in a few words: its kind, its criterion and its restriction.
+
+    Kinds of projections are oblique (the decoder is not the transpose of the encoder), soft (some
+    components are shorter than one) and nested (the first components solve the problem of fewer
+    dimensions).
+    """
     if model.row_model is not None:
         return "not a projection: evaluated row by row"
     subspace: FairSubspace = model.subspace

@@ -39,10 +39,13 @@ _LIMIT_PROOF_TEXT = (
 def verification_instructions(fit: FittedCriterion) -> dict[str, Any]:
     """Return the commands that verify a certificate, and an explanation of its formulas.
 
-    `absolute_tol` is the expected agreement of the certificate with plain formulas.
+    A reader may also evaluate these formulas, without the care that the certificate takes against
+    rounding. `absolute_tol` is the largest difference from the certificate's objective and lower
+    bound that is to be expected then.
     """
     certificate = fit.certificate
     problem = fit.problem
+    # Rounding errors of the plain formulas: of each group's error, then of the objective.
     roundings = _ROUNDING_TOL * problem.n_features * problem.second_moments.traces
     rounding = problem.criterion.rounding_bound(roundings, certificate.errors, problem)
     return {
@@ -51,13 +54,17 @@ def verification_instructions(fit: FittedCriterion) -> dict[str, Any]:
         "explanation": _explanation(fit),
         "objective": certificate.objective,
         "lower_bound": certificate.lower_bound,
-        # Rounding errors of certificate and plain formulas, plus a relative tolerance.
+        # Rounding errors of the certificate (its resolution) and of the plain formulas, plus a
+        # tolerance relative to the magnitude of the objective (its scale).
         "absolute_tol": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
     }
 
 
 def _explanation(fit: FittedCriterion) -> list[str]:
-    """Explain the formulas of objective and bound."""
+    """Return two texts: on the objective and its bound, and on why the bound holds.
+
+    `rest` is what the second text says about the eigenvalues of a mixture of second moments.
+    """
     d = fit.problem.n_components
     certificate = fit.certificate
     formula = _formula(fit)

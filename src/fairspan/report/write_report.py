@@ -108,6 +108,7 @@ def write_report(
         Whether to divide features by their pooled standard deviation; by default as in the first
         model.
     sample_weight : (n,) array-like, or column name of X, optional
+        Sampling weights of the rows.
     moments : GroupMoments, optional
         Moments in place of rows; there are then no intervals.
     max_groups : int, optional
@@ -169,7 +170,7 @@ def write_report(
     by_cluster = clusters is not None
     has_y = y is not None
     estimation = estimation_options(
-        folds, level, materiality, 0, has_clusters=by_cluster, repeats=repeats
+        folds, level, materiality, random_state=0, has_clusters=by_cluster, repeats=repeats
     )
     settings = ReportSettings.validated(
         criterion, compare, *dimension_settings, displays, estimation
@@ -260,13 +261,17 @@ def _open_test_rows(
 ) -> Rows | None:
     """Open held-out rows, with their clusters if there is a third element; None without any.
 
+    Held-out rows have no sample weights.
+
     `attributes` are columns that the models' restrictions need in addition to the features.
     """
     if test is None:
         return None
     X, sensitive_features, *clusters = test
     extra_labels = {"clusters": clusters[0] if clusters else None}
-    return open_rows(X, sensitive_features, extra_labels, None, on_missing, attributes=attributes)
+    return open_rows(
+        X, sensitive_features, extra_labels, on_missing=on_missing, attributes=attributes
+    )
 
 
 def add_displays(report: Report) -> Report:
@@ -280,7 +285,9 @@ def add_displays(report: Report) -> Report:
     for requested in report.settings.displays:
         if isinstance(requested, str | ExternalObject) and estimator is None:
             estimator = _main_estimator(report)
-        display = resolve_object("display", requested, Display, None, estimator)
+        # A name is replaced by the display that its class computes from the estimator.
+        factory_parameters = None
+        display = resolve_object("display", requested, Display, factory_parameters, estimator)
         name = requested if isinstance(requested, str) else type(display).__name__
         displays.append((name, display))
     return replace(report, displays=tuple(displays))

@@ -75,12 +75,13 @@ class MappedAggregator(Aggregator[Result]):
 def aggregate(rows: Rows, aggregator: Aggregator[Result]) -> Result | None:
     """Aggregate all rows, in memory or partitioned; None if there are none.
 
-    If weights turn out to be too large or too small, the rows are read twice more: to find the
-    largest weight, and to aggregate them with scaled weights.
+    If weights turn out to be too large or too small for sums of float64 numbers, the rows are read
+    twice more: to find the largest weight, and to aggregate them with scaled weights.
     """
     try:
         return _aggregate_once(rows, aggregator)
     except InvalidInput as error:
+        # Rows of other classes cannot scale their weights.
         if error.cause is not Cause.EXTREME_WEIGHTS or not isinstance(rows, BaseRows):
             raise
     rows.find_weight_scale()

@@ -25,7 +25,9 @@ ColumnKey = str | int
 def column_positions(
     columns: Sequence[ColumnKey], names: Sequence[str] | None, n_columns: int
 ) -> tuple[int, ...]:
-    """Positions of columns, given by name, or by index if unnamed.
+    """Positions of columns that a restriction uses, given by name, or by index if unnamed.
+
+    These columns are no features, so at least one other column must be left.
 
     Raises
     ------
@@ -66,7 +68,9 @@ class RowsWithAttributes(WrappedRows):
 
     @classmethod
     def wrap(cls, rows: Rows, attributes: Sequence[ColumnKey]) -> Rows:
-        """Wrap rows, in blocks or partitioned.
+        """Return the rows without the attribute columns among their features.
+
+        The rows may be read in blocks or partitioned. The columns are checked here.
 
         Raises
         ------

@@ -71,13 +71,15 @@ class CodedLabels:
     def cross(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
         """Cross several columns of labels into tuples, of which those that occur are categories.
 
-        A single column is returned unchanged.
+        The label of a row is the tuple of its labels in all columns. A single column is returned
+        unchanged.
         """
         if len(columns) == 1:
             return columns[0]
         codes = _combine_codes(columns)
+        # One row with each combination of labels, in the order of the codes.
         first_rows = np.unique(codes, return_index=True)[1].tolist()
-        # Flatten columns that were crossed before.
+        # Labels of columns that were crossed before are tuples, which are joined to a flat one.
         attributes = [
             [_as_attributes(column.categories[column.codes[row]]) for row in first_rows]
             for column in columns
@@ -200,7 +202,7 @@ class LabelEncoder:
             category: self._encode_category(labels, category, first_row)
             for category in _present_categories(labels)
         }
-        # Usually so: blocks of one table share their categories.
+        # Usually, categories have these codes already: blocks of one table share their categories.
         if all(code == category for category, code in code_by_category.items()):
             return labels.codes
         codes = np.zeros(len(labels.categories), dtype=np.intp)
@@ -208,7 +210,11 @@ class LabelEncoder:
         return codes[labels.codes]
 
     def _encode_category(self, labels: CodedLabels, category: int, first_row: int) -> int:
-        """Return the code of the label at index `category`; the next free one for a new label."""
+        """Return the code of the label at index `category`; the next free one for a new label.
+
+        A new label is checked first: it must be of a supported type, that of the labels so far, and
+        among the allowed labels if the encoder is closed, that is if they were given.
+        """
         label = labels.categories[category]
         if not isinstance(label, list):  # lists are invalid, and would become tuples
             label = to_python_label(label)
@@ -227,6 +233,7 @@ class LabelEncoder:
                 "Drop these rows, or assign them to a separate group such as 'unknown'",
                 cause=Cause.MISSING_LABEL,
             )
+        # The type of a crossed label is tuple, followed by the types of its attributes.
         for type_ in types[1:] if types[0] is tuple else types:
             if type_ not in TYPE_NAMES:
                 raise InvalidType(

@@ -154,15 +154,20 @@ class ColumnSelection:
         Parameters
         ----------
         available : sequence of str
+            All columns of the table.
         vector_lengths : mapping of str to int
+            Length of the vectors in each vector column.
         group_columns : sequence of str
             Group columns; several are crossed.
         features, exclude : sequences of str
             Patterns such as "PAY_*". By default, all columns except the groups, the weight and
             `default_exclude`.
         weight_column : str, optional
+            Column of sample weights.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
+            How to treat rows in which a feature or the group is missing.
         single_group : SingleGroup, optional
+            Single group of all rows, in place of group columns.
         default_exclude : sequence of str
             Columns that are features only if a pattern matches them.
 
@@ -273,7 +278,7 @@ class ColumnSelection:
         """
         missing = [name for name in names if name not in column_of]
         prefixes = [name.partition("=")[0] for name in missing]
-        # Report a missing categorical column once, not each of its indicators.
+        # Report a missing categorical column once, not each indicator such as job=clerk.
         missing_columns = [
             prefix if prefixes.count(prefix) > 1 else name
             for prefix, name in zip(prefixes, missing, strict=True)
@@ -386,7 +391,9 @@ def column_name_arguments(
     Parameters
     ----------
     sensitive_features : str, list of str, or SingleGroup
+        Group column(s), or a single group of all rows.
     sample_weight : str or None
+        Weight column.
     table : str
         Name of the table in messages.
 

@@ -137,9 +137,10 @@ def arrow_vector_lengths(schema: Any) -> dict[str, int]:
 
 
 def _numeric_column(column: Any) -> AnyArray:
-    """Convert a narwhals Series to an array of shape (r,), or (r, length) for vectors.
+    """Convert a narwhals Series to an array of shape (r,), or (r, length) for a column of vectors.
 
-    Only columns of objects may still contain something else than numbers; they raise InvalidInput.
+    The types of other columns were checked before: only columns of Python objects may still contain
+    something else than numbers, and then raise InvalidInput.
     """
     if is_vector(column.dtype):
         return np.asarray(column.to_numpy(), dtype=np.float64)

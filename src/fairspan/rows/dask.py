@@ -167,6 +167,9 @@ class DaskRows(PartitionedColumnRows):
     def select_features(self, names: tuple[str, ...]) -> "DaskRows":
         """Return the same rows with these features, in this order.
 
+        The columns of an array have no names: they are taken to be the features in this order, and
+        only their number is checked.
+
         Raises
         ------
         InvalidInput
@@ -200,9 +203,10 @@ class DaskRows(PartitionedColumnRows):
         ----------
         partition : pandas data frame or numpy array
         labels, weights : array-like, CodedLabels, SingleGroup or None
-            Those of its rows, unless they are columns of the selection.
+            Labels and weights of its rows, unless they are columns of the selection.
         number : int
-            Number of the partition.
+            Index of the partition, which gives the number of rows before it. Rows of arrays are
+            assigned to folds by this number.
 
         Raises
         ------
@@ -215,6 +219,7 @@ class DaskRows(PartitionedColumnRows):
         weights = check_sample_weight(weights, n_rows, is_part=True)
         if weights is not None:
             weights = selection.weight_scale.scale(weights)
+        # Scaled weights are in units of 2**exponent, the same for all partitions.
         exponent = selection.weight_scale.exponent
         if not selection.group_columns:
             labels = resolve_labels(labels, n_rows, partition)
@@ -240,7 +245,8 @@ class DaskRows(PartitionedColumnRows):
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that creates its blocks",
             )
-        # If rows are dropped, the number of those that remain in earlier partitions is unknown.
+        # If rows are dropped, the number of those that remain in earlier partitions is unknown: the
+        # folds then begin in each partition.
         row_offset = 0
         if self.row_offsets is not None and selection.on_missing != "drop":
             row_offset = self.row_offsets[number]
@@ -277,8 +283,11 @@ class DaskAdapter(SourceAdapter):
         if meta is None:
             _check_array(X)
             sizes = _rows_per_chunk(X)
+            # Columns of an array have numbers for names, and all of them are features.
             columns = tuple(range(X.shape[1]))
-            selection = ColumnSelection(columns, {}, columns, on_missing=on_missing)
+            selection = ColumnSelection(
+                available=columns, vector_lengths={}, features=columns, on_missing=on_missing
+            )
         else:
             sizes = None
             selection = ColumnSelection.from_patterns(
@@ -334,20 +343,27 @@ class DaskAdapter(SourceAdapter):
         meta = _meta_frame(X)
         if meta is None:
             return _map_array(X, row_map)
+        # Reconstructions do not look up columns by name, and have no index to keep.
         if row_map.input_kind == "coordinates":
             return _map_array(X.to_dask_array(), row_map)
         return _map_frame(X, meta, row_map)
 
 
 def _map_array(X: Any, row_map: RowMap) -> Any:
-    """Apply a row function lazily to each chunk of rows of a Dask array."""
+    """Apply a row function lazily to each chunk of rows of a Dask array.
+
+    Functions of float32 features return float32; functions of coordinates, that is reconstructions,
+    always return float64.
+    """
     _check_array(X)
     check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
     keeps_float32 = (
         X.dtype == np.float32 and row_map.output_names and row_map.input_kind == "features"
     )
     width = len(row_map.output_names)
+    # Result of an empty chunk, from which that of the others takes its dtype.
     empty = np.empty((0, width), X.dtype if keeps_float32 else np.float64)
+    # rechunk: a chunk must have all columns.
     mapped = X.rechunk({1: -1}).map_blocks(
         _transform_block,
         function=row_map.function,
@@ -436,6 +452,7 @@ def _transform_partition(
 
     Dask fills in `partition_info` for the partitions; the empty meta frame has none.
     """
+    # The function, which raises for a frame without rows, is not called on one.
     values = np.empty((0, len(columns)))
     if len(frame):
         with add_error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
@@ -464,7 +481,7 @@ def _split_by_partition(
     *,
     has_index: bool,
 ) -> list[Any]:
-    """Split labels or weights along the partitions of X, delayed.
+    """Split labels or weights along the partitions of X, into one delayed object for each.
 
     Parameters
     ----------
@@ -496,6 +513,7 @@ def _split_by_partition(
         sizes = _compute(_delay(list)([_delay(len)(partition) for partition in partitions]))
     validated = validate(sum(sizes))
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
+    # The index of the values travels with them, so that the task can compare it with that of X.
     index = pandas_index(values) if has_index else None
     if index is None:
         return [_delay(validated[rows]) for rows in slices]
@@ -507,15 +525,16 @@ def _split_collection(
 ) -> list[Any]:
     """Split labels or weights in a Dask collection along the partitions of X.
 
-    An array is divided into chunks of `sizes` rows, if the sizes of both are known. Otherwise
-    partitions must correspond already; their lengths are checked when they are read.
+    Returns one delayed object for each partition. An array is divided into chunks of `sizes` rows,
+    if the sizes of both are known. Otherwise partitions must correspond already; their lengths are
+    checked when they are read.
     """
     if hasattr(values, "chunks"):
         value_sizes = _rows_per_chunk(values)
         if value_sizes is not None and sizes is not None:
             check_consistent_length(sum(sizes), sum(value_sizes), f"values in {name}")
             values = values.rechunk({0: sizes})
-        if values.ndim == 2:
+        if values.ndim == 2:  # several group columns: each chunk must have all of them
             values = values.rechunk({1: -1})
     parts = _delayed_partitions(values)
     if len(parts) != n_partitions:
@@ -529,12 +548,14 @@ def _split_collection(
 
 
 def _merge_tree(aggregator: Any, results: Sequence[Any]) -> Any:
-    """Merge delayed results pairwise, in order.
+    """Merge delayed results of partitions pairwise, in order, and return the delayed total.
 
-    The shape of the tree depends only on the number of partitions, and so does the result.
+    The shape of the tree depends only on the number of partitions, so the rounding errors of the
+    total do not depend on the schedule.
     """
     width = 1  # partitions in each result
     while len(results) > 1:
+        # The last result has no partner if their number is odd, and stays as it is.
         results = [
             _delay(_merge_results)(
                 aggregator,

@@ -157,6 +157,7 @@ class DeviceArrayAdapter(SourceAdapter):
         array, backend = _validate_device_array(X)
         n_rows = int(array.shape[0])
         labels = _device_labels(sensitive_features, backend, n_rows)
+        # Other labels are encoded on the host.
         if labels is None:
             labels = sensitive_features
         metadata = resolve_labels_and_weights(X, n_rows, labels, sample_weight)
@@ -184,6 +185,7 @@ class DeviceArrayAdapter(SourceAdapter):
             return None
         rows, backend = _validate_device_array(X)
         check_n_columns(rows.shape[1], row_map.n_inputs, row_map.input_kind)
+        # The function is (x - shift) @ matrix + offset.
         shift, matrix, offset = (
             backend.to_device(np.array(part, dtype=np.float64)) for part in row_map.affine
         )
@@ -191,7 +193,8 @@ class DeviceArrayAdapter(SourceAdapter):
         dtype = xp.float32 if rows.dtype == xp.float32 else xp.float64
         n = rows.shape[0]
         size = max(_block_entries(backend) // max(matrix.shape), MIN_BLOCK_ROWS)
-        # The array API standard does not allow slices beyond the end.
+        # Blocks of `size` rows, so that memory is bounded. The array API standard does not allow
+        # slices beyond the end.
         slices = [slice(start, min(start + size, n)) for start in range(0, n, size)]
         total = xp.zeros((), dtype=xp.float64, device=backend.device)
         parts = []
@@ -235,7 +238,11 @@ class DeviceLabels(CodedLabels):
 
 
 def _device_labels(labels: Any, backend: ArrayBackend, n_rows: int) -> DeviceLabels | None:
-    """Encode integer or boolean labels on the device; None if that is not possible."""
+    """Encode integer or boolean labels on the device of the rows; None if that is not possible.
+
+    It is if the labels are a single column with the same device and package as the rows, of a type
+    whose unique values every package finds: of the unsigned integers, torch supports only uint8.
+    """
     if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
         return None
     labels_backend = backend_of(labels)

@@ -103,11 +103,11 @@ def criteria_column(report: Report, *, with_description: bool = False) -> Column
             reported_parameters(certificate.criterion, certificate.groups)
         )
         name = fit.name
-        # A name with parentheses already ends with the parameters.
+        # A name with parentheses already contains the parameters, since two models share it.
         if parameters and "(" not in name:
             name = f"{name} ({parameters})"
         description = fit.problem.criterion.formula.summary if with_description else ""
-        cells.append(Cell(name, fit.name, description))
+        cells.append(Cell(name, sort_value=fit.name, detail=description))
     return Column("criterion", cells, is_text=True)
 
 

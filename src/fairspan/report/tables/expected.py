@@ -56,7 +56,8 @@ def expected_pca_table(report: Report) -> Table:
 def changes_table(report: Report) -> Table:
     """Change in expected error from PCA to the main model by group, as a share of its variance.
 
-    Groups without an interval, or without variance, are inconclusive and muted.
+    A group's outcome is that its error improves or worsens if the confidence interval of the change
+    excludes zero. Groups without an interval, or without variance, are inconclusive and muted.
     """
     groups = report.main.groups
     cells = []
@@ -65,12 +66,13 @@ def changes_table(report: Report) -> Table:
         change = group.expected_change
         variance = group.observed_total_variance
         if change.low is None or change.high is None or variance <= 0:
-            cells.append(Cell(format_number(None), None, "too few rows"))
+            no_value = format_number(None)  # a dash
+            cells.append(Cell(no_value, sort_value=None, detail="too few rows"))
             outcomes.append(INCONCLUSIVE)
             continue
         low, value, high = (end / variance for end in (change.low, change.value, change.high))
         interval = f"{format_change(low)} to {format_change(high)}"
-        cells.append(Cell(format_change(value), value, interval))
+        cells.append(Cell(format_change(value), sort_value=value, detail=interval))
         outcomes.append(_outcome(low, high))
     return Table(
         f"Change in expected error from PCA to {report.main.name}, on new rows",
@@ -95,7 +97,10 @@ def _outcome(low: float, high: float) -> str:
 
 
 def expected_criteria_table(report: Report) -> Table:
-    """Estimates for each criterion: largest expected loss and its state, and variance kept."""
+    """Estimates for each criterion: largest expected loss and its state, and variance kept.
+
+    The state says whether that loss is material: "harmed", for example, or "inconclusive".
+    """
     # One group per model, None for a model without estimates.
     worst_groups = [_largest_expected_loss(model) for model in report.audit.models]
     empty_record = {f"expected_loss{end}": None for end in ("", "_low", "_high")}

@@ -70,9 +70,13 @@ def pca_table(report: Report) -> Table:
 
 
 def criteria_table(report: Report) -> Table:
-    """Observed results of each criterion: both groups if there are two, else the worst group."""
+    """Observed results of each criterion: both groups if there are two, else the worst group.
+
+    The worst group has the largest loss, or keeps the smallest share of its variance.
+    """
     models = report.audit.models
-    # Estimates with intervals; only their values are rounded to zero.
+    # Observed disparities and their intervals. A value within its rounding error, a tiny share of
+    # the total variance, is shown as zero; the ends of intervals are not changed.
     disparities = [model.observed_disparity for model in models]
     thresholds = [_ZERO_TOL * fit.certificate.total_variance for fit in report.fits]
     disparity_values = [

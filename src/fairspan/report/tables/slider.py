@@ -150,7 +150,8 @@ def loadings_table(report: Report) -> Table:
 def _loading_cell(loadings: FloatArray, component: int, feature: int) -> Cell:
     """Return the cell of a loading; empty if the step has fewer components.
 
-    `loadings` is an array of shape (components, features). The style sheet colors the cell by the
+    `loadings` is an array of shape (components, features). The slider finds the cell by the
+    attribute `data-loading` and replaces its text. The style sheet colors the cell by the
     sign of the loading (a class) and its absolute value (a variable).
     """
     attributes = {"data-loading": f"{component} {feature}"}
@@ -165,8 +166,12 @@ def _loading_cell(loadings: FloatArray, component: int, feature: int) -> Cell:
 
 
 def _loadings_caption(report: Report, n_shown: int) -> str:
-    """Return the caption, which says if only some components or features are shown."""
+    """Return the caption, which says if only some components or features are shown.
+
+    `n_shown` is the largest number of components that the table shows at a step.
+    """
     curves = report.curves
+    # The steps lack the requested dimension, that of PCA, if the criterion is infeasible there.
     max_components = max(step.n_components for step in curves.steps)
     components = "Components"
     if n_shown < max(max_components, report.pca.n_components):

@@ -37,7 +37,10 @@ def user_models_table(user_models: UserModels) -> Table:
 
 
 def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
-    """Results of a user's model by group, with drift if it was fitted to other rows."""
+    """Results of a user's model by group, with drift if it was fitted to other rows.
+
+    Drift is the change in a group's error from the rows of the fit to those audited.
+    """
     records = model.records
     # FS209 and FS210 compare the audited rows with the training rows.
     notes = tuple(
@@ -56,7 +59,7 @@ def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
             estimate_column("expected error", records, "expected_error"),
         ]
     columns.append(estimate_column("observed error", records, "observed_error"))
-    if model.refit_bound is not None:
+    if model.refit_bound is not None:  # only of models that were fitted to other rows
         columns.append(estimate_column("drift since the fit", records, "drift"))
     columns += [
         number_column("best possible", record_values(records, "observed_best_error")),

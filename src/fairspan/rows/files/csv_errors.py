@@ -55,7 +55,7 @@ def csv_read_error(
     error : Exception
         Error of pyarrow or a codec.
     columns : sequence of str
-        Columns being read, in order.
+        Columns being read, in order; pyarrow's message has only the index of a column.
     """
     message = " ".join(str(error).split())
     if isinstance(error, UnicodeError) or "invalid UTF8" in message:
@@ -66,7 +66,9 @@ def csv_read_error(
             return row_error
     match = _COLUMN_ERROR.search(message)
     if match and columns:
+        # Without codes: if there are any, numbers are parsed here and not by pyarrow.
         return not_a_number_error(path, csv_format, columns[int(match[1])], NO_NA_VALUES)
+    # Other messages of pyarrow may result from a quote that is never closed.
     for row in iterate_rows(path, csv_format):
         if not row.is_closed:
             return _unclosed_quote_error(path, row)
@@ -133,6 +135,7 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
 def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
     """Build the error for a header that differs in length from all rows, of `n_cells` each."""
     if header.n_cells == 1:
+        # Most likely a title above the header, or cells separated by another delimiter.
         delete = "Delete the lines above the header"
         remedy = (
             f"{delete}, or skip them with FileRows.open(..., csv={{'comment': ...}}); or specify "
@@ -187,7 +190,8 @@ def check_quotes(path: Path, csv_format: CsvFormat) -> None:
 def may_have_unclosed_quotes(path: Path, csv_format: CsvFormat) -> bool:
     """Return whether two consecutive quotes both begin a cell, and neither ends one.
 
-    A fast search of the bytes, which may be wrong; :func:`check_quotes` decides row by row.
+    The cell that the first of them begins is then not closed. This is a fast search of the bytes,
+    which may be wrong; :func:`check_quotes` decides row by row.
     """
     ends_cell = np.zeros(256, dtype=bool)
     ends_cell[list(f"{csv_format.delimiter}\r\n".encode())] = True
@@ -219,7 +223,11 @@ def _guess_encoding(path: Path) -> str:
 
 
 def _locate_undecodable_line(path: Path, csv_format: CsvFormat) -> str:
-    """Locate the first undecodable line, for a message."""
+    """Return the end of a message: the number and first invalid byte of the undecodable line.
+
+    If the encoding fails without naming a byte, the end of the message is the reason. It is empty
+    if each line alone can be decoded.
+    """
     with pa.input_stream(str(path), compression="detect") as stream:
         lines = io.BufferedReader(stream)
         for number, line in enumerate(lines, start=1):

@@ -73,6 +73,7 @@ def read_csv_schema(
             )
         csv_format = _with_delimiter(path, csv_format, start)
         batch = None
+        # Whether numbers may have a form that Arrow reads as text.
         reads_text = _reads_text(csv_format, na_values)
         with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
@@ -80,6 +81,7 @@ def read_csv_schema(
             if any("\n" in name for name in schema.names):
                 check_quotes(path, csv_format)
             csv_format = _with_names(path, csv_format, schema.names)
+            # Rows are needed to compare the header with them, and to find numbers in text columns.
             needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
             if not csv_format.names and (needs_rows or reads_text):
                 batch = next(iter(reader), None)
@@ -114,7 +116,9 @@ def _with_delimiter(path: Path, csv_format: CsvFormat, start: bytes) -> CsvForma
 def _with_names(path: Path, csv_format: CsvFormat, names: Sequence[str]) -> CsvFormat:
     """Return the format with column names if those in the header cannot be used.
 
-    Trailing columns without a name or any cell are ignored, with a warning.
+    Columns of a file without a header are named column_1, column_2 and so on. Trailing columns
+    without a name or any cell get internal names, which begin with `_UNNAMED`, and are ignored,
+    with a warning. `names` are those that Arrow read.
 
     Raises
     ------
@@ -179,16 +183,18 @@ def _numeric_names(schema: Any) -> list[str]:
 def _header_is_data(batch: Any, style: NumberStyle) -> bool:
     """Return whether column names look like the cells below them.
 
-    Names of text columns do if they occur below, and names of numeric columns if they are several
-    numbers without equal steps.
+    Names of text columns do if they occur below: at least two, or one next to a numeric column,
+    whose name is then a number (the caller has checked this). Otherwise names of numeric columns do
+    if they are several numbers without equal steps.
     """
-    n_values = 0
+    n_values = 0  # names of text columns that occur below
     for position, field in enumerate(batch.schema):
         if types.is_string(field.type) and field.name:
             cells = batch.column(position).slice(0, _MAX_COMPARED_ROWS)
             n_values += field.name in compute.unique(cells).to_pylist()
     numbers = [style.number(name) for name in _numeric_names(batch.schema)]
     if n_values:
+        # A single name may also be a value by chance.
         return bool(numbers) or n_values > 1
     # Columns may be numbered, or named by equally spaced years.
     steps = {round(second - first, _STEP_DIGITS) for first, second in pairwise(numbers)}
@@ -205,7 +211,11 @@ def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
 
 
 def _with_numbers(schema: Any, batch: Any, csv_format: CsvFormat, na_values: NaValues) -> Any:
-    """Return the schema with text columns that contain numbers in this format as numeric."""
+    """Return the schema with text columns that contain numbers in this format as numeric.
+
+    Their cells in `batch`, the first rows, are all numbers in this format or missing. A column has
+    the type null if all of them are missing.
+    """
     for position, field in enumerate(schema):
         if not types.is_string(field.type):
             continue
@@ -246,8 +256,9 @@ def read_csv_batches(
     InvalidInput
         The file cannot be read in this format, or a numeric column contains text.
     """
-    n_rows = 0  # read by Arrow before it fails: the second reader skips them
+    n_rows = 0  # rows that Arrow reads before it fails; the second reader skips them
     try:
+        # Arrow parses numbers fast, but not with thousands separators.
         if csv_format.thousands is None:
             try:
                 for batch in _iterate_batches(
@@ -257,7 +268,8 @@ def read_csv_batches(
                     yield batch
                 return
             except pa.ArrowInvalid:
-                # A code that Arrow does not recognize, such as one between spaces.
+                # If there are codes, the cell may be one that Arrow does not recognize, such as a
+                # code between spaces: read the rest as text. Otherwise it is not a number.
                 if not na_values:
                     raise
         yield from _iterate_batches(
@@ -280,9 +292,11 @@ def _iterate_batches(
 ) -> Iterator[Any]:
     """Read columns from the row with index `first_row` on, see :func:`read_csv_batches`.
 
-    `parses_text` reads numbers as text and parses them, which takes three times as long.
+    `parses_text` reads numbers as text and parses them, which takes three times as long, but
+    supports all number formats. Unclosed quotes are detected at the end, by counts of the lines.
     """
-    # Integers (or nulls) in the first block may be followed by fractions: read them as float64.
+    # Integers (or nulls) in the first block may be followed by fractions: read them as float64, and
+    # warn below if this rounds integers.
     # Labels are read as text, so that "01" and "1" stay different groups.
     dtypes = {name: schema.field(name).type for name in columns if name not in text_columns}
     integer_columns = [name for name, dtype in dtypes.items() if types.is_integer(dtype)]
@@ -313,7 +327,10 @@ def _iterate_batches(
 def _warn_if_integers_rounded(
     batch: Any, integer_columns: Collection[str], na_values: NaValues
 ) -> None:
-    """Warn about rounded integers; columns beyond the integer range are floats, not identifiers."""
+    """Warn about columns whose integers were rounded to float64, since they may be identifiers.
+
+    Columns with a value beyond the range of 64-bit integers are floats, without a warning.
+    """
     own_codes = dict(na_values.by_column)
     integer_values = {}
     for name in integer_columns:

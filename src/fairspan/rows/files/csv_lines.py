@@ -33,7 +33,7 @@ class RowLines:
 def iterate_row_lines(
     stream: BinaryIO, encoding: str, delimiter: str, comment: str | None = None, skip: int = 0
 ) -> Iterator[RowLines]:
-    """Yield the lines of each row of a CSV file, including the header.
+    """Yield the lines of each row of a CSV file, including the header, with its number of cells.
 
     Blank lines and comments are not rows. A quoted cell may contain line breaks.
 
@@ -50,7 +50,7 @@ def iterate_row_lines(
     # newline="" recognizes all kinds of line breaks and keeps them unchanged.
     lines = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
     first_line = n_cells = number = 0
-    is_open = has_text = False
+    is_open = has_text_after_quote = False
     for number, text in enumerate(lines, start=1):
         line = text.removeprefix("\ufeff") if number == 1 else text
         if number <= skip or (comment is not None and line.startswith(comment)):
@@ -60,15 +60,17 @@ def iterate_row_lines(
                 continue
             first_line = number
             n_cells = 1
-            has_text = False
+            has_text_after_quote = False
         elif _has_text_after_quote(line, delimiter):
-            has_text = True
+            has_text_after_quote = True
         n_delimiters, is_open = _scan(line, delimiter, is_open)
         n_cells += n_delimiters
         if not is_open:
-            yield RowLines(first_line, n_cells, number, has_text_after_quote=has_text)
+            yield RowLines(
+                first_line, n_cells, last_line=number, has_text_after_quote=has_text_after_quote
+            )
     if is_open:
-        yield RowLines(first_line, n_cells, number, is_closed=False)
+        yield RowLines(first_line, n_cells, last_line=number, is_closed=False)
 
 
 def _has_text_after_quote(line: str, delimiter: str) -> bool:

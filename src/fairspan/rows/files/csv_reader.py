@@ -125,7 +125,7 @@ def parse_numbers(cells: Any, csv_format: CsvFormat, missing: Sequence[str]) -> 
 
 
 def line_of_row(path: Path, csv_format: CsvFormat, index: int) -> int | None:
-    """Return the line in which a row begins, counted from 1 as in editors.
+    """Return the line in which a row begins, counted from 1 as in editors; None without that row.
 
     Parameters
     ----------

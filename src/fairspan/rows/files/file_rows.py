@@ -220,10 +220,12 @@ class FileRows(PartitionedColumnRows):
 
     def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
         """Aggregate all parts; None if there are no rows."""
+        # Rows before each part, by which rows are assigned to folds, and in total. Parts whose
+        # number of rows is unknown before reading (CSV) count as 0: folds then begin in each part.
         row_offsets = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
         parts = [
             FileRows(self.path, self.schema, (part,), self.selection, row_offset=row_offset)
-            for part, row_offset in zip(self.parts, row_offsets, strict=False)
+            for part, row_offset in zip(self.parts, row_offsets, strict=False)  # without the total
         ]
         total: Result | None = None
         results = self.part_results(aggregator, parts)
@@ -236,10 +238,11 @@ class FileRows(PartitionedColumnRows):
     def part_results(
         self, aggregator: Aggregator[Result], parts: Sequence["FileRows"]
     ) -> Generator[Result | None, None, None]:
-        """Aggregate each part, in order, with progress.
+        """Aggregate each part, and yield the results in order, with progress.
 
-        Each of `parts` is a single file or row group. Results do not depend on the number of
-        processes; with several, progress is reported per part.
+        The result of a part without rows is None. Each of `parts` is a single file or row group.
+        Results do not depend on the number of processes; with several, progress is reported per
+        part, and with one, per block of rows.
 
         Raises
         ------
@@ -335,7 +338,8 @@ def estimate_n_rows(paths: Sequence[Path]) -> int | None:
     if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):
         return None
     total = size / len(start) * n_lines - len(paths)  # without header lines
-    return int(round(total, _ESTIMATE_DIGITS - len(str(int(total)))))
+    n_digits = len(str(int(total)))
+    return int(round(total, _ESTIMATE_DIGITS - n_digits))  # to significant digits
 
 
 class FileAdapter(StreamAdapter):
@@ -435,6 +439,7 @@ def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, l
             new_texts = compute.unique(table[name].cast("string").drop_null())
             texts.update(dict.fromkeys(new_texts.to_pylist()))
             if len(texts) > MAX_CATEGORIES:
+                # Texts this different are names or identifiers rather than categories.
                 raise _identifier_error(name, f"more than {MAX_CATEGORIES:,} distinct texts", texts)
     for name, texts in texts_by_column.items():
         if n_rows >= _MIN_ROWS_FOR_CHECK and 2 * len(texts) > n_rows:
@@ -466,7 +471,8 @@ def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
 def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
     """Return the location of the first non-numeric text of a column, and the text.
 
-    The location is a line or row, and the text is None if all of them are numbers.
+    The location, for messages, is a line of a CSV file or a row of another file. If all texts are
+    numbers, the location is empty and the text None.
     """
     from fairspan.rows.files.numbers_as_text import NumberStyle
 
@@ -474,7 +480,10 @@ def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None
         style = NumberStyle() if part.csv_format is None else part.csv_format.style
         index = 0
         with add_error_context(part.location):
-            for batch in part.batches(rows.schema, (column,), (column,), _BATCH_ROWS):
+            batches = part.batches(
+                rows.schema, columns=(column,), text_columns=(column,), size=_BATCH_ROWS
+            )
+            for batch in batches:
                 for text in batch.column(0).cast("string").to_pylist():
                     if text is not None and not _is_numeric_cell(text, style):
                         location = part.line_name(index) or f"row {index + 1}"
@@ -509,7 +518,7 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
     rows : FileRows
     columns : sequence of str
     """
-    csv_format = rows.parts[0].csv_format
+    csv_format = rows.parts[0].csv_format  # all parts are read with the same options
     text_columns = [name for name in columns if is_text_type(rows.schema.field(name).type)]
     if csv_format is None or not text_columns:
         return {}
@@ -537,7 +546,12 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
 
 @contextmanager
 def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
-    """Replace the remedy of errors about text columns that can be read as numbers."""
+    """Replace the remedy of errors about text columns that can be read as numbers.
+
+    The arguments of these errors are what was received, what is allowed, and the remedy in Python;
+    the remedy on the command line is among the details. The advice on the first such column is used
+    for both remedies.
+    """
     try:
         yield
     except InvalidInput as error:
@@ -564,7 +578,9 @@ _POLL_SECONDS = 0.5
 def _results_from_processes(
     aggregator: Aggregator[Result], parts: Sequence[FileRows], n_jobs: int
 ) -> Generator[Result | None, None, None]:
-    """Aggregate parts in several processes, yielding the result of each in order.
+    """Aggregate parts in several processes, and yield the result of each in order.
+
+    Each worker gets the id of this process, and exits when this process is killed.
 
     Raises
     ------
@@ -578,10 +594,11 @@ def _results_from_processes(
         return_as="generator",
         pre_dispatch=_PREFETCHED_PARTS * n_jobs,
         batch_size=1,
-        max_nbytes=None,
+        max_nbytes=None,  # no memory maps on disk
     )
     try:
-        # Workers inherit the mask: they print no traceback on Ctrl-C and exit with this process.
+        # Workers start with SIGINT blocked: they print no traceback on Ctrl-C, and exit with this
+        # process.
         with block_sigint():
             results = workers(
                 delayed(_aggregate_in_worker)(aggregator, part, os.getpid()) for part in parts

@@ -191,7 +191,7 @@ def parse_number(text: str) -> float | None:
 
 
 def _texts(values: Any) -> tuple[str, ...]:
-    """Convert one code or several to text."""
+    """Convert one code for missing values, or several, to texts without duplicates."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         values = [values]
     texts = []

@@ -133,6 +133,7 @@ def number_advice(
     column = columns[name]
     if not column.has_numbers:
         return None
+    # No style includes percent or currency signs: the file must be changed.
     if column.has_percent:
         return NumberAdvice.for_file(PERCENT)
     if column.has_currency:
@@ -143,6 +144,7 @@ def number_advice(
     if current in column.styles:  # only codes for missing values are not numbers
         return code_advice
     styles = [style for style in column.styles if _suits_all(style, numeric.values())]
+    # The numbers have separators that the current style does not recognize (is_separated).
     style_advice = _style_advice(column, styles, current, delimiter)
     if code_advice is None:
         return replace(style_advice, is_separated=True)
@@ -179,15 +181,17 @@ def _style_advice(
     current : NumberStyle
         Style with which the file is read.
     delimiter : str or None
+        Delimiter of the file, which cannot be the decimal point.
     """
-    if not styles:
+    if not styles:  # the columns have no style in common
         return NumberAdvice.for_file(_MIXED)
+    # A reading is a style with an example cell; styles that read it as the same number share one.
     readings = _readings(column, styles, current)
     # A decimal comma is not allowed if the delimiter is a comma.
     possible = [reading for reading in readings if not reading.style.decimal == "," == delimiter]
     if not possible:
         return NumberAdvice.for_file(_NO_COMMA)
-    if len(readings) == 1:
+    if len(readings) == 1:  # the numbers are unambiguous
         return possible[0].advice(current)
     by_options = []
     by_arguments = []

@@ -167,8 +167,9 @@ class NumberColumn:
     def add(self, texts: Iterable[str | None]) -> None:
         """Take more texts of the column into account, up to the first that is no number.
 
-        Missing values are ignored, placeholders are collected, and percent and currency signs are
-        removed before a text is compared with each style.
+        Missing values are ignored, and placeholders such as "?", which most likely stand for them,
+        are collected. Percent and currency signs are removed before a text is compared with each
+        style.
         """
         for raw_text in texts:
             if raw_text is None:
@@ -194,6 +195,7 @@ class NumberColumn:
                 return
             self.styles = [style for style in self.styles if style in styles]
             self._has_numbers = True
+            # Keep the first number with each separator, as an example.
             for name, characters in THOUSANDS.items():
                 if any(character in text for character in characters):
                     self._separated.setdefault(name, text)

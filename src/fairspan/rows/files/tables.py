@@ -107,7 +107,7 @@ class FilePart:
             yield from read_csv_batches(
                 self.path, self.csv_format, schema, columns, text_columns, self.na_values
             )
-        elif self.row_group is not None:
+        elif self.row_group is not None:  # a Parquet file
             from pyarrow import parquet
 
             # pre_buffer would keep row groups in memory until the file is read. One thread
@@ -115,7 +115,7 @@ class FilePart:
             with parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 groups = [self.row_group]
                 yield from file.iter_batches(size, groups, columns=columns, use_threads=False)
-        else:
+        else:  # an Arrow file
             with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
                 for index in range(reader.num_record_batches):
                     batch = reader.get_batch(index).select(columns)
