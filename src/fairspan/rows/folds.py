@@ -81,8 +81,8 @@ class Folds:
         """Return the folds of consecutive rows, shape (n_rows,).
 
         Position i is in fold i + s modulo `n_folds`, where s is a hash (splitmix64) of the seed and
-        of the number of its run of `n_folds` rows. Every run so has one row in each fold, and the
-        folds depend on nothing but the position.
+        of the number of its run of `n_folds` rows. So every run has one row in each fold, and any
+        process finds the fold of a row from its position alone.
         """
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         with np.errstate(over="ignore"):  # wrap-around is intended

@@ -278,6 +278,7 @@ class DataFrameAdapter(SourceAdapter):
         frame = densify_sparse_columns(frame)
         group_columns = resolve_group_columns(frame, sensitive_features)
         weight_column = sample_weight if isinstance(sample_weight, str) else None
+        # Columns of groups and weights are not features.
         reserved = {*group_columns, weight_column}.intersection(frame.columns)
         check_shape((len(frame), len(frame.columns) - len(reserved)))
         selection = ColumnSelection.from_patterns(

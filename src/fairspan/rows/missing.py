@@ -52,7 +52,7 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
     rows : RowSource or PartitionedRows
         Rows with group labels that drop incomplete rows.
     n_extra_labels : int
-        Number of trailing label attributes that are not group attributes.
+        Number of trailing label attributes that are not group attributes, such as a cluster.
 
     Returns
     -------
@@ -95,14 +95,16 @@ class _MissingAggregator:
         for block in rows.blocks():
             labels = block.group_labels
             assert labels is not None
-            # Rows of the block first, then the missing cells among them; dropped rows are separate.
+            # The rows of a block are those that are kept; `dropped_rows` holds the others.
             n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
             for label, n in zip(labels.categories, n_rows, strict=True):
                 counts = np.zeros(2 + 2 * rows.n_features, dtype=np.int64)
                 counts[0] = n
                 self._add_counts(total, label, counts)
             missing = np.isnan(block.values)
-            if missing.any():  # incomplete rows that are kept, so no cell caused a drop
+            if missing.any():
+                # Incomplete rows that are kept: no cell caused a drop, and they have been counted
+                # as rows.
                 no_drop = np.zeros_like(missing)
                 self._count_block(total, labels, missing, sole_cause=no_drop, n_rows=0)
             if block.dropped_rows is not None:

@@ -325,6 +325,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         table: dict[str, Any] = self._format_results(settings, 1, placeholders)
         for split_number in range(counts.max()):
             table[f"split{split_number}_test_score"] = scores[:, split_number].copy()
+        # The times to fit and to score.
         for kind, seconds in zip(_MEASUREMENTS[1:], measurements[1:], strict=True):
             table[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
             table[f"std_{kind}"] = np.nanstd(seconds, axis=1)

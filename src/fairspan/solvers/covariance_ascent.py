@@ -163,8 +163,9 @@ def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) 
     """Take Newton steps V - N Z until ||V'DV|| <= tau, or a maximum number of steps is used up.
 
     V is the (p, d) orthonormal basis, D the (p, p) difference and the norm the spectral norm. The
-    result has orthonormal columns; it may still exceed the limit, which the caller checks. Here N
-    = (I - VV')DV is the direction in which V'DV changes fastest, and the (d, d) matrix Z
+    result has orthonormal columns; it may still exceed the limit, which the caller checks.
+
+    Here N = (I - VV')DV is the direction in which V'DV changes fastest, and the (d, d) matrix Z
     solves N'N Z + Z N'N = E, where E is the excess of V'DV over the limit (its soft-thresholded
     eigenvalues): to first order the step subtracts E from V'DV.
     """

@@ -131,7 +131,8 @@ class CovarianceLimitSolver:
     ) -> tuple[Proof, FloatArray]:
         """Return the proof of an upper bound, and a (p, d) start for the local ascent.
 
-        The bound is on tr(V'SV) subject to ||V'DV|| <= tau, with S the pooled second moment. Both
+        The bound is on tr(V'SV) subject to ||V'DV|| <= tau, with S the pooled second moment; D and
+        tau are the difference and the tolerance of the limit, d the number of components. Both
         proofs consist of the groups' proportions and dual multipliers of the limit: matrices from a
         semidefinite program, or the number nu in t_d(S - nu D) + |nu| d tau, which is cheaper, with
         t_d the sum of the d largest eigenvalues. The start spans leading eigenvectors of the

@@ -140,8 +140,8 @@ class _SubspaceSearch:
         self.n_components = problem.n_components
         self.second_moments = cast(IterativeMoments, problem.second_moments)
         # A criterion compares each group's error divided by its divisor, such as its variance. For
-        # each group, the weights of the mixture sum_g weights_g S_g that is its second moment in
-        # these units, and its variance in them.
+        # each group, the weights of the mixture of all second moments that is its own one in these
+        # units, and its variance in them.
         self.group_weights = list(np.diag(1 / problem.divisors))
         variances = self.second_moments.traces / problem.divisors
         # How much W may miss of the eigenvalue sum of a group's best subspace.
@@ -371,6 +371,7 @@ class _SubspaceSearch:
         # For Nash welfare, weights are inverse variances, so the rounding error is that of the
         # mixture.
         rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
+        # The tolerance is relative to the scale of the objective.
         return max(fraction * self.tol * solution.scale / bound_slope, rounding)
 
     def _expand(
@@ -525,7 +526,8 @@ class _SubspaceSearch:
         basis = normalize_signs(reduction.lift(coordinates))
         objective = problem.objective(basis)
         # The gap within W already allows for the missing sums. No gap exceeds a nonnegative
-        # objective, whose bound is at least zero.
+        # objective, whose bound is at least zero. Under a restriction it may be negative: the error
+        # that all groups share in the forbidden directions is left out.
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
         if problem.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)

@@ -190,10 +190,10 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
             candidates += _newton_candidates(model, multipliers, safe_point.value, good_decrease)
         candidates.append(safe_point)
         decrease = point.value - min(candidate.value for candidate in candidates)
-        # The objective is a sum of block maxima; blocks of single scores need no correction.
+        # Corrections allow for scores of a block that curve differently; a single score needs none.
         if not model.has_single_scores and decrease < good_decrease:
-            corrected = model.second_order_correction(safe_point.scores, step)
-            corrected_step, multipliers, _ = model.descent_step(corrected, damping)
+            corrected_scores = model.second_order_correction(safe_point.scores, step)
+            corrected_step, multipliers, _ = model.descent_step(corrected_scores, damping)
             candidates.append(model.retract(corrected_step, multipliers))
         max_value = min(candidate.value for candidate in candidates) + model.rounding
         best = next(candidate for candidate in candidates if candidate.value <= max_value)
@@ -237,8 +237,8 @@ def _newton_candidates(
     # If every block has a single score, no scores have to be equalized: no correction.
     if model.has_single_scores or (is_good and newton_point.value <= safe_value):
         return [newton_point]
-    corrected = model.second_order_correction(newton_point.scores, step)
-    corrected_step = model.newton_step(multipliers, corrected)
+    corrected_scores = model.second_order_correction(newton_point.scores, step)
+    corrected_step = model.newton_step(multipliers, corrected_scores)
     if corrected_step is None:
         return [newton_point]
     return [newton_point, model.retract(*corrected_step)]
@@ -329,10 +329,11 @@ class QuadraticModel:
 
         The step X moves the basis V to V + UX, with U the complement. It minimizes the largest
         score (or the sum of the largest of each block) of a model in which every score i changes by
-        -2 <sum_g A_ig B_g, X> + <X, curvatures * X>: the error of group g falls by 2 <B_g, X>, and
-        A_ig is the slope of score i in it. By duality the multipliers m minimize |F'm|^2 / 2 -
-        scores.m on a simplex, where row i of F is sqrt(2) sum_g A_ig B_g / sqrt(curvatures), as a
-        vector. Then X = sum_i m_i sum_g A_ig B_g / curvatures.
+        -2 <sum_g A_ig B_g, X> + <X, curvatures * X>: the error of group g falls by 2 <B_g, X> (B_g
+        are the half descents), and A_ig is the slope of score i in it (the score gradients). By
+        duality the multipliers m minimize |F'm|^2 / 2 - scores.m on a simplex for each block, where
+        row i of F is sqrt(2) sum_g A_ig B_g / sqrt(curvatures), as a vector. Then X =
+        sum_i m_i sum_g A_ig B_g / curvatures.
 
         Parameters
         ----------
@@ -375,7 +376,8 @@ class QuadraticModel:
         The objective is the largest score, or the sum of the largest of each block of scores. The
         active ones are to attain a common value in their block, its level. The step X moves the
         basis V to V + UX, with U the complement; to first order the error of group g then falls by
-        2 <B_g, X>. A holds the gradients of the active scores in the errors.
+        2 <B_g, X> (B_g are the half descents). A holds the gradients of the active scores in the
+        errors.
 
         Unlike those of the descent step, the curvatures keep their signs. The step X = B_w /
         curvatures with B_w = sum_g w_g B_g is stationary and changes the errors by -error_response
