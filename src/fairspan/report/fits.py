@@ -208,7 +208,10 @@ def _models_to_audit(
 
 
 def zero_negligible_results(model: ModelResult) -> ModelResult:
-    """Return the results with observed values within their rounding error bounds set to zero."""
+    """Return the results with observed values within their rounding error bounds set to zero.
+
+    These are errors and losses of the groups, and the disparity.
+    """
     groups = tuple(
         replace(
             group,

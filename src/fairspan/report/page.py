@@ -73,7 +73,8 @@ def _page_context(report: Report) -> dict[str, Any]:
     """Return the variables of page.html, the template of the page.
 
     With two groups, the slider runs along the frontier, and the figure of dimensions is shown in
-    addition; otherwise the slider runs over the dimensions. Figures that do not apply are None.
+    addition; otherwise the slider runs over the dimensions. Figures that do not apply are None,
+    such as the comparison of losses with PCA if PCA is the main model.
     """
     style = _read_template("page.css")
     script = _read_template("page.js")

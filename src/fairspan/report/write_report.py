@@ -319,7 +319,7 @@ def write_page(path: str | os.PathLike[str], report: Report) -> None:
     InvalidParameter
         The file cannot be written.
     """
-    from fairspan.report.page import render_page
+    from fairspan.report.page import render_page  # needs optional packages
 
     write_atomic(path, render_page(report).encode())
 

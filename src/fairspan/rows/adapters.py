@@ -27,8 +27,15 @@ class SourceAdapter(ABC):
         ----------
         X : object
         sensitive_features : array-like, column name(s), or SingleGroup
+            Groups of the rows, or a single group of all rows.
         sample_weight : array-like, column name, or None
         on_missing : {"error", "drop", "em", "em-drop-empty"}
+            How to treat rows in which a feature or the group is missing.
+
+        Returns
+        -------
+        RowSource or PartitionedRows
+            Rows to read in blocks, or to aggregate by partition.
         """
 
     def map_rows(self, X: Any, row_map: "RowMap") -> Any:

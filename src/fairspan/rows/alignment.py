@@ -40,6 +40,7 @@ def check_alignment(values: Mapping[str, Any]) -> None:
         # Equality is transitive, so one representative of equal indexes is enough.
         if any(index.equals(other) for other in distinct.values()):
             continue
+        # Indexes of different types, such as Int64 and int64, are not equal but may agree.
         for other_name, other in distinct.items():
             if _share_labels(other, index) and not _equal_as_objects(other, index):
                 raise _misalignment_error(other_name, other, name, index)

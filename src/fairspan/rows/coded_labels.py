@@ -56,7 +56,7 @@ class CodedLabels:
         array([0, 1, 0])
         """
         types = set(map(type, labels))
-        # 1, 1.0 and True are equal as dictionary keys.
+        # 1, 1.0 and True are equal as dictionary keys, also within tuples.
         keys: Sequence[Any] = labels
         if len(types) > 1 or types & {tuple}:
             keys = [(label_type(label), label) for label in labels]

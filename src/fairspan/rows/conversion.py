@@ -29,6 +29,8 @@ from fairspan.rows.validation import (
 def numeric_columns(frame: Any) -> list[AnyArray]:
     """Convert the columns of a data frame or pyarrow Table to arrays of shape (r,) or (r, length).
 
+    The second shape is that of columns of vectors.
+
     Raises
     ------
     InvalidInput

@@ -77,7 +77,7 @@ def _aggregate_partition(
     labels: Any,
     weights: Any,
 ) -> Result | None:
-    """Aggregate one partition, with a single BLAS thread.
+    """Aggregate one partition, with a single BLAS thread, since tasks run in parallel.
 
     Parameters
     ----------
@@ -376,7 +376,10 @@ def _map_array(X: Any, row_map: RowMap) -> Any:
 
 
 def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
-    """Apply a row function of features lazily to each partition of a Dask data frame."""
+    """Apply a row function of features lazily to each partition of a Dask data frame.
+
+    `meta` is the empty frame with the columns and types of `X`.
+    """
     selection = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
     if row_map.feature_names is not None:
         selection = selection.select_features(row_map.feature_names)

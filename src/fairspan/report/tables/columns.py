@@ -55,7 +55,7 @@ def record_values(records: Sequence[dict[str, Any]], name: str) -> list[Any]:
 
 
 def secondary(column: Column) -> Column:
-    """Return the column marked as secondary."""
+    """Return the column marked as secondary, which is shown smaller."""
     return replace(column, is_secondary=True)
 
 

@@ -32,7 +32,7 @@ from fairspan.report.tables.columns import (
 
 
 def expected_pca_table(report: Report) -> Table:
-    """Estimates for PCA by group, with observed values."""
+    """Estimates for PCA by group, with observed values in smaller columns."""
     model = report.pca
     records = model.records
     return Table(

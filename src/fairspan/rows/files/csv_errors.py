@@ -84,6 +84,7 @@ def csv_read_error(
 def _encoding_error(path: Path, csv_format: CsvFormat) -> InvalidInput:
     """Build the error for a file in another encoding."""
     encoding = _guess_encoding(path)
+    # Any file can be decoded as latin-1, so this guess may be wrong.
     alternative = ", or cp1252 of Windows" if encoding == "latin-1" else ""
     location = _locate_undecodable_line(path, csv_format)
     return InvalidInput(
@@ -105,7 +106,7 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
     header = next(rows, None)
     if header is None:
         return None
-    # If all of these have one length, the header is wrong rather than a row.
+    # If all of these (at least two) have one length, the header is wrong rather than a row.
     first_rows = list(islice(rows, _MAX_COMPARED_ROWS))
     lengths = {row.n_cells for row in first_rows if row.is_closed}
     for row in chain([header], first_rows, rows):

@@ -50,6 +50,7 @@ def open_csv_reader(
         read_options=csv.ReadOptions(
             skip_rows=csv_format.n_skipped,
             column_names=csv_format.names,
+            # Names of the format replace the header, which is then skipped like a row.
             skip_rows_after_names=int(csv_format.header and bool(csv_format.names)),
             autogenerate_column_names=not csv_format.header and not csv_format.names,
         ),
@@ -111,9 +112,12 @@ class LineCounter:
 def parse_numbers(cells: Any, csv_format: CsvFormat, missing: Sequence[str]) -> Any:
     """Parse texts as numbers, with null for codes of missing values.
 
+    `missing` are the codes in addition to `MISSING_TEXTS`.
+
     Raises
     ------
     NotANumber
+        A text is neither a code nor a number in the style of this format.
     """
     trimmed = compute.utf8_trim_whitespace(cells)
     # Codes are compared as text, since they need not be numbers in this format. The first of them,

@@ -385,7 +385,7 @@ def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
 
 
 def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
-    """Return the rows without these features.
+    """Return the rows without these features, which are not numeric or empty.
 
     Raises
     ------

@@ -128,6 +128,7 @@ def replace_by_null(column: Any, values: Sequence[str]) -> Any:
     values : sequence of str
     """
     dtype = column.type
+    # Codes are numbers or texts, never booleans.
     if not values or types.is_boolean(dtype) or types.is_null(dtype):
         return column
     if types.is_fixed_size_list(dtype):

@@ -196,6 +196,7 @@ def open_file(
             schema, parts = _open_parquet(path)
         else:
             schema, parts = _open_arrow(path)
+        # Columns implied by folder names are not stored in the file, so add them to its schema.
         constants = tuple((name, v) for name, v in partition_values if name not in schema.names)
         for name, value in constants:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
@@ -372,7 +373,10 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _parse_partition_values(folder: Path, files: Sequence[Path]) -> list[PartitionValues]:
-    """Return partition columns and values of each file; integers if all values of a column are."""
+    """Return partition columns and values of each file; integers if all values of a column are.
+
+    A missing value, of a folder with Hive's name for null, is None.
+    """
     texts_by_file = [_partition_texts(folder, file) for file in files]
     columns = texts_by_file[0].keys()
     for file, texts in zip(files, texts_by_file, strict=True):
@@ -424,6 +428,7 @@ def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any)
     for name in first_schema.names:
         first_type = first_schema.field(name).type
         other_type = schema.field(name).type
+        # The type null, of a column without values, is compatible with any other.
         if len({_type_family(first_type), _type_family(other_type)} - {"null"}) > 1:
             raise InvalidInput(
                 f"Column {name!r} is {other_type} in {other}, but {first_type} in {first}",
@@ -433,7 +438,7 @@ def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any)
 
 
 def _type_family(dtype: Any) -> str:
-    """Return a name that compatible pyarrow types share."""
+    """Return a name that pyarrow types share if columns of these types may be read as one."""
     types = pa.types
     if types.is_null(dtype):
         return "null"
