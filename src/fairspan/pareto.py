@@ -171,6 +171,7 @@ class Frontier:
         basis = rotate_to_principal_axes(self._problem, self._vertices[i].basis)
         if self._coordinates is not None:
             basis = self._coordinates.lift(basis)
+        # Mean, scale and names are those of ordinary PCA, but its certificate is for PCA only.
         return replace(
             self._pca_subspace,
             components=np.ascontiguousarray(normalize_signs(basis).T),
@@ -220,12 +221,12 @@ class Frontier:
         # The second moments keep solved eigenproblems, which all criteria share.
         problem = replace(self._problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
-        certificate = AutoSolver().solve(problem, _MIN_TOL)
+        certificate = AutoSolver().solve(problem, tol=_MIN_TOL)
         errors = problem.errors(certificate.components.T)
         tol = _ON_FRONTIER_TOL * problem.total_variance
         distance = distance_to_polyline(errors, self.errors)
-        # Beyond an end of the frontier, the error that is smallest there increases again, together
-        # with the other, which the end bounds from above. Distance alone would not show this.
+        # On the frontier, each group's error is largest at the end where the other's is smallest.
+        # Beyond that end both increase, which a small distance alone would not show.
         max_first = self.errors[-1, 0]
         max_second = self.errors[0, 1]
         is_between_ends = errors[1] <= max_second + tol and errors[0] <= max_first + tol
@@ -233,7 +234,7 @@ class Frontier:
         return FrontierPosition(problem.criterion, errors, on_frontier, distance)
 
     def locate_all(self) -> tuple[FrontierPosition, ...]:
-        """Locate every criterion with default parameters; infeasible ones are omitted.
+        """Locate the solution of every criterion with default parameters; omit infeasible ones.
 
         Ordinary PCA is "total_error". "equal_error" is infeasible if no subspace has equal errors.
 
@@ -243,7 +244,7 @@ class Frontier:
         """
         positions = []
         for name in builtin_names("criterion"):
-            with suppress(IncompatibleParameters):
+            with suppress(IncompatibleParameters):  # infeasible
                 positions.append(self.locate(name))
         return tuple(positions)
 
@@ -263,6 +264,7 @@ class Frontier:
         # angles most densely near both ends, where the Pareto part begins and stops.
         parameters = np.linspace(0.0, np.pi, _N_OUTER_ANGLES + 2)[1:-1]
         angles = RIGHT_ANGLE + 3 * RIGHT_ANGLE * (1 - np.cos(parameters)) / 2
+        # One thread (None: of every BLAS library): there are many small eigenproblems.
         with limit_blas_threads(None):
             outer_points = [
                 point
@@ -286,6 +288,7 @@ class Frontier:
         displays.FrontierDisplay
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
+        # By name, since displays are in a higher layer, which imports this one.
         return get_factory("result_display", "frontier")(self, criteria).plot(ax)
 
     def __repr__(self) -> str:
@@ -302,6 +305,7 @@ class Frontier:
         m = len(self.errors)
         shown = np.unique(np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)).tolist()
         proportions = self._problem.proportions
+        # Errors that are no more than rounding error count as zero.
         totals = self.round_to_zero(self.errors) @ proportions
         rows = [
             self._table_row(
@@ -408,10 +412,12 @@ def frontier(
     tol = float(tol)
     check_bool("scale", scale)
     check_n_components(n_components, moments.n_features)
-    # The fit of ordinary PCA also provides problem, mean and scale.
+    # The fit of ordinary PCA also provides problem, mean and scale; and the row coordinates of the
+    # problem, if there are fewer rows than features.
     pca, problem, coordinates = fit_moments(
         moments, n_components, criterion=_PCA_CRITERION, center=center, scale=scale
     )
+    # One thread (None: of every BLAS library): there are many small eigenproblems.
     with limit_blas_threads(None):
         points, max_deviation, n_solved = frontier_vertices(problem, tol * problem.total_variance)
     errors = np.array([point.errors for point in points])
@@ -441,7 +447,7 @@ def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | Wi
     IncompatibleParameters
         The number of groups is not two.
     InvalidType
-        Rows without groups, or rows that are fitted without matrices.
+        Rows without groups, or sparse rows, which are fitted without matrices.
     """
     if sensitive_features is None:
         moments = X

@@ -90,6 +90,8 @@ class Stage:
         The bar belongs to the outermost active stage; it also shows the count of the innermost.
         """
         self.n_done += n
+        # `_active` lists the stages in progress, the outermost first. Outside of `show_progress` it
+        # is None, and no stage has a bar.
         outer, *inner_stages = self._active or [self]
         bar = outer._bar
         if bar is None:
@@ -106,7 +108,8 @@ class Stage:
     def _total_done(self, inner_stages: "Sequence[Stage]") -> float:
         """Return the number of units done, including those in progress in the first inner stage.
 
-        With `stage_percentages` this is a percentage, at most `_MAX_PERCENT_RUNNING`.
+        With `stage_percentages` this is a percentage. It stays at or below `_MAX_PERCENT_RUNNING`
+        until the end, since stages may repeat and work after them is not counted.
         """
         if not self.stage_percentages:
             return self.n_done
@@ -242,6 +245,7 @@ class _LineReporter:
         if now - _LAST_LINE_TIME.get() < _LINE_INTERVAL:
             return
         _LAST_LINE_TIME.set(now)
+        # An overall stage counts percent of all steps, of which "of 100" would say nothing.
         is_overall = bool(self.stage.stage_percentages)
         out_of = ""
         remaining_text = ""
@@ -275,7 +279,7 @@ def _make_bar(stage: Stage) -> Any:
         return _LineReporter(stage)
     from tqdm.std import tqdm  # slow import
 
-    # Disable tqdm's monitor thread and multiprocessing lock.
+    # Omit tqdm's monitor thread and multiprocessing lock, which a single process does not need.
     bar = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
     return bar(
         desc=stage.name,

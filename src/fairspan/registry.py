@@ -170,7 +170,10 @@ def resolve_object(
     Parameters
     ----------
     kind : str
+        Kind of the object, such as "criterion", under which its name is registered.
     given : str, ExternalObject or object
+        Name of a built-in object; an object of another package, named by its path on the command
+        line; or the object itself.
     protocol : type
         Protocol or ABC that the object must satisfy.
     parameters : mapping, optional
@@ -215,6 +218,7 @@ def _create(
 def _check_conforms(kind: str, value: object, protocol: type) -> None:
     """Raise InvalidType if an object does not inherit from an ABC, or lacks members of a protocol.
 
+    `kind` is that of the object in messages, such as "criterion".
     A class is not accepted in place of its instance.
     """
     if issubclass(protocol, ABC):

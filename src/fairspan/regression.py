@@ -490,11 +490,19 @@ def _design(moments: GroupMoments, target: str | int, model: FairSubspace | None
     if model is not None:
         subspace_positions = _match_features(model, features, len(predictors))
         scale = 1.0 if model.scale is None else model.scale
+        # Components act on scaled features; the basis acts on features in the order of `moments`.
         basis = (model.components / scale)[:, subspace_positions].T
         names = [f"component {j}" for j in range(model.n_components)]
         return _Design(position, predictors, features, subspace_positions, basis, names)
     names = [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
-    return _Design(position, predictors, features, None, np.eye(len(predictors)), names)
+    return _Design(
+        position,
+        predictors,
+        features,
+        subspace_positions=None,
+        basis=np.eye(len(predictors)),  # the coordinates are the features
+        coordinate_names=names,
+    )
 
 
 def _single_fit_fields(
@@ -528,8 +536,8 @@ def _single_fit_fields(
     # Rounding may make the error of a perfect fit slightly negative.
     errors = np.maximum(second_moments @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
-    # Covariance of the coordinates' coefficients and of the prediction at the mean, which are
-    # uncorrelated.
+    # Covariance of the coordinates' coefficients and of the prediction at the mean, up to the
+    # residual variance. They are uncorrelated if it is the same for all groups.
     q = len(design.coordinate_names)
     component_covariance = np.zeros((q + 1, q + 1))
     component_covariance[:q, :q] = factor.T @ factor
@@ -580,6 +588,7 @@ def _residual_degrees_of_freedom(moments: GroupMoments, n_coordinates: int) -> i
     InvalidInput
         There are no more rows than coefficients.
     """
+    # Counts of zero are unknown, as those of moments built from covariances.
     n_rows = int(moments.counts.sum())
     n_coefficients = n_coordinates + 1
     if n_rows <= n_coefficients:
@@ -632,6 +641,7 @@ def _group_variance_covariance(
         [[second_moments, means[:, :, None]], [means[:, None], ones[:, :, None]]]
     )
     group_grams *= moments.proportions[:, None, None]
+    # Degrees of freedom of a group: its rows less the sum of their leverages, tr G^-1 X_g'W X_g.
     degrees_of_freedom = moments.counts - np.einsum("ij,gji->g", inverse, group_grams)
     too_few = np.flatnonzero(degrees_of_freedom <= _FREEDOM_ROUNDING)
     if len(too_few):

@@ -137,7 +137,8 @@ def with_row_spread(moments: MomentsType, rows: Rows) -> MomentsType:
 def with_row_spread_if_singular(moments: GroupMoments, rows: Rows) -> GroupMoments:
     """Return the moments with the spread of their rows if these may lie in fewer dimensions.
 
-    For callers that fit many dimensions: with all of them, errors may be zero.
+    For callers that fit many dimensions: with as many as the rows span, errors are zero, and the
+    spread of the rows tells such zeros from errors that are lost in rounding.
 
     Parameters
     ----------
@@ -149,7 +150,11 @@ def with_row_spread_if_singular(moments: GroupMoments, rows: Rows) -> GroupMomen
 
 
 def _may_be_singular(moments: GroupMoments) -> bool:
-    """Return whether the features that vary may be collinear, up to rounding."""
+    """Return whether the features that vary may be collinear, up to rounding.
+
+    If so, their correlation matrix has an eigenvalue of about zero: Cholesky then fails after a
+    small multiple of the identity is subtracted.
+    """
     deviations = moments.standard_deviations
     varies = deviations > 0
     pooled = moments.second_moments_about(moments.mean).mixture(moments.proportions)
@@ -175,7 +180,9 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     Returns
     -------
     RowSpread or None
-        None for rows with missing cells, and for too many features.
+        The rank is that about the mean. The size is the squared length of a typical row as a share
+        of the mean of all. None for rows with missing cells, for no rows, and for so many features
+        that the factors of the rows would be too large.
 
     Examples
     --------
@@ -190,6 +197,7 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         return None
     n_features = rows.n_features
+    # A triangular factor of n rows in p features has min(n, p) rows.
     n_factor_rows = n_features if rows.n_rows is None else min(rows.n_rows, n_features)
     if n_factor_rows * n_features > _MAX_FACTOR_ENTRIES:
         return None
@@ -198,16 +206,24 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     summary = aggregate(rows, RowSummaryAggregator(moments.mean, scale))
     if summary is None:
         return None
-    # Rounding may hide a dimension from either factor, so the larger rank counts. The column of
-    # ones adds one to the rank of the centered rows.
+    # Rounding may hide a dimension from either factor, so the larger rank counts. Both factors are
+    # of rows extended by a one: about any point, their rank is one more than that about the mean.
     rank = max(_numerical_rank(summary.uncentered), _numerical_rank(summary.centered)) - 1
     return RowSpread(rank, _typical_share(summary, deviations))
 
 
 def _typical_share(summary: RowSummary, deviations: FloatArray) -> float:
-    """Return the squared harmonic mean of the lengths, as a share of the mean of their squares.
+    """Return the squared length of a typical row, as a share of the mean squared length of all.
 
-    The smaller share of raw and standardized features; 1 if no row or no feature varies.
+    The typical length is the harmonic mean of all lengths, to which a few huge rows contribute
+    nothing. The smaller share of raw and standardized features; 1 if no row or no feature varies.
+
+    Parameters
+    ----------
+    summary : RowSummary
+        Number of rows and sum of their inverse lengths, in raw and in standardized features.
+    deviations : (p,) array
+        Standard deviations of the features.
     """
     # Mean squared length of the rows about their mean: the total variance, which is the number of
     # varying features if these are standardized.

@@ -103,7 +103,7 @@ _FIGURE_ROUNDING = 1e-12
 def figure_roundings(
     second_moments: SecondMoments, errors: FloatArray, *, by_feature: bool = True
 ) -> FloatArray:
-    """Return the rounding bound of an error or a loss of each group, shape (k,).
+    """Return the size up to which an error or loss of each group may be rounding, shape (k,).
 
     It is relative to the group's error, or to the smallest variance of a varying feature if that is
     larger. A large-scale column therefore does not turn the figures of the others into rounding
@@ -160,7 +160,9 @@ class EMUncertainty:
     def from_distance(
         cls, scatters: FloatArray, traces: FloatArray, distance: float
     ) -> "EMUncertainty | None":
-        """Build from the distance of the models to their limit; None if it is zero.
+        """Build from the distance of an EM iteration to its limit; None if it is zero.
+
+        EM fits a mean and correlations to the rows of each group, and may stop before it converges.
 
         Parameters
         ----------
@@ -169,7 +171,8 @@ class EMUncertainty:
         traces : (k,) array
             Variances about the point in use.
         distance : float
-            Root of the sum of squares over all means and correlations, in standard deviations.
+            Distance of all means and correlations from their limits, the root of the sum of
+            squares, with means in standard deviations.
         """
         if distance <= 0:
             return None
@@ -178,6 +181,7 @@ class EMUncertainty:
         # Constant features get a correlation of one with themselves.
         correlations = scatters / units[:, :, None] / units[:, None, :]
         np.einsum("gii->gi", correlations)[:] = 1.0
+        # Bound on the norm by which the correlations, about any center, are inexact.
         norm_bound = _MEANS_FACTOR * distance
         smallest = np.linalg.eigvalsh(correlations)[:, 0]
         relative = np.full(len(smallest), np.inf)
@@ -271,7 +275,9 @@ class DenseSecondMoments:
         return self.inner_errors(basis) + self.excluded_variances
 
     def inner_errors(self, basis: FloatArray) -> FloatArray:
-        """Residual variances without `excluded_variances`, shape (k,).
+        """Residual variances in the allowed directions, shape (k,).
+
+        Those outside, `excluded_variances`, are the same for every basis and not included here.
 
         If nearly everything is captured the difference cancels (one large-scale column can hold all
         but 1e-16 of the variance); then tr (I - VV') S (I - VV') is computed instead, at the cost
@@ -316,7 +322,7 @@ class DenseSecondMoments:
             1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
         )
         squared_norms[captured] = (rows**2).sum(axis=1)
-        # For other features, |E| o is at most o + |V| |V'| o.
+        # For other features, |E| o is at most o + |V| |V'| o. `other_error` is
         # o without the nearly captured features, whose part is exact.
         other_error = offset_error.copy()
         other_error[captured] = 0.0
@@ -361,37 +367,40 @@ class DenseSecondMoments:
         start: FloatArray | None = None,
         sum_goal: float | None = None,
     ) -> ApproximateSubspace:
-        """Approximate leading eigenvectors with guard vectors, by iteration if that is faster.
+        """Approximate leading eigenvectors of a mixture, by iteration if that is faster.
 
-        With many components for the number of features, LAPACK is; it needs neither a start nor a
-        tolerance, and has no error to estimate.
+        With many components for the number of features, LAPACK is faster; it needs neither a start
+        nor a tolerance, and has no error to estimate. Guard vectors, the next eigenvectors after
+        the d leading ones, are included; after an iteration they are less accurate.
 
         Parameters
         ----------
         weights : (k,) array
+            Weights of the groups' second moments in the mixture.
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
         sum_goal : float, optional
-            Tolerance on the eigenvalue sum at which to stop.
+            Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
+            by default, iterate to float64 accuracy.
 
         Returns
         -------
         ApproximateSubspace
-            Up to :meth:`n_ritz` vectors.
+            Up to :meth:`n_ritz` vectors, guard vectors included.
         """
         mixture = self.mixture(weights)
         if n_components > _MAX_KRYLOV_RATIO * self.n_features:
             guarded = leading_subspace(mixture, self.n_ritz(n_components))
             leading = LeadingSubspace.from_eigenpairs(
-                guarded.eigenvalues, guarded.vectors, n_components, 0.0
+                guarded.eigenvalues, guarded.vectors, n_components, tolerance=0.0
             )
             return ApproximateSubspace(leading, guarded.vectors, sum_error=0.0)
         return leading_subspace_krylov(
             lambda block: _threaded_product(mixture, block),
             self.n_features,
             n_components,
-            float(np.abs(weights) @ self.traces),
+            norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
             sum_tol=sum_goal,
         )
@@ -449,13 +458,13 @@ def deflate(
     k = second_moments.n_groups
     abs_basis = np.abs(complement.basis.T)
     deflated = DenseSecondMoments(
-        complement.compress(second_moments.matrices, np.ones(k)),
-        second_moments.excluded_variances,
-        abs_basis @ second_moments.offset_rounding_error,
-        second_moments.uncertainty,
+        complement.compress(second_moments.matrices, scales=np.ones(k)),
+        excluded_variances=second_moments.excluded_variances,
+        offset_rounding_error=abs_basis @ second_moments.offset_rounding_error,
+        uncertainty=second_moments.uncertainty,
     )
     # Terms of Q'S_gQ are bounded by column RMS values; and rounding the basis to float64 leaves a
-    # residue of the removed directions.
+    # residue of the removed directions. That residue is of second order (`errors` of zero).
     sum_rounding = _SUM_ROUNDING * ((abs_basis @ second_moments.column_rms.T) ** 2).sum(axis=0)
-    basis_rounding = basis_rounding_bound(second_moments.root_traces, np.zeros(k))
+    basis_rounding = basis_rounding_bound(second_moments.root_traces, errors=np.zeros(k))
     return deflated, sum_rounding + basis_rounding, complement

@@ -78,7 +78,7 @@ class GroupRows:
     def from_rows(
         cls, label: Label, rows: Any, weights: FloatArray, shift: FloatArray, indices: IndexArray
     ) -> "GroupRows":
-        """Build from shifted rows (at least one) with positive weights, split into chunks.
+        """Build from rows minus `shift` (at least one) with positive weights, split into chunks.
 
         `indices` are the positions of the rows in the whole table.
         """
@@ -143,7 +143,8 @@ class GroupRows:
     def divided_by(self, scale: FloatArray) -> "GroupRows":
         """Divide the rows by a (p,) array of positive scales."""
         inverse = _sparse_diagonal(1 / scale)
-        # The shifts of groups differ, and their differences must not be rounded.
+        # The shifts of groups differ, and their differences must not be rounded: the correction is
+        # what float64 loses of the quotient.
         shift, correction = divide(self.shift, self.shift_correction, scale)
         return replace(
             self,
@@ -174,7 +175,8 @@ class GroupRows:
         """Iterate over centered coordinates by block of directions and chunk of rows.
 
         Yields the slice of directions, the coordinates (x - mean)'V of the rows of a chunk along
-        these, the chunk of shifted rows, and its weights.
+        these, the chunk of shifted rows, and its weights. Blocks and chunks bound the temporary
+        memory.
         """
         for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(start, start + _COLUMNS_AT_ONCE)
@@ -189,10 +191,12 @@ class GroupRows:
         Parameters
         ----------
         offset : (p,) array
-            Group mean minus the point.
+            Group mean minus the point from which residuals are measured.
         encoder_columns : (p, m) array
             Columns V.
         """
+        # Chunks hold rows minus a shift, relative to which the group mean is `shifted_mean`: minus
+        # this and plus `offset`, they are rows minus the point.
         total = 0.0
         n_rows = rows_per_block(len(offset))
         for chunk, weights in self.chunks:
@@ -223,9 +227,17 @@ class GroupRows:
 
 
 def row_indices_by_group(
-    labels: CodedLabels, weights: FloatArray | None, n_features: int, limit: GroupLimit
+    labels: CodedLabels, weights: FloatArray | None, limit: GroupLimit
 ) -> dict[Label, IndexArray]:
     """Return the indices of the rows with positive weight, by group in label order.
+
+    Parameters
+    ----------
+    labels : (n,) labels
+    weights : (n,) array or None
+        None if all rows have weight one.
+    limit : GroupLimit
+        Limit on the number of groups.
 
     Raises
     ------
@@ -236,6 +248,7 @@ def row_indices_by_group(
     codes = encoder.encode(labels)
     if weights is not None:
         codes = np.where(weights > 0, codes, -1)
+    # Count code -1 too, and leave it out.
     counts = np.bincount(codes + 1, minlength=1)[1:]
     present = np.flatnonzero(counts).tolist()
     limit.check([encoder.labels[code] for code in present], int(counts.sum()))
@@ -259,13 +272,13 @@ def group_sparse_rows(
     if complete.group_labels is None:
         raise no_group_labels_error()
     weights = np.ones(complete.n_rows) if complete.weights is None else complete.weights
-    indices_by_group = row_indices_by_group(
-        complete.group_labels, weights, complete.n_features, limit
-    )
+    indices_by_group = row_indices_by_group(complete.group_labels, weights, limit)
     groups = []
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         for label, indices in indices_by_group.items():
             group_weights = weights[indices]
+            # Columns that are mostly nonzero are shifted to about zero, so that a large mean does
+            # not hide their variance.
             shift = _column_shifts(complete.matrix[indices], group_weights)
             shifted = _shift_columns(complete.matrix[indices], shift)
             groups.append(GroupRows.from_rows(label, shifted, group_weights, shift, indices))
@@ -429,7 +442,8 @@ class SparseSecondMoments:
         tie_tolerance : float
             Eigenvalues within this absolute distance of eigenvalue d count as tied with it.
         sum_goal : float, optional
-            Tolerance on the eigenvalue sum at which to stop.
+            Stop once the estimated error of the sum of the d largest eigenvalues is at most this;
+            by default, iterate to float64 accuracy.
 
         Returns
         -------
@@ -437,10 +451,12 @@ class SparseSecondMoments:
             Orthogonal to the forbidden directions.
         """
         nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
+        # Guard vectors are iterated beyond the d leading ones, to speed up their convergence.
         n_vectors = n_components + N_GUARD_VECTORS
         is_smaller = max(_MIN_REDUCTION * len(nonzero), n_vectors) < self.n_features
         if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
-            # Work in the nonzero features only: others have zero loadings.
+            # Work in the features that are not zero in every row: others have zero loadings.
+            # Forbidden directions may have entries in any feature, so with them all are kept.
             approximation = self._nonzero_features.approximate_leading(
                 weights,
                 n_components,
@@ -453,7 +469,7 @@ class SparseSecondMoments:
             lambda block: self._apply_mixture(weights, block),
             self.n_features,
             n_components,
-            float(np.abs(weights) @ self.traces),
+            norm_bound=float(np.abs(weights) @ self.traces),
             start=start,
             orthogonal_to=self.forbidden,
             tie_tol=tie_tolerance,
@@ -501,7 +517,7 @@ class SparseSecondMoments:
         """Residual variances tr S_g - tr(V'S_gV), shape (k,).
 
         If nearly everything is captured, the difference cancels; then it is computed from row
-        residuals.
+        residuals. Forbidden directions play no part here, unlike in :meth:`residual_variances`.
         """
         traces = self._mean_squares.sum(axis=1)
         columns = encoder_columns(basis)

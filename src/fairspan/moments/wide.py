@@ -164,7 +164,7 @@ class SparseMoments(RowMoments):
     def from_rows(
         cls, rows: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "SparseMoments":
-        """Build from sparse rows.
+        """Build from sparse rows, without those that have missing cells.
 
         Raises
         ------
@@ -181,6 +181,7 @@ class SparseMoments(RowMoments):
         moments = cls._from_groups(
             groups, n_dropped=n_dropped, weight_exponent=rows.weight_exponent
         )
+        # Only upper limits here, beyond which products overflow; `check_range` has lower ones too.
         check_magnitudes(moments.means, moments.variances, None, is_partial=True)
         return moments
 
@@ -205,6 +206,8 @@ class WideMoments(RowMoments):
     ) -> "WideMoments":
         """Build from complete rows, which are copied by group and shifted by the first of them.
 
+        Without the shift, a large offset of all rows would hide their variation.
+
         Raises
         ------
         InvalidInput, InvalidType
@@ -214,10 +217,11 @@ class WideMoments(RowMoments):
         values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.values())
         n, p = values.shape
         weights = np.ones(n) if rows.weights is None else rows.weights
-        indices_by_group = row_indices_by_group(rows.group_labels, weights, p, limit)
+        indices_by_group = row_indices_by_group(rows.group_labels, weights, limit)
         order = np.concatenate(list(indices_by_group.values()))
         shift = values[order[0]].astype(np.float64)
         shifted = np.empty((len(order), p))
+        # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(order), _BLOCK_ROWS):
                 block = slice(start, start + _BLOCK_ROWS)
@@ -245,9 +249,10 @@ class WideMoments(RowMoments):
         weights: FloatArray,
         **others: Any,
     ) -> "WideMoments":
-        """Build from (n, p) shifted rows sorted by group, and the attributes in `others`.
+        """Build from (n, p) rows minus `shift`, sorted by group, and the attributes in `others`.
 
-        `indices_by_group` has the positions of each group's rows in the whole table.
+        `weights` are in the order of these rows. `indices_by_group` has the positions of each
+        group's rows in the whole table.
         """
         groups = []
         start = 0
@@ -267,6 +272,7 @@ class WideMoments(RowMoments):
         Parameters
         ----------
         shift : (m,) array
+            Point that was subtracted from the new features, such as their first row.
         rows : (n, m) array
             Values of the new features minus the shift, in the order of :attr:`rows`.
         names : tuple of m str, optional
@@ -293,7 +299,11 @@ class WideMoments(RowMoments):
 
     @cached_property
     def row_space(self) -> "RowSpace":
-        """Row space of the shifted rows, without padding."""
+        """Row space of the shifted rows, without padding.
+
+        Each axis is a sum of the rows, weighted by a column of `row_weights`, or a column of
+        `explicit_axes`.
+        """
         # `first` has the index of each distinct row, and `inverse` that of each row among these.
         first, inverse = distinct_rows(self.rows)
         if len(first) == 1:  # all rows equal the shift
@@ -307,7 +317,8 @@ class WideMoments(RowMoments):
             )
         if len(first) == len(self.rows):
             return self._span(self.rows)
-        # Equal rows have equal coordinates, which are computed once.
+        # Equal rows have equal coordinates, which are computed once. The first of them stands for
+        # all in the weighted sums that are the axes; the others get weight zero.
         row_space = self._span(self.rows[first])
         row_weights = np.zeros((len(self.rows), row_space.row_weights.shape[1]))
         row_weights[first] = row_space.row_weights
@@ -331,7 +342,8 @@ class WideMoments(RowMoments):
     ) -> "RowSpace | None":
         """Row space by Cholesky QR from the Gram matrix; None if that is not accurate enough.
 
-        The accuracy is bounded with random probes, see :meth:`RowSpace.with_error_bounds`.
+        The accuracy is bounded with random probes, see :meth:`RowSpace.with_error_bounds`: that of
+        the orthogonality of the axes, and the distance of rows from their span.
         """
         nonzero_norms = row_norms[1:]  # the first row is the shift, hence zero
         if not nonzero_norms.size or not nonzero_norms.all():
@@ -352,7 +364,8 @@ class WideMoments(RowMoments):
         """Row space by Householder QR of the rows: slower, but with twice the digits.
 
         Rows of length one are factorized, so that short rows count as much as long ones. All axes
-        are explicit, and dependent directions are dropped.
+        are stored explicitly, instead of as weighted sums of rows, and dependent directions are
+        dropped.
         """
         divisors = np.where(row_norms > 0, row_norms, 1.0)
         axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
@@ -365,10 +378,11 @@ class WideMoments(RowMoments):
         row_space = RowSpace(
             self,
             row_coordinates=coordinates,
-            row_weights=coordinates[:, :0],
+            row_weights=coordinates[:, :0],  # no axis is a weighted sum of rows
             explicit_axes=axes @ rotation[:, :rank],
         )
         row_space = row_space.with_error_bounds(distinct, row_norms)
+        # Errors of both kinds are relative: to unit axes, and to the length of the rows.
         error = max(row_space.orthogonality_defect, row_space.relative_span_residual)
         if not error <= _MAX_AXES_ERROR:
             raise InvalidInput(
@@ -383,11 +397,13 @@ class WideMoments(RowMoments):
     ) -> "RowSpace | None":
         """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent.
 
-        `distinct` are shifted rows, the first of which is zero. `gram` and `row_norms` are those of
-        the n - 1 others, divided by their norms. All axes are implicit: distinct' row_weights.
+        `distinct` are shifted rows, the first of which is zero; `row_norms` are the norms of the
+        n - 1 others, and `gram` is the Gram matrix of these divided by their norms. No axes are
+        formed: they are Q = distinct' row_weights.
         """
         lower, inverse = _cholesky_with_inverse(gram)
-        # A-priori estimate of ||Q'Q - I|| (top of this module); NaN counts as too large.
+        # Estimate of ||Q'Q - I||, the error that one round leaves (top of this module). It is NaN,
+        # which counts as too large, if the factorization fails.
         orthogonality_loss = _EPSILON * float(np.vdot(inverse, inverse))
         if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
             return None
@@ -411,15 +427,20 @@ class WideMoments(RowMoments):
         return RowSpace(self, coordinates, row_weights, explicit_axes=no_axes)
 
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> "RowSpace":
-        """Row space extended for a problem with d components and this center.
+        """Row space with the axes and the center of a problem with d components.
 
-        It contains the center, and padding for subspaces that extend beyond the rows.
+        If errors are about the origin, its direction is one more axis. Padding, which is axes
+        without variance, lets subspaces extend beyond the rows. `point` of the result holds the
+        coordinates of the center; it is None for each group's own mean.
 
         Parameters
         ----------
         n_components : int or float
-            d, or a fraction of the variance in (0, 1), which as many components as axes capture.
+            d, or a fraction of the variance in (0, 1): d is then at most the number of axes, which
+            capture all of it.
         center : {"global", "group", "none"}
+            Center about which errors are measured: the mean of all rows, the mean of each group,
+            or the origin.
 
         Returns
         -------
@@ -431,11 +452,11 @@ class WideMoments(RowMoments):
             The matrices of that many coordinates do not fit into memory.
         """
         row_space = self.row_space
-        origin = -self.shift
+        origin = -self.shift  # axes and coordinates are relative to the shift, the first row
         if center == "none":
             row_space = row_space.extend(origin[:, None])
         if isinstance(n_components, numbers.Integral):
-            n_padding = int(n_components)
+            n_padding = int(n_components)  # every component may lie outside the rows
         else:
             n_padding = max(row_space.n_axes, 1)
         n_padding = min(n_padding, self.n_features - row_space.n_axes)
@@ -457,14 +478,16 @@ class WideMoments(RowMoments):
         ----------
         point : (p,) array or None
         basis : (p, r) array
+            Columns of features, such as the components and decoder of a subspace.
         n_components : int
-            Minimum number of coordinates.
+            Minimum number of coordinates; axes without variance are added up to it.
 
         Returns
         -------
         GroupMoments, (m,) array or None, (m, r) array
             Moments, point (None if there is none) and basis in m coordinates.
         """
+        # Coordinates are relative to the shift, the first row, but a basis consists of directions.
         columns = basis if point is None else np.column_stack([basis, point - self.shift])
         row_space = self.row_space.extend(columns)
         row_space = replace(row_space, n_padding=max(n_components - row_space.n_axes, 0))
@@ -583,9 +606,11 @@ class RowSpace:
     def coordinate_moments(self) -> GroupMoments:
         """Dense moments of the coordinates.
 
-        Means and rows that are equal up to rounding are made exactly equal.
+        Group means that are equal up to rounding are made exactly equal, and so are the rows of a
+        group: their scatter becomes zero.
         """
         n, r = self.row_coordinates.shape
+        # Rows have no component along the other axes: those of the origin and the padding.
         m = self.n_axes + self.n_padding
         rows = np.zeros((n, m))
         rows[:, :r] = self.row_coordinates
@@ -601,6 +626,7 @@ class RowSpace:
                 moments, means=common_means, mean_corrections=None, skip_validation=True
             )
         # A group of equal rows has no variance, which rounding would make positive.
+        # Scatters are sums over the rows, hence the weights.
         traces = np.einsum("gii->g", moments.scatters)
         is_constant = traces <= _EQUAL_TOL**2 * squares.max() * moments.weights
         if is_constant.any():
@@ -613,8 +639,8 @@ class RowSpace:
 
         Q are the axes without padding, as columns; the span residual is the distance of rows from
         the span of Q, relative to their norm. With ten random probes, each bound fails with
-        probability 1e-10 (Halko, Martinsson and Tropp 2011, lemma 4.1). The first is the square
-        root of a bound on the squared matrix.
+        probability 1e-10 (Halko, Martinsson and Tropp 2011, lemma 4.1). The bound on Q'Q - I is the
+        square root of a bound on the norm of its square.
 
         Parameters
         ----------
@@ -627,7 +653,7 @@ class RowSpace:
         axis_probes = rng.standard_normal((self.n_axes, _N_PROBES))
         n_features = len(self.explicit_axes)  # (p, e), even if there are no explicit axes
         feature_probes = rng.standard_normal((n_features, _N_PROBES))
-        # Implicit axes are weighted sums of rows, here of the distinct ones.
+        # Axes may be weighted sums of rows, with weights for the distinct ones only.
         row_space = self
         if distinct is not self.moments_of_rows.rows:
             row_space = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
@@ -660,25 +686,32 @@ class RowSpace:
         The lifted columns have the same products with each other up to rounding.
         """
         lifted = self._lift_axes(columns)
+        # Components along axes without variance. These axes are formed only if needed.
         padding = columns[self.n_axes :]
         if np.linalg.norm(padding) > _PADDING_TOL:
             lifted = lifted + self._padding @ padding
         gram = columns.T @ columns
         gram_error = lifted.T @ lifted - gram
         if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > _ORTHONORMAL_TOL:
-            # Correct within the span, so that errors change only in proportion to themselves.
+            # Axes that are weighted sums of rows are less orthogonal than explicit ones. Correct
+            # within the span of the columns, so that errors change only in proportion to
+            # themselves.
             lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=_RANK_TOL)[0] / 2
         return lifted
 
     def project(self, columns: FloatArray) -> FloatArray:
-        """Return the coordinates (m, q) of (p, q) columns of features, projected on all axes."""
+        """Return the coordinates (m, q) of (p, q) columns of features, projected on all axes.
+
+        The last rows are coordinates along the padding, the axes without variance.
+        """
         padding = np.zeros((self.n_padding, columns.shape[1]))
         squares = np.einsum("ij,ij->j", columns, columns)
         coordinates = self._project_on_axes(columns)
         residual_squares = squares - np.einsum("ij,ij->j", coordinates, coordinates)
         if (residual_squares <= _ORTHONORMAL_TOL * squares).all():
-            # The columns are in the span: one pass suffices.
+            # The columns are in the span of the other axes: nothing is left for the padding.
             return np.vstack([coordinates, padding])
+        # Project twice, since the residual must be orthogonal to the axes.
         coordinates, residual = self._decompose(columns)
         if self.n_padding and np.linalg.norm(residual) > _PADDING_TOL * np.linalg.norm(columns):
             padding = self._padding.T @ residual

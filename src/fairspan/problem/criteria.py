@@ -187,6 +187,7 @@ class Disparity(Criterion):
         """
         if self.protected is not None:
             return problem.group_labels.index(self.protected)
+        # Ordinary PCA knows no restriction.
         unrestricted = problem.unrestricted
         errors = unrestricted.errors(unrestricted.pooled_optimum.vectors)
         tie_tol = _TIE_TOL * float(unrestricted.second_moments.traces.max())
@@ -355,7 +356,9 @@ class MinimaxCriterion(Criterion):
         return None if self.relative else 1.0
 
     def divisors(self, problem: Problem) -> FloatArray:
-        """Divisors s: ones, or the groups' variances tr S_g, shape (k,).
+        """Divisors of the groups' errors: ones, or the groups' variances tr S_g, shape (k,).
+
+        Under a restriction, the variances are those in all directions.
 
         Raises
         ------
@@ -614,11 +617,13 @@ class ErrorGap(Criterion):
             )
 
     def pieces(self, problem: Problem) -> AffinePieces | None:
-        """Return two blocks of pieces, for the largest and the smallest error.
+        """Return the value as a sum of two maxima, for the largest and the smallest error.
 
-        The value is max_a (q.e + penalty e_a) + max_b (-penalty e_b), which avoids a piece for
-        every ordered pair of groups. With two groups the two pairs are kept as pieces, since the
-        boundary search moves along the segment between two pieces.
+        It is max_a (q.e + penalty e_a) + max_b (-penalty e_b) for the groups' proportions q. Each
+        piece is an affine function of the errors e, given by its coefficients and an offset of
+        zero. Two blocks of k pieces replace a piece for every ordered pair of groups. With two
+        groups the two pairs are kept, since the solver for two groups moves along the segment
+        between two pieces. Without a penalty or a second group, the value is the total error q.e.
         """
         q = problem.proportions
         k = problem.n_groups
@@ -732,7 +737,8 @@ class RobustErrorGap(ErrorGap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.radius, Mapping):
-            # Copy, so that later changes to the mapping do not affect the criterion.
+            # Copy with built-in numbers, which JSON can hold, so that later changes to the mapping
+            # do not affect the criterion.
             radii = {plain_value(label): radius for label, radius in self.radius.items()}
             for label, radius in radii.items():
                 check_number(f"radius of {label!r}", radius, 0)
@@ -740,7 +746,7 @@ class RobustErrorGap(ErrorGap):
             object.__setattr__(self, "radius", radii)
         else:
             check_number("radius", self.radius, 0)
-            make_plain(self)
+            make_plain(self)  # converts numbers likewise
 
     def check_groups(self, group_labels: list[Label]) -> None:
         """Raise UnknownGroup unless a mapping of radii names exactly these groups."""
@@ -791,10 +797,11 @@ class RobustErrorGap(ErrorGap):
     def rounding_bound(
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
-        """Largest rounding error over pairs; the square root amplifies that of small errors.
+        """Bound the rounding error of the value by the largest over ordered pairs of groups.
 
-        With r the radius, v (sqrt(e) + sqrt(r))^2 is v (e + 2 sqrt(r e) + r): all three terms are
-        rounded.
+        For a group with error e, radius r and weight v in the pair, the value contains
+        v (sqrt(e) + sqrt(r))^2 = v (e + 2 sqrt(r e) + r), with minus sqrt(r) if v is negative. All
+        three terms are rounded, and the square root amplifies the rounding error of a small e.
         """
         radii = self.radii(problem)
         root_rounding = 2 * np.sqrt(radii) * (np.sqrt(errors + error_rounding) - np.sqrt(errors))
@@ -887,10 +894,12 @@ class NashWelfare(Criterion):
     def lower_bound(
         self, min_weighted_error: float, weights: FloatArray, problem: Problem
     ) -> float:
-        """Lower bound mean log(k w_g) - log(tr M - L(M)) on minus the mean logarithm.
+        """Lower bound mean log(k w_g) - log(tr M - L(M)) on the value, minus mean log c_g.
 
-        The weighted sum w.c of the variances kept is at most tr M - L(M), L(M) being the given
-        lower bound on w.e.
+        Errors e_g and variances kept c_g = tr S_g - e_g of the k groups have the weighted sums
+        w.e + w.c = tr M with M = sum_g w_g S_g. So w.c is at most tr M - L(M) if L(M), here
+        `min_weighted_error`, is a lower bound on w.e. For a fixed w.c, mean log c_g is largest if
+        all w_g c_g are equal.
         """
         max_weighted_variance = max(
             float(weights @ problem.second_moments.traces) - min_weighted_error, _TINY

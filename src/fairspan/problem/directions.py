@@ -46,13 +46,15 @@ def central_index(points: FloatArray) -> int:
 def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
     """Variance of each feature, or along each of (p, q) columns, about each group's own mean.
 
-    Shape (k, p) or (k, q); columns need not have unit length. Clipped at zero.
+    Shape (k, p) or (k, q). Columns need not have unit length: the variance along v is v'Cv with C
+    the covariance. Clipped at zero, since rounding may make it negative.
     """
     if columns is None:
         return moments.variances
     if isinstance(moments, GroupMoments):
         images = moments.scatters @ columns / moments.weights[:, None, None]
     else:
+        # None: about each group's own mean, where second moments are covariances.
         images = moments.second_moments_about(None).apply(columns)
     return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
 
@@ -63,8 +65,9 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
     Parameters
     ----------
     means : (k, p) array
+        Means that must agree: one for each group, or for each of another number of categories.
     covariances : (k, p, p) array
-        Their diagonals set the scale on which a mean difference is negligible.
+        One for each group. Their diagonals set the scale on which a mean difference is negligible.
     n_components : int
         d.
 
@@ -87,7 +90,8 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
     """
     variances = np.einsum("gii->gi", covariances)
     if len(variances) != len(means):
-        # The means are of categories, classes or columns: take the smallest variance of a group.
+        # The means are not those of the groups but of categories, classes or columns. The smallest
+        # variance of a group gives the strictest scale for each of them.
         variances = np.broadcast_to(variances.min(axis=0), means.shape)
     difference_directions = mean_difference_directions(means, variances)
     check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
@@ -125,13 +129,14 @@ def mean_difference_directions(
     variances : (m, p) array
         Variance of each feature in the rows of each mean, which sets the rounding error.
     pairs : (m - 1, 2) array of int, optional
-        By default, those of :func:`pairs_to_compare`.
+        Indices of the two means of each difference; by default those of :func:`pairs_to_compare`.
     """
     if pairs is None:
         pairs = pairs_to_compare(means, variances)
     if not len(pairs):
         return np.empty((means.shape[1], 0))
     differences = means[pairs[:, 1]] - means[pairs[:, 0]]
+    # A difference is as inexact as the less accurate of its two means, feature by feature.
     rounding = _mean_rounding(means, variances)[pairs].max(axis=1)
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
     # Scale each feature by its largest rounding error and each difference by its own, so that
@@ -212,6 +217,7 @@ def split_by_variance(
     pooled = covariances.mean(axis=0)
     compressed = directions.T @ pooled @ directions
     symmetric = (compressed + compressed.T) / 2
+    # Deflate large variances, beside which eigenvectors of small ones would be inaccurate.
     eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0))[1]
     rotated = directions @ eigenvectors
     # Entries that should be zero are rounded too, as where a constant column is next to others.

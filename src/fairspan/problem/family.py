@@ -107,18 +107,25 @@ class ProblemFamily:
         Incompatible
             The restriction allows too few directions.
         """
+        # The template has no restriction and a placeholder for the number of components.
         unrestricted = replace(self.template, n_components=n_components)
         restriction = self.restriction
         if restriction is None:
             return Reduction(unrestricted)
         if not unrestricted.has_matrices:
             return self._sparse_reduction(unrestricted)
+        # An oblique restriction shifts the rows until means agree, others choose among directions.
         if restriction.oblique:
             return self._oblique_reduction(unrestricted)
         return self._projected_reduction(unrestricted, restriction)
 
     def _sparse_reduction(self, unrestricted: Problem) -> Reduction:
-        """Problem of sparse rows, whose forbidden directions are removed in the features."""
+        """Problem of sparse rows, in the same features without the forbidden directions.
+
+        Coordinates along the allowed directions would not be sparse, so second moments are
+        projected instead.
+        """
+        # The variance along the forbidden directions is lost by every allowed subspace.
         forbidden = self._forbidden_basis(unrestricted.n_components)
         sparse_moments = cast(SparseSecondMoments, unrestricted.second_moments)
         fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(
@@ -134,7 +141,10 @@ class ProblemFamily:
         return Reduction(problem)
 
     def _projected_reduction(self, unrestricted: Problem, restriction: Restriction) -> Reduction:
-        """Problem in coordinates along the allowed directions, with a limit if there is one."""
+        """Problem in coordinates along the allowed directions.
+
+        A restriction with a tolerance also limits a difference between groups among these.
+        """
         forbidden, axes, covariances = self._split_directions(
             restriction, unrestricted.n_components
         )
@@ -143,9 +153,9 @@ class ProblemFamily:
             return Reduction(replace(unrestricted, limit=limit))
         limit = restriction.limit(self._constrained_means @ axes, covariances)
         fixed_errors, common_error, rounding = self._fixed_errors(unrestricted, forbidden)
-        # Assembled from covariances and means along the axes: the second moments also contain means
-        # far apart, whose rounding error would remain after projecting. The limit may refer to the
-        # covariances, which are then copied before they are updated.
+        # Assembled from covariances and means along the axes: the second moments of all directions
+        # also contain means far apart, whose rounding error would remain after projecting. The
+        # limit may refer to the covariances, which are then copied before they are updated.
         matrices = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
         for matrix, offset in zip(matrices, self._mean_offsets @ axes, strict=True):
             # Updated in place: the matrix is C-ordered, and a separate outer product is slower.
@@ -172,6 +182,7 @@ class ProblemFamily:
     @property
     def max_components(self) -> int:
         """Largest number of components that can be requested."""
+        # Row coordinates span the rows and a few further directions, which limits the components.
         if self.coordinates is None:
             maximum = self.template.n_features
         else:
@@ -179,6 +190,7 @@ class ProblemFamily:
         if self.restriction is None:
             return maximum
         if self.restriction.oblique:
+            # Shifted rows vary along no more directions than this.
             return min(maximum, self._oblique_shift.rank)
         allowed = self.restriction.max_components(self._constrained_means, self._covariances)
         return min(maximum, allowed)
@@ -187,14 +199,15 @@ class ProblemFamily:
     def _constrained_means(self) -> FloatArray:
         """Means whose differences the restriction removes, relative to one of them, shape (m, p).
 
-        If errors are about the origin, covariance parity also uses the direction of the common
-        mean. It is added, shortened so that the differences keep their precision.
+        If errors are about the origin, covariance parity also uses the direction of the mean of all
+        rows, where there is something to keep even without variance. This mean is added to all,
+        which leaves the differences as they are, and shortened so that they keep their precision.
         """
         restriction = cast(Restriction, self.restriction)
         means = restriction.constrained_means(self.moments)
         if not isinstance(restriction, CovarianceParity):
             return means
-        common_mean = self._mean_offset
+        common_mean = self._mean_offset  # zero unless errors are about the origin
         length = float(np.linalg.norm(common_mean))
         max_length = float(np.linalg.norm(self.moments.standard_deviations))
         if length > max_length:
@@ -241,6 +254,8 @@ class ProblemFamily:
     def means_clearly_agree(self, columns: FloatArray) -> bool:
         """Whether a coarse bound shows that constrained means are equal along (p, d) columns.
 
+        Constrained means are those that the restriction requires to be equal; they are compared in
+        pairs.
         It is cheaper than :meth:`mean_differences`, which decides where this returns False. The
         largest difference of all, with its rounding error, is compared with the smallest variance.
         """
@@ -257,23 +272,27 @@ class ProblemFamily:
         max_norm = np.sqrt(len(columns)) * self._pair_magnitudes.max(initial=0.0)
         max_length = np.linalg.norm(columns, axis=0).max()
         bound = float(max_difference + relative_rounding * max_norm * max_length)
-        # Half of the variance may be rounding error.
+        # Twice, since half of the variance may be rounding error.
         return bool(2 * bound**2 <= _MAX_MEAN_DIFFERENCE**2 * variances.min(initial=np.inf))
 
     def mean_differences(self, columns: FloatArray) -> MeanDifferences:
         """Differences of the constrained means along each of (p, d) columns, pair by pair.
 
-        Each comes with its rounding error, and with the deviation that it is compared with.
+        Constrained means are those that the restriction requires to be equal. Each difference comes
+        with the standard deviation of the rows along the column, of which it must be a small part,
+        and, for columns along which rows do not vary, with the rounding error that it may have.
         """
         first, second = self._pairs.T
         differences = self._constrained_means[second] - self._constrained_means[first]
         # In extended precision, where the machine has it: columns are orthogonal to the differences
         # up to rounding only.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
+        # A mean is rounded relative to the numbers of which it is computed.
         magnitudes = self._pair_magnitudes
         squares = columns**2
         mean_rounding = _EPSILON / 2 * np.sqrt(magnitudes**2 @ squares)
         if self.template.orthogonality_defect:
+            # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
             mean_rounding += self.template.orthogonality_defect * lengths
         variances = self._reference_variances(columns)
@@ -283,6 +302,7 @@ class ProblemFamily:
         )
         rounding = np.zeros_like(mean_rounding)
         if is_constant.any():
+            # Where the pair does not vary, the rows of all groups may.
             variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
             # Entries of the columns are rounded relative to themselves, and relative to one.
             squared_magnitudes = magnitudes**2 + pair_variances
@@ -324,6 +344,8 @@ class ProblemFamily:
     ) -> tuple[FloatArray, BoolArray]:
         """Replace variances that are rounding error by those of all groups.
 
+        The argument `is_constant` says for which of the (m, d) variances that is so.
+
         Returns
         -------
         variances : (m, d) array
@@ -362,6 +384,8 @@ class ProblemFamily:
             Returns such variances along other columns.
         """
         squares = columns**2
+        # Variances up to the first bound are rounding error. Those up to the second may be: they
+        # are if they vanish without the entries that are too small to be exact.
         is_rounding = variances <= self._variance_rounding(feature_variances, squares)
         may_be_rounding = variances <= self._entry_rounding_variance(feature_variances, squares)
         if (may_be_rounding & ~is_rounding).any():
@@ -404,13 +428,19 @@ class ProblemFamily:
 
     @cached_property
     def _pair_magnitudes(self) -> FloatArray:
-        """Magnitude of the numbers that are rounded when a pair of means is compared, (m, p)."""
+        """Magnitude of the numbers that are rounded when a pair of means is compared, (m, p).
+
+        The means are those that the restriction requires to be equal or, for a restriction on
+        correlations, the covariances that take their place.
+        """
+        # Errors about each group's mean (None) have no common center: the mean of all rows serves.
         center_point = self.moments.mean if self.center_point is None else self.center_point
         if isinstance(self.restriction, Uncorrelated):
             # A covariance is a sum of products of deviations, and of those of the groups' means.
             magnitudes = np.sqrt(self._variances)[self._pairs].max(axis=1)
             center_point = self.moments.mean
             if self.restriction.within_groups:
+                # Means of groups play no part in covariances within groups.
                 return np.asarray(magnitudes)
         else:
             magnitudes = np.abs(self._constrained_means)[self._pairs].max(axis=1)
@@ -435,16 +465,24 @@ class ProblemFamily:
     def _split_directions(
         self, restriction: Restriction, n_components: int
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """Forbidden basis, allowed basis Q (None for all directions) and Q'C_gQ of each group.
+        """Split all directions into those that the restriction forbids and those that it allows.
 
-        If few of many directions are forbidden, Q is a product of Householder reflections, so that
-        the compression costs products with those few directions only.
+        Returns
+        -------
+        forbidden : (p, r) array
+            Orthonormal basis of the forbidden directions.
+        allowed : (p, m) array or None
+            Orthonormal basis Q of the allowed directions; None if all are.
+        covariances : (k, m, m) array
+            Q'C_gQ, the covariance of each group in the allowed directions.
         """
         p = self._constrained_means.shape[1]
         if restriction.forbids_mean_differences_only:
             forbidden = self._forbidden_basis(n_components)
             complement = OrthogonalComplement.from_differences(self._difference_directions)
             basis = complement.basis
+            # If few directions are forbidden, Q is applied as a product of as many reflections,
+            # which is faster than two products with Q. Scatters are divided by the weights there.
             if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
                 covariances = complement.compress(self._scatters, 1 / self.moments.weights)
             else:
@@ -456,6 +494,7 @@ class ProblemFamily:
         if axes is None:
             no_directions = np.empty((p, 0))
             return no_directions, None, self._covariances
+        # The columns of a complete QR factor after those that span the axes are orthogonal to them.
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
         covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
         return forbidden, axes, covariances
@@ -473,9 +512,11 @@ class ProblemFamily:
         return int(np.count_nonzero(eigenvalues > _VARIANCE_TOL * eigenvalues[-1]))
 
     def _oblique_reduction(self, unrestricted: Problem) -> Reduction:
-        """Problem of the rows that an oblique restriction has shifted, the same for all groups.
+        """Problem of an oblique restriction: PCA of the rows after a shift that makes means agree.
 
-        Only the total error matters: that of the shifted rows plus the variance lost by shifting.
+        An oblique restriction requires the criterion "total_error", so only the error over all rows
+        matters: that of the shifted rows plus the variance that the shift loses, `common_error`.
+        Each group therefore gets the second moment of the shifted rows of all groups.
         """
         shift = self._oblique_shift
         if unrestricted.n_components > shift.rank:
@@ -529,7 +570,13 @@ class ProblemFamily:
     def _fixed_errors(
         self, unrestricted: Problem, forbidden: FloatArray
     ) -> tuple[FloatArray, float, FloatArray]:
-        """Errors in the forbidden directions.
+        """Errors in the forbidden directions, which every allowed subspace leaves out.
+
+        Parameters
+        ----------
+        unrestricted : Problem
+        forbidden : (p, r) array
+            Orthonormal basis of these directions.
 
         Returns
         -------
@@ -541,11 +588,13 @@ class ProblemFamily:
             Rounding error bound of their sum.
         """
         scatters = np.array([np.vdot(forbidden, scatter @ forbidden) for scatter in self._scatters])
+        # Errors are about a center, from which the group means differ by the offsets.
         mean_parts = ((self._mean_offsets @ forbidden) ** 2).sum(axis=1)
         errors = scatters / self.moments.weights + mean_parts
         offset_rounding = float(np.linalg.norm(unrestricted.dense_moments.offset_rounding_error))
         fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(errors)
         total_fixed = fixed_errors + common_error
+        # If an offset is off by o, an error e is off by at most 2 sqrt(e) o + o^2.
         rounding = (
             2 * np.sqrt(total_fixed) * offset_rounding
             + offset_rounding**2
@@ -575,12 +624,14 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
         return
     if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
-        return
+        return  # there is only one mean
     columns = projector.encoder.T
     tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
     if tolerance == 0 and family.means_clearly_agree(columns):
         return
     observed = family.mean_differences(columns)
+    # Each difference may be a small part of the standard deviation or, where rows do not vary, the
+    # rounding error of a zero difference.
     allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
     # Without a tolerance, each component and pair of means is compared by itself.
     excess = observed.differences
@@ -600,7 +651,7 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     amount = "by rounding"
     if np.isfinite(ratio):
         amount = f"by {ratio:.1e} of its standard deviation"
-    where = "some column"
+    where = "some column"  # row coordinates are no columns of the table
     if family.coordinates is None:
         where = family.describe_coarsest_column(int(pair), projector.encoder[component])
     raise IncompatibleParameters(
@@ -659,6 +710,8 @@ def build_problem_family(
     span_residuals: FloatArray | float = 0.0
     problem_moments: Moments
     if isinstance(scaled_moments, WideMoments) and allows_rotation:
+        # Few rows span a low-dimensional space, in whose coordinates the problem is small. They are
+        # inexact: axes are not quite orthonormal, and rows lie slightly outside their span.
         coordinates = scaled_moments.reduce_to_row_space(n_components, center)
         orthogonality_defect = coordinates.orthogonality_defect
         span_residuals = coordinates.span_residuals()
@@ -683,6 +736,8 @@ def build_problem_family(
         span_residuals=span_residuals,
         weight_exponent=moments.weight_exponent,
     )
+    # The rank of the rows and their typical size (as a share of the mean squared length) tell
+    # errors that are zero from errors that are lost in rounding.
     # About the origin, rows also vary along their common mean.
     max_rank = scaled_moments.max_rank + int(center == "none")
     spread = moments.row_spread
@@ -714,8 +769,8 @@ def _restriction_in_coordinates(
 ) -> Restriction:
     """Equivalent restriction in row coordinates.
 
-    Row coordinates omit most directions without variance (:mod:`fairspan.moments.wide`), which a
-    restriction counts as allowed.
+    There are fewer row coordinates than features: they omit most directions without variance
+    (:mod:`fairspan.moments.wide`), which a restriction counts as allowed.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def describe_dominant_feature(moments: Moments, center: Center) -> str | None:
     text = f"the column {names[largest]!r} has the largest numbers"
     others = np.delete(magnitudes, largest)
     if not others.any():
-        return text
+        return text  # the ratio to the others would be infinite
     ratio = float(magnitudes[largest]) / np.median(others[others > 0])
     if ratio < _DOMINANCE_RATIO:
         return None

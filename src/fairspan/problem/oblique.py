@@ -56,14 +56,15 @@ class ObliqueShift:
     def project_basis(self, basis: FloatArray) -> FloatArray:
         """Project a (p, d) basis onto the span of the shifted rows and orthonormalize it.
 
-        Eigenvectors are accurate relative to their length only, but an encoder may have large
-        entries where its decoder has small ones.
+        The basis should lie in that span, but rounding adds a small part outside: eigenvectors are
+        accurate relative to their length only. The encoder U'(I - P) of a basis U may have large
+        entries where the decoder U has small ones, so that part is removed.
 
         Raises
         ------
         Incompatible
-            A component lies along the shift: next to columns of large numbers, the remaining
-            variance there is rounding error.
+            A component lies along the directions that the shift removes: next to columns of large
+            numbers, the variance that remains there is rounding error.
         """
         shifted = self.matrix @ basis
         try:
@@ -85,18 +86,22 @@ def encoder_not_resolved(why: str) -> IncompatibleParameters:
 
 
 def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
-    """Optimal shift of the rows that maps given directions to zero.
+    """Optimal shift of the rows that maps given directions F to zero.
+
+    It is I - P for the oblique projection P = F(F'S^+F)^+F'S^+ onto the span of F, and leaves the
+    second moment N = S - P S.
 
     Parameters
     ----------
     pooled : (p, p) array
-        S, about the mean of all rows.
+        S, the second moment of all rows about their mean.
     forbidden : (p, m) array
         F, with linearly independent columns.
 
     Returns
     -------
     ObliqueShift
+        I - P, N, its rank, and the variance tr(S - N) that is lost.
 
     Examples
     --------
@@ -166,7 +171,10 @@ class WhitenedFactors(NamedTuple):
 def _whitened_factors(
     values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
 ) -> WhitenedFactors:
-    """Factor S by the eigenvalues above a fraction of the largest, and whiten F with it.
+    """Factor a second moment S = A A', and whiten the forbidden directions F with A.
+
+    Only the eigenvalues of S above a fraction of the largest are used. The forbidden axes span the
+    whitened directions: an orthogonal projection there is an oblique one of the rows.
 
     Parameters
     ----------

@@ -142,13 +142,17 @@ class AffinePieces:
     def nearest_multipliers(self, weights: FloatArray) -> FloatArray:
         """Multipliers u for which A'u is close to (k,) weights, shape (m,).
 
-        They are nonnegative and sum to one in each block, so they are valid whatever the weights
-        are. In general, nonnegative least squares fits A'u and the sums, which are then normalized.
+        The rows of A are the coefficients of the pieces. Multipliers are nonnegative and sum to one
+        in each block of pieces, so they are valid whatever the weights are. In general, nonnegative
+        least squares fits A'u and the sums, which are then normalized.
         """
         if self.is_linear:
+            # Every block has one piece, whose multiplier is the sum of its block.
             return np.ones(len(self.offsets))
         if self._diagonal_slopes is not None:
+            # Piece g is a multiple of the error of group g, so u_g times that slope is weight g.
             return self.blocks.normalize(weights / self._diagonal_slopes)
+        # In units of the largest coefficient, both parts of the system count alike.
         scale = max(float(np.abs(self.coefficients).max()), np.finfo(np.float64).tiny)
         block_sums = self.blocks.indicator_matrix(len(self.offsets))
         system = np.vstack([self.coefficients.T / scale, block_sums])

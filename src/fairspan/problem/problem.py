@@ -142,6 +142,9 @@ class Criterion(ABC):
     def split_fixed_errors(self, fixed_errors: FloatArray) -> tuple[FloatArray, float]:
         """Split (k,) errors in forbidden directions into a part per group and a common part.
 
+        Adding the common part to all errors adds it, times `common_shift_slope`, to the value. It
+        can therefore be left out of the optimization, where it would hide digits of small errors.
+
         Returns
         -------
         errors : (k,) array
@@ -371,8 +374,10 @@ class Problem:
     def smallest_row_variance(self) -> float:
         """Smallest variance of all rows along a direction in which they vary, or of a typical row.
 
-        Zero if d dimensions, together with previous components, may not contain all rows, or if too
-        few digits are left to tell; infinity if the rows do not vary at all.
+        Errors no larger than rounding error are compared with it, to tell exact zeros from errors
+        that are lost in rounding. It is zero if d dimensions may not contain all rows, even
+        together with the earlier of nested components, or if too few digits are left to tell; and
+        infinity if the rows do not vary at all.
         """
         if not self.second_moments.traces.any():
             return np.inf
@@ -425,6 +430,8 @@ class Problem:
         # for a matrix F with ||FF' - I|| <= s. This changes each eigenvalue by at most the fraction
         # s of it (Ostrowski 1959). Groups of negative weight contribute negative eigenvalues, whose
         # sizes sum to at most their weighted variances.
+        # Rows that are displaced by m in root mean square change an error e by at most
+        # 2 sqrt(e) m + m^2, and weighted sums likewise (Cauchy-Schwarz).
         abs_weights = np.abs(weights)
         squared_displacement = np.broadcast_to(self._row_displacement**2, abs_weights.shape)
         weighted_error = float(abs_weights @ errors)

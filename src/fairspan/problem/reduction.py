@@ -52,9 +52,19 @@ class Reduction:
 def restricted_rank(
     unrestricted: Problem, second_moments: SecondMoments, n_forbidden: int
 ) -> RowRank | None:
-    """Return the bound on the rank of rows without the forbidden directions.
+    """Return the bound on the rank of rows without the forbidden directions; None if unknown.
 
-    These are differences of means or covariances, along which the rows themselves vary.
+    Rows vary along differences of their means or covariances, so each forbidden direction lowers
+    the rank by one.
+
+    Parameters
+    ----------
+    unrestricted : Problem
+        Problem with all directions, and the bound for these.
+    second_moments : SecondMoments
+        Second moments in the allowed directions.
+    n_forbidden : int
+        Number of forbidden directions.
     """
     if unrestricted.row_rank is None:
         return None
@@ -62,7 +72,8 @@ def restricted_rank(
     maximum = min(max(row_rank.maximum - n_forbidden, 0), second_moments.n_features)
     typical_variance = row_rank.typical_variance
     if unrestricted.n_features - n_forbidden <= unrestricted.n_components:
-        # All directions that are left are used, so no row can be outside of them.
+        # All directions that are left are used, so no row can be outside of them: the variance of a
+        # typical row, which would tell whether one is, does not matter.
         typical_variance = np.inf
     return replace(
         row_rank,
@@ -107,8 +118,8 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
     if reduction.axes is None:
         complement, problem = _deflate_problem(problem, basis)
         return Reduction(problem, complement.basis)
-    # Remove the components from the allowed directions, and from all directions for figures that
-    # refer to the problem without its restriction.
+    # Remove the components from the allowed directions, and from all directions for the parent: the
+    # problem without its restriction, to which excess losses and the figures of PCA refer.
     complement, problem = _deflate_problem(problem, reduction.axes.T @ basis)
     unrestricted_complement, unrestricted = _deflate_problem(unrestricted, basis)
     axes = complement.coordinates(reduction.axes.T).T
@@ -117,11 +128,15 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
 
 
 def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalComplement, Problem]:
-    """Orthogonal complement of a basis, and the problem restricted to it."""
+    """Orthogonal complement of a basis, and the problem restricted to it.
+
+    `rounding` of the projected second moments adds to that of the problem's forbidden directions.
+    """
     deflated, rounding, complement = deflate(problem.dense_moments, basis)
     row_rank = problem.row_rank
     if row_rank is not None:
-        # The bound on the rank of the rows is still that of the rows with all components.
+        # The bound stays that of the rows before any component was removed; how many were removed
+        # since is counted separately.
         row_rank = replace(row_rank, n_deflated=row_rank.n_deflated + basis.shape[1])
     # The warm start belongs to the previous component.
     problem = replace(

@@ -90,7 +90,10 @@ def _moments_by_class(
 
 
 def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> list[FloatArray]:
-    """Families of means, or variances, that must coincide within each family.
+    """Arrange means, or variances in the same order, by families whose means must agree.
+
+    With "intersections" all groups are one family. With "marginal" the categories of each attribute
+    are, and the groups of a category are averaged.
 
     Parameters
     ----------
@@ -162,12 +165,15 @@ class Restriction(ABC):
     ) -> FloatArray | None:
         """Orthonormal (p, m) columns whose span contains every allowed V; None for all directions.
 
+        V is the orthonormal (p, d) basis of a subspace.
+
         Parameters
         ----------
         means : (k, p) array
         covariances : (k, p, p) array
             About each group's own mean.
         n_components : int
+            d.
         """
 
     def check_compatible(
@@ -305,7 +311,8 @@ class MeanParity(Restriction):
                 "Allowed: None, 'all' and a list of classes of y",
                 "Use one of these, for example within_classes=[1]",
             )
-        make_plain(self)
+        make_plain(self)  # numbers of other packages become built-in ones
+        # A positive tolerance is itself one parameter that differs from its default.
         if self.tolerance > 0 and len(non_default_parameters(self)) > 1:
             raise IncompatibleParameters(
                 f"{self!r} has a tolerance",
@@ -356,14 +363,17 @@ class MeanParity(Restriction):
         >>> int(np.linalg.matrix_rank(means - means[0]))
         2
         """
+        # Means must agree within each family: one for each class, or one for each class and
+        # attribute.
         families: list[FloatArray] = []
         for class_moments in self._class_moments(moments):
+            # Relative to a central group, so that a distant one costs the others no digits.
             means = central_differences(class_moments)
             families += _mean_families(class_moments, self.attributes, means)
         if len(families) == 1:
             return families[0]
-        # Means need not agree between families. Translate each so that one of its means is zero:
-        # differences within families then span the same directions as those of the whole array.
+        # Means need not agree between families. Translate each so that a mean near its middle is
+        # zero: differences within families then span the same directions as those of the array.
         return np.vstack([family - family[central_index(family)] for family in families])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
@@ -466,7 +476,7 @@ class CovarianceParity(Restriction):
             check_integer("n_directions", self.n_directions)
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, 0)
-        make_plain(self)
+        make_plain(self)  # numbers of other packages become built-in ones
         if self.n_directions is not None and self.tolerance is not None:
             raise IncompatibleParameters(
                 f"CovarianceParity received n_directions={self.n_directions!r} and "
@@ -502,7 +512,9 @@ class CovarianceParity(Restriction):
         Returns
         -------
         (p, n_directions) array
-            With a tolerance, those of mean parity alone.
+            The directions along which the means agree, and among these the ones along which the
+            variances of the two groups differ least. With a tolerance, all along which the means
+            agree and rows vary: the difference of the covariances is limited separately.
 
         Raises
         ------
@@ -511,7 +523,7 @@ class CovarianceParity(Restriction):
         """
         equal_means = equal_means_basis(means, covariances, n_components)
         if len(means) == 1:
-            return equal_means
+            return equal_means  # the covariance of one group is compared with no other
         varying, constant = split_by_variance(equal_means, covariances)
         if n_components > varying.shape[1]:
             raise IncompatibleParameters(
@@ -526,11 +538,13 @@ class CovarianceParity(Restriction):
         n_directions = self._check_n_directions(n_components, *equal_means.shape)
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
         abs_values = np.abs(values)
-        # The order of tied differences is rounding error: take all of them, which hides as much.
+        # The order of tied differences is rounding error: take all that are tied with the largest
+        # selected one, which hides the group as well.
         threshold = np.sort(abs_values)[:n_directions].max() + TIE_TOL * abs_values.max()
         selected = np.flatnonzero(abs_values <= threshold)
         # Groups agree along directions without variance. If errors are about the origin, only the
-        # direction of the common mean among them carries anything to keep, so it comes first.
+        # direction of the common mean among them carries anything to keep, so it comes first. Means
+        # agree in these directions, so the first mean stands for all.
         constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
         n_constant = max(n_directions - len(selected), 0)
         return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])
@@ -540,14 +554,15 @@ class CovarianceParity(Restriction):
     ) -> FloatArray:
         """Return the directions in which subspaces within the tolerance are searched.
 
-        Those of mean parity along which the rows vary, since directions without variance would only
-        enlarge an infeasible subspace to a feasible one.
+        These are the directions along which the means agree and the rows vary. Those without
+        variance would only fill up a subspace of too few others, which would then seem feasible.
 
         Parameters
         ----------
         varying : (p, m) array
+            Orthonormal basis of the directions along which the means agree and the rows vary.
         difference : (p, p) array
-            Difference of the covariances.
+            Difference of the covariances of the two groups.
         n_components : int
         """
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
@@ -557,8 +572,8 @@ class CovarianceParity(Restriction):
         null_vectors = vectors[:, abs_values <= rounding]
         has_enough = null_vectors.shape[1] >= n_components
         if self.tolerance == 0 and has_enough and not is_indefinite:
-            # If the difference is semidefinite, equal covariances require its null directions, and
-            # the solution among them is exact.
+            # If the difference D is semidefinite, V'DV = 0 holds for null directions V only, and
+            # the best ones are found exactly by an eigendecomposition.
             return np.asarray(varying @ null_vectors)
         return np.asarray(varying)
 
@@ -663,14 +678,15 @@ class Uncorrelated(Restriction):
             )
         object.__setattr__(self, "columns", tuple(columns))
         check_bool("within_groups", self.within_groups)
-        make_plain(self)
+        make_plain(self)  # numbers of other packages become built-in ones
 
     def constrained_means(self, moments: Moments) -> FloatArray:
         """Covariance of each feature with each column, preceded by a zero row, shape (1 + m, p).
 
-        They take the place of means: where each agrees with the zero row along a direction, it is
-        uncorrelated with the columns. They are in units of the feature, since columns are divided
-        by their standard deviations.
+        The rows take the place of means that must agree: along a direction in which all agree with
+        the zero row, features are uncorrelated with the columns. They are in units of the feature,
+        since columns are divided by their standard deviations. There are m columns or, if the
+        restriction applies within groups, m pairs of a group and a column.
 
         Raises
         ------
@@ -697,7 +713,10 @@ class Uncorrelated(Restriction):
         return np.vstack([np.zeros((1, variances.shape[1])), repeated])
 
     def _moments_with_columns(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
-        """Moments of features and columns, by group or of all rows, and the columns' positions."""
+        """Moments of the features and the restriction's columns, and the positions of the latter.
+
+        The moments are by group if the restriction applies within groups, otherwise of all rows.
+        """
         with_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
         if with_columns is None:
             raise InvalidInput(
@@ -720,6 +739,7 @@ class Uncorrelated(Restriction):
                 "Allowed: columns with at least two distinct values",
                 "Drop them from the restriction and from the rows",
             )
+        # The restriction does not depend on classes of y, by which the moments may be split.
         by_group = replace(with_columns, by_class=None, skip_validation=True)
         if self.within_groups:
             return by_group, positions

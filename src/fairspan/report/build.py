@@ -78,8 +78,8 @@ def build_report(
         moments = with_row_spread_if_singular(moments, rows)
     requested = DEFAULT_VARIANCE_KEPT if settings.n_components is None else settings.n_components
     estimation = replace(settings.estimation, max_memory=max_memory)
-    # Limit threads: there are hundreds of small eigenproblems, and threads would contend for
-    # shared cores.
+    # None: no BLAS library may use several threads. There are hundreds of small eigenproblems, for
+    # which threads would contend for shared cores.
     with limit_blas_threads(None):
         d = resolve_n_components(
             moments, requested, settings.criterion, center=settings.center, scale=settings.scale

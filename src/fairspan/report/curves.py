@@ -175,7 +175,7 @@ def build_curves(
     estimates = pca_estimates_by_dimension(pca, audit, folds)
     main_result = next(model for model in audit.models if model.name == main.name)
     dimensions = solve_by_dimension(pca_fit.problem, main, estimates)
-    # The main model is estimated at its own dimension only, where it was audited.
+    # The audit estimates the main model at the requested dimension only.
     if estimates and main_result.no_estimates_reason is None:
         for i, result in enumerate(dimensions):
             if result.n_components == pca.n_components:
@@ -188,6 +188,7 @@ def build_curves(
         region = region[evenly_spaced(region, _MAX_VERTICES)]
         path = frontier_path(frontier, pca, pca_fit, main)
     else:
+        # Only two groups have a frontier along which the slider can move.
         path = dimension_path(dimensions, pca.n_components)
     components = align_components([point.components for point in path.points], path.main_step)
     features = most_loaded_features([aligned[:MAX_COMPONENTS] for aligned in components])

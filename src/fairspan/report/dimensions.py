@@ -83,7 +83,8 @@ def pca_estimates_by_dimension(
     """Return estimates for new rows under PCA by number of dimensions; empty if unavailable.
 
     Estimates come from moments by fold, and intervals from the variation between folds. At the
-    requested dimension, the narrower intervals of the row audit are used.
+    requested dimension, those of the audit are used: their intervals come from single rows and are
+    narrower.
 
     Parameters
     ----------
@@ -101,6 +102,7 @@ def pca_estimates_by_dimension(
     """
     if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
         return {}
+    # The figure shows these dimensions, of which only some get estimates, to save time.
     audited_dimensions = _select_dimensions(
         folds.total.n_features, folds.total.n_groups, pca.n_components
     )
@@ -124,7 +126,9 @@ def solve_by_dimension(
     main: FittedCriterion,
     estimates: dict[int, Sequence[GroupEstimates]],
 ) -> list[DimensionResult]:
-    """Solve for each number of dimensions, in increasing order.
+    """Solve PCA and the main criterion for each number of dimensions, in increasing order.
+
+    Where the main criterion is infeasible, its errors are NaN and its certificate is None.
 
     Parameters
     ----------
@@ -150,7 +154,8 @@ def solve_by_dimension(
             fair_errors = problem.errors(solution.components.T)
             previous = solution
         pca_basis = replace(pca_problem, n_components=d).pooled_optimum.vectors
-        # Errors of PCA are measured by the main problem, whose center may differ.
+        # Errors of PCA are measured as those of the main model: in the main problem, whose center
+        # may differ.
         pca_errors = problem.errors(pca_basis)
         roundings = figure_roundings(problem.second_moments, pca_errors)
         results.append(

@@ -93,7 +93,7 @@ class PageFigure:
 
 def draw_figure(
     display: BaseDisplay | Display,
-    key: str,
+    element_prefix: str,
     caption: str,
     alt_text: str,
     points: Sequence[Sequence[PanelPoint]] = (),
@@ -107,8 +107,8 @@ def draw_figure(
     Parameters
     ----------
     display : BaseDisplay or Display
-    key : str
-        Prefix of the figure's element ids; unique within the page.
+    element_prefix : str
+        Prefix of the ids of the figure's elements; unique within the page.
     caption : str
     alt_text : str
         Alternative text.
@@ -128,10 +128,10 @@ def draw_figure(
     default_rc = {
         name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")
     }
-    with rc_context(default_rc), reproducible_svg(key):
+    with rc_context(default_rc), reproducible_svg(element_prefix):
         figure, panels = _plot_on_new_figure(display, keep_title=keep_title, fit_phone=fit_phone)
         _fix_layout(figure)
-        svg = inline_svg(figure, key, alt_text)
+        svg = inline_svg(figure, element_prefix, alt_text)
     positions = _mark_positions(points, panels)
     marks = _mark_elements(positions[initial_step]) if positions else ""
     return PageFigure(Markup(f"{svg.removesuffix('</svg>')}{marks}</svg>"), caption, positions)
@@ -210,13 +210,13 @@ def _mark_elements(positions: Sequence[SvgPosition]) -> str:
     )
 
 
-def inline_svg(figure: style.Figure, key: str, alt_text: str) -> str:
+def inline_svg(figure: style.Figure, element_prefix: str, alt_text: str) -> str:
     """Render a figure as an inline `<svg>` element without style sheet, script or date.
 
     Parameters
     ----------
     figure : Figure
-    key : str
+    element_prefix : str
         Prefix of all element ids, unique within the page.
     alt_text : str
         Alternative text.
@@ -227,7 +227,7 @@ def inline_svg(figure: style.Figure, key: str, alt_text: str) -> str:
         SVG element that scales with its container.
     """
     text = io.StringIO()
-    with reproducible_svg(key):
+    with reproducible_svg(element_prefix):
         figure.savefig(text, format="svg", metadata=SAVE_METADATA["svg"], transparent=True)
     # Remove the XML declaration, the metadata and matplotlib's style sheet.
     svg = _NON_SVG.sub("", text.getvalue())
@@ -236,20 +236,20 @@ def inline_svg(figure: style.Figure, key: str, alt_text: str) -> str:
     width = round(figure.get_figwidth() * _POINTS_PER_INCH)
     new_opening = f'<svg style="--width:{width}" role="img" aria-label="{escape(alt_text)}" '
     opening = _SIZE_ATTRIBUTES.sub("", opening + bracket).replace("<svg ", new_opening, 1)
-    return opening + _TAG.sub(lambda match: _adapt_tag(match[0], key), rest).strip()
+    return opening + _TAG.sub(lambda match: _adapt_tag(match[0], element_prefix), rest).strip()
 
 
-def _adapt_tag(tag: str, key: str) -> str:
+def _adapt_tag(tag: str, element_prefix: str) -> str:
     """Prefix element ids, remove font families, and replace colors by variables of the page.
 
     Parameters
     ----------
     tag : str
         An SVG tag, from "<" to ">".
-    key : str
+    element_prefix : str
         Prefix that makes the ids unique within the page.
     """
-    tag = _ID_REFERENCE.sub(lambda match: f"{match[1]}{key}-", tag)
+    tag = _ID_REFERENCE.sub(lambda match: f"{match[1]}{element_prefix}-", tag)
     tag = _FONT_FAMILIES.sub(lambda match: f"{match[1]}sans-serif" if match[1] else "", tag)
     for color, variable in _CSS_VARIABLES.items():
         tag = re.sub(re.escape(color), f"var({variable})", tag, flags=re.I)
@@ -271,7 +271,9 @@ def pca_errors_figure(report: Report) -> PageFigure:
     caption = f"Error of {_describe_drawn_groups(report)} under PCA{interval_note}."
     alt_text = f"Errors under PCA: {'; '.join(descriptions)}."
     display = AuditDisplay(records, "observed_error", level=level)
-    return draw_figure(display, "p", caption, alt_text, fit_phone=True)
+    return draw_figure(
+        display, element_prefix="p", caption=caption, alt_text=alt_text, fit_phone=True
+    )
 
 
 def expected_losses_figure(report: Report) -> PageFigure:
@@ -288,7 +290,9 @@ def expected_losses_figure(report: Report) -> PageFigure:
     caption = f"Expected loss of {_describe_drawn_groups(report)} on new rows under {names}."
     alt_text = f"Expected losses under {'. '.join(descriptions)}."
     display = AuditDisplay([*chain(*records_by_model)], "expected_loss", level=report.audit.level)
-    return draw_figure(display, "e", caption, alt_text, fit_phone=True)
+    return draw_figure(
+        display, element_prefix="e", caption=caption, alt_text=alt_text, fit_phone=True
+    )
 
 
 def _describe_estimate(record: Mapping[str, Any]) -> str:
@@ -328,13 +332,16 @@ def losses_figure(report: Report) -> PageFigure:
         f"Observed excess loss of {_describe_drawn_groups(report)} under PCA and under {name}."
     )
     alt_text = f"Losses under PCA and {name}: {'; '.join(descriptions)}."
-    return draw_figure(display, "l", caption, alt_text, fit_phone=True)
+    return draw_figure(
+        display, element_prefix="l", caption=caption, alt_text=alt_text, fit_phone=True
+    )
 
 
 def dimensions_figure(report: Report) -> PageFigure:
     """Figure of the losses by number of dimensions, expected ones if available.
 
-    Without a frontier, the slider runs over the dimensions and its marks are in this figure.
+    Without a frontier of two groups, the page's slider runs over the dimensions, and its marks are
+    in this figure.
     """
     curves = report.curves
     name = report.main.name
@@ -378,9 +385,15 @@ def dimensions_figure(report: Report) -> PageFigure:
             [(panel, step.n_components, float(step.losses[g])) for panel, g in enumerate(groups)]
             for step in curves.steps
         ]
-    fits_phone = style.grid_shape(len(groups))[1] <= _MAX_PHONE_COLUMNS
+    _, n_panel_columns = style.grid_shape(len(groups))
     return draw_figure(
-        display, "d", caption, alt_text, points, curves.main_step, fit_phone=fits_phone
+        display,
+        element_prefix="d",
+        caption=caption,
+        alt_text=alt_text,
+        points=points,
+        initial_step=curves.main_step,
+        fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,
     )
 
 
@@ -423,7 +436,15 @@ def frontier_figure(report: Report) -> PageFigure:
         f"other. The filled mark shows the slider's position.{arrow_note}"
     )
     points: list[list[PanelPoint]] = [[(0, *step.errors.tolist())] for step in curves.steps]
-    return draw_figure(display, "f", caption, alt_text, points, curves.main_step, fit_phone=True)
+    return draw_figure(
+        display,
+        element_prefix="f",
+        caption=caption,
+        alt_text=alt_text,
+        points=points,
+        initial_step=curves.main_step,
+        fit_phone=True,
+    )
 
 
 def _drawn_groups(report: Report) -> list[int]:
@@ -433,6 +454,7 @@ def _drawn_groups(report: Report) -> list[int]:
     verdict. Losses are the expected ones if there are estimates, otherwise the observed ones.
     """
     groups = report.pca.groups
+    # Groups that are drawn even if their loss is not among the largest.
     selected = set()
     if report.verdict is not None:
         selected |= set(report.verdict.groups)
