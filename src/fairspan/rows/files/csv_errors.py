@@ -198,8 +198,8 @@ def may_have_unclosed_quotes(path: Path, csv_format: CsvFormat) -> bool:
     ends_cell[list(f"{csv_format.delimiter}\r\n".encode())] = True
     begins_text = ~ends_cell
     begins_text[QUOTE] = False
-    previous = b"\n"
-    was_opening = False
+    previous = b"\n"  # last bytes of the previous chunk
+    was_opening = False  # whether the last quote before this chunk begins a cell
     with open_utf8_stream(path, csv_format) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             # A quote is judged by the bytes before and after it, so the last byte of a chunk is

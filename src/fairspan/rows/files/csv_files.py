@@ -72,8 +72,9 @@ def read_csv_schema(
                 "Check the file",
             )
         csv_format = _with_delimiter(path, csv_format, start)
-        batch = None
-        # Whether numbers may have a form that Arrow reads as text.
+        batch = None  # the first rows, if they are needed
+        # Whether numbers may have a form that Arrow reads as text: the first rows show in which
+        # columns they do.
         reads_text = _reads_text(csv_format, na_values)
         with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
@@ -81,9 +82,9 @@ def read_csv_schema(
             if any("\n" in name for name in schema.names):
                 check_quotes(path, csv_format)
             csv_format = _with_names(path, csv_format, schema.names)
-            # Rows are needed to compare the header with them, and to find numbers in text columns.
-            needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
-            if not csv_format.names and (needs_rows or reads_text):
+            # If the header may be a row, it is compared with the first rows.
+            may_be_data = csv_format.header and _may_be_data(schema, csv_format.style)
+            if not csv_format.names and (may_be_data or reads_text):
                 batch = next(iter(reader), None)
         if csv_format.names:
             # Open the file again, with these names and without unnamed columns.
@@ -91,7 +92,7 @@ def read_csv_schema(
             with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
                 schema = reader.schema
                 batch = next(iter(reader), None)
-        if batch is not None and needs_rows:
+        if batch is not None and may_be_data:
             header_is_data = _header_is_data(batch, csv_format.style)
             csv_format = replace(csv_format, header_is_data=header_is_data)
         if batch is not None and reads_text:
