@@ -221,7 +221,9 @@ class Audit:
         InvalidInput
             The expected loss was requested, but the audit has no estimates.
         """
-        return get_factory("result_display", "audit")(self, quantity).plot(ax)
+        # Look the display up by name, so that audits do not import the displays.
+        audit_display = get_factory("result_display", "audit")
+        return audit_display(self, quantity).plot(ax)
 
     def table(self) -> Table:
         """Return the results by model and group as a table, with verdicts and findings as notes.

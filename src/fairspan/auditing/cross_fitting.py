@@ -420,6 +420,7 @@ def _best_subspaces_by_key(
     Parameters
     ----------
     model_by_key : mapping of key to AuditedModel
+        A model for each key, of which center and scale are used.
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of the training rows.
     total : GroupMoments, SparseMoments or WideMoments

@@ -175,8 +175,9 @@ def _evaluate_with_folds(
 ) -> tuple[list[ModelResult], tuple[int, ...]]:
     """Evaluate projections with estimates for new rows.
 
-    Also return the columns that are strictly monotone in the order of the rows.
-    `folded_rows` are those of the first imputation; the others get the same folds.
+    Also return the columns that are strictly monotone in the order of the rows. `imputations` are
+    copies of the rows with imputed cells, or the rows alone if no cell is missing. `folded_rows`
+    are those of the first imputation; the others get the same folds.
     """
     model_errors = [_group_errors(model, moments) for model in models]
     in_sample_statuses = _in_sample_status(
@@ -433,6 +434,7 @@ def _estimate_from_blocks(
     folds = DenseFoldMoments(tuple(blocks))
     in_sample_statuses = _in_sample_status(models, model_errors, folds.total, models, folds)
     in_sample = [status.in_sample for status in in_sample_statuses]
+    # With few blocks, the others are too small a training set.
     too_few_blocks = len(blocks) < MIN_FOLDS
     cross = cross_fit(
         _with_no_refit_reasons(models, in_sample_statuses),

@@ -229,8 +229,9 @@ def _group_codes(
     Parameters
     ----------
     labels : CodedLabels
-        Labels of the rows, with extra columns after the group.
+        Labels of the rows, with extra columns after the group (y and clusters).
     group_labels : sequence of k labels
+        Groups with weight.
     n_extra_labels : int
         Number of extra columns.
     """

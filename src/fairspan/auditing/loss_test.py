@@ -166,9 +166,13 @@ def _effective_sample_size(
     Parameters
     ----------
     second_moment : (p, p) array
+        S, in the basis that begins with V.
     moments_by_fold : (K, p, p) array
+        S_f.
     shares : (K,) array
+        s_f; zero for folds without rows.
     d : int
+        Dimension of the model.
     """
     cross_blocks = shares[:, None, None] * (moments_by_fold - second_moment)[:, :d, d:]
     n_folds = int((shares > 0).sum())
@@ -253,6 +257,7 @@ def _exceeds_null(
     max_exceeding = _EXCEEDANCE_RANK - 1
     n_exceeding = 0
     for start in range(0, draws, _BATCH_SIZE):
+        # Factors L of simulated second moments L L'.
         drawn = root @ _wishart_factor(rng, min(_BATCH_SIZE, draws - start), n, len(root))
         n_exceeding += int((_excess_loss(drawn @ drawn.swapaxes(1, 2), d) >= loss).sum())
         if n_exceeding > max_exceeding:

@@ -49,6 +49,7 @@ def summarize_missing_values(
     # A few values equal the mean by chance, so only large shares count as mean imputation.
     if first_rows is not None:
         shares_by_label = dict(zip(moments.labels, first_rows.share_at_mean, strict=True))
+        # For groups of which every row was dropped.
         no_shares = np.zeros(len(names))
         at_mean = np.array([shares_by_label.get(label, no_shares) for label in groups])
         features += [

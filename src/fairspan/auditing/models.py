@@ -157,6 +157,7 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
     if isinstance(models, Mapping):
         models = list(models.values())
     for model in models if isinstance(models, list | tuple) else [models]:
+        # An audited model has its subspace in `subspace`, a FairPCA in `subspace_`.
         subspace = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
         certificate = getattr(subspace, "certificate", None)
         if certificate is not None and len(certificate.groups) > 1:
@@ -173,6 +174,7 @@ def restriction_columns(models: Any) -> tuple[str | int, ...]:
     """
     columns: dict[str | int, None] = {}
     for model in models.values() if isinstance(models, Mapping) else [models]:
+        # A FairPCA has its subspace in `subspace_`.
         certificate = getattr(getattr(model, "subspace_", model), "certificate", None)
         restriction = getattr(certificate, "restriction", None)
         columns |= dict.fromkeys(getattr(restriction, "columns", ()))
@@ -310,7 +312,8 @@ def with_pca_baselines(
 ) -> list[AuditedModel]:
     """Add one baseline PCA per dimension, center, scaling and set of training rows.
 
-    A PCA among the models serves as baseline of those with the same four.
+    These four are the key of a model. A PCA among the models serves as baseline of those with the
+    same key.
 
     Parameters
     ----------
@@ -335,6 +338,7 @@ def with_pca_baselines(
     }
     used_names = {model.name for model in models}
     baselines = []
+    # The example is one of the models with this key.
     for key, example in needed.items():
         dimension, center, is_scaled, _ = key
         name = _baseline_name(key, list(needed))
@@ -406,7 +410,7 @@ def pca_by_dimension(
 ) -> list[AuditedModel]:
     """Ordinary PCA with each number of dimensions, from one fit.
 
-    They have no certificate, since that of the fit is for the largest dimension.
+    The models have no certificate, since that of the fit is for the largest dimension.
     """
     largest_pca = audited_pca(moments, max(dimensions), center, scale=scale)
     return [
@@ -460,7 +464,8 @@ def select_dimensions(
 def select_estimated(dimensions: Sequence[int], requested: int) -> list[int]:
     """Select the audited dimensions that get estimates for new rows, at most 16.
 
-    They include the requested one; :func:`select_dimensions` is applied to positions in the list.
+    They include the requested one. The choice is that of :func:`select_dimensions`, applied to
+    positions in the list from 1.
 
     Examples
     --------

@@ -120,9 +120,9 @@ class _VarianceCost(NamedTuple):
 def _variance_cost(before: GroupResult, after: GroupResult, scope: str) -> _VarianceCost:
     """Shares of variance kept of a group under the baseline PCA and a fair model.
 
-    On new rows they are equal unless the error rises significantly, so that no cost is claimed that
-    may be chance. With scope "these rows", or for a group without variance, they are the observed
-    shares.
+    On new rows both shares are equal unless the error rises significantly, so that no cost is
+    reported that may be chance. With scope "these rows", or for a group without variance, they are
+    the observed shares.
 
     Parameters
     ----------
