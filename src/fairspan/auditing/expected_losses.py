@@ -192,6 +192,7 @@ class _Estimator:
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])
         best = float(self._best_errors_new_rows[i, g])
         error_margin = self._margin(i, g, Quantity.HELD_OUT_ERROR, refit_spread, n_tests=1)
+        # Refits vary with the training rows, which adds to the variation between held-out rows.
         training_standard_error = 0.0
         if self.models[i].refits:
             training_standard_error = float(

@@ -332,8 +332,8 @@ def reduce_to_span(
     scaled = wide_moments if scales[0] is None else wide_moments.divided_by(scales[0])
     scale = 1.0 if scales[0] is None else scales[0]
     center_points = [model.subspace.center_point(wide_moments) for model in models]
-    # The span is that of the scaled rows minus a shift. It is extended by the origin, and by the
-    # components and center of each model.
+    # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
+    # origin, and by the components and center of each model.
     directions = [-scaled.shift[:, None]]
     for model, center_point in zip(models, center_points, strict=True):
         directions.append(model.subspace.projector.stacked_columns)
@@ -372,6 +372,7 @@ def reduce_to_span(
     )
     # The span has the rows by group; return them in the order of the table.
     order = np.argsort(row_positions)
+    # The rows have no component along the axes that were added.
     n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
     coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
     return reduced, ArrayRows(

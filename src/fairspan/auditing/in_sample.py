@@ -213,8 +213,8 @@ def _eigenvector_residual(
     -------
     (K, p d) array, (p d,) array
         Deviation of each fold times its share of the weight, and the value; see
-        :func:`_is_closer_than_chance`. All scores are zero, which is no evidence, if V need
-        not be eigenvectors of a mixture, the groups are others, or the scores are rounding errors.
+        :func:`_is_closer_than_chance`. All deviations are zero, which is no evidence, if V need not
+        be eigenvectors of a mixture, the groups are others, or all are rounding errors.
     """
     subspace = model.subspace
     total = folds.total
