@@ -113,6 +113,7 @@ def load_adult(group: str = "race") -> Dataset:
     for name, values in arrays.items():
         if name.endswith(_VALUES_SUFFIX):
             continue
+        # A text column is stored as codes, with its texts in a second array.
         categories = arrays.get(name + _VALUES_SUFFIX)
         decoded = values.astype(float) if categories is None else categories[values]
         columns[name] = RawColumn(name, decoded)

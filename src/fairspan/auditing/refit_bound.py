@@ -105,9 +105,10 @@ class RefitBound:
 def refit_bound(
     subspace: FairSubspace, moments: Moments, errors: FloatArray, materiality: float
 ) -> RefitBound | None:
-    """Bound what a refit of the model to these rows could achieve.
+    """Bound from below the objective that a refit of the model to these rows could achieve.
 
-    None for a model without certificate. If a bound cannot be computed, the result says why.
+    The result also tells whether a refit may gain more than the materiality threshold. None for a
+    model without certificate. If a bound cannot be computed, the result says why.
 
     Parameters
     ----------
@@ -127,7 +128,8 @@ def refit_bound(
             return RefitBound(certificate.problem_text, no_bound_reason=component.error().args[0])
     result = RefitBound(certificate.problem_text, is_restricted=certificate.restriction is not None)
     try:
-        # Without the restriction, which the model may violate on these rows.
+        # The model's objective is evaluated without the restriction, which the model may violate on
+        # these rows. The bound is computed with it.
         problems = _refit_problems(subspace, moments, restricted=False)
         unrestricted = problems.reduction_at(subspace.dimension).problem
         result = _with_objective(result, subspace, moments, errors, unrestricted)
@@ -137,11 +139,13 @@ def refit_bound(
     if isinstance(bound, str):
         return replace(result, no_bound_reason=bound)
     result = replace(result, lower_bound=bound)
-    # The materiality threshold in the units of the objective.
+    # The materiality threshold in the units of the objective: as if each error were this share of
+    # the smallest variance of a group, divided like the errors in the criterion.
     min_variances = np.full(unrestricted.n_groups, unrestricted.second_moments.traces.min())
     min_material_gap = materiality * unrestricted.criterion.largest_scaled_error(
         min_variances, unrestricted
     )
+    # A refit may also restore equal errors, where the criterion requires them.
     possible_gain = max(result.gap, result.constraint_violation)
     return replace(result, refit_may_help=possible_gain > min_material_gap)
 
@@ -202,7 +206,8 @@ def _refit_problems(
 ) -> ProblemFamily:
     """Optimization problems that a refit to these rows would solve, by dimension.
 
-    Without the model's restriction if `restricted` is False.
+    The criterion, center and scale of the features are those of the model, and the restriction too
+    unless `restricted` is False. A soft model may be refitted with extra dimensions.
     """
     certificate = subspace.require_certificate()
     return build_problem_family(
@@ -225,8 +230,10 @@ def _with_objective(
 ) -> RefitBound:
     """Return `result` with the model's objective, violation and scale on these rows.
 
-    Only a model with center="global" has a mean of its own that these rows could replace; for
-    others the recentered objective is the objective.
+    `errors` are those of the model on these rows, and `unrestricted` is the problem that a refit
+    without the restriction would solve. The recentered objective is that of the model with its mean
+    replaced by the mean of these rows. Only a model with center="global" has a mean of its own; for
+    others it equals the objective.
     """
     criterion = unrestricted.criterion
     recentered_errors = errors
@@ -254,7 +261,7 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     proof = certificate.proof
     if proof is None:
         return "the certificate of the model has no proof"
-    # Other proofs contain matrices in feature coordinates.
+    # Other proofs contain matrices in feature coordinates, so they need moments in these.
     working_moments = moments if type(proof) is Proof else moments.to_dense()
     reduction = _refit_problems(subspace, working_moments).reduction_at(subspace.dimension)
     problem = reduction.problem
@@ -276,11 +283,14 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
         )
         proofs = [Proof(weights) for weights in dual_weights]
     else:
+        # The problem may have fewer coordinates than features, along `reduction.axes`.
         proofs = [proof if reduction.axes is None else proof.change_coordinates(reduction.axes.T)]
         if labels != tuple(certificate.groups) or not proofs[0].applies_to(problem):
             return (
                 "the proof of the model is for other groups or restriction limits than these rows"
             )
+    # The bound is valid whatever basis it is evaluated at; use that of ordinary PCA. Errors of the
+    # problem lack the part that all groups share, which the offset adds to the objective.
     basis = problem.pooled_optimum.vectors
     errors = problem.errors(basis)
     bounds = [

@@ -76,10 +76,12 @@ def compute_row_statistics(
 ) -> RowStatistics:
     """Read all rows once and compute the statistics of every model.
 
-    With r_i the value of row i, r the weighted group mean and n the number of rows of the group,
+    The statistics are means over the rows of each group, with their standard errors, of the row's
+    squared residual and of quantities derived from it (:class:`Quantity`). With r_i the value of
+    row i, w_i its weight, r the weighted group mean and n the number of rows of the group,
     the standard error is sqrt(n / (n - 1) sum w_i^2 (r_i - r)^2) / sum w_i; without weights this is
-    s / sqrt(n). Sums are taken of deviations from reference means to limit cancellation. Rows of a
-    cluster are summed first.
+    s / sqrt(n). Sums are taken of deviations from reference means, the errors that are known from
+    the moments, to limit cancellation. Rows of a cluster are summed first.
 
     Parameters
     ----------
@@ -87,6 +89,7 @@ def compute_row_statistics(
     moments : GroupMoments or SparseMoments
         Of the same rows, with k groups.
     optima : sequence of GroupOptima
+        Best subspaces of the groups, for each combination of dimension, center and scale.
     models : sequence of m EvaluatedModel
     folds : Folds, optional
         The folds used for the optima; without folds, only errors are measured.
@@ -160,18 +163,27 @@ class RowStatisticsAggregator:
     has_y: bool = False
 
     def aggregate(self, rows: RowSource) -> RunningSums | None:
-        """Accumulate the sums over some rows; rows of weight zero count only for monotonicity."""
+        """Return the sums over some rows; rows of weight zero count only for monotonicity.
+
+        Each value is summed as its deviation from a reference mean, divided by the model's scale,
+        with weights in units of the group: this limits cancellation and overflow.
+        """
         coder = LabelEncoder(self.labels)
         n_groups = len(self.labels)
         n_quantities = len(Quantity) if self.folds else 1
         n_folds = 1 if self.folds is None else self.folds.n_folds
-        power_sums = np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups))
-        sums = RunningSums(power_sums, np.zeros((n_folds, 2, n_groups)), np.empty((4, 0)))
+        sums = RunningSums(
+            # The five sums are those that `RunningSums` lists.
+            power_sums=np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups)),
+            totals=np.zeros((n_folds, 2, n_groups)),
+            monotonicity=np.empty((4, 0)),
+        )
         references = self._reference_means()[:, :n_quantities]
         scales = self._scales()
         first_position = rows.row_offset if isinstance(rows, BaseRows) else 0
         for block in rows.blocks():
             assert block.group_labels is not None
+            # Once no column is increasing or decreasing (rows 2 and 3), further blocks cannot help.
             if not sums.monotonicity.size or sums.monotonicity[2:].any():
                 sums.monotonicity = _merge_monotonicity(
                     sums.monotonicity, _monotonicity(block.values)
@@ -214,14 +226,15 @@ class RowStatisticsAggregator:
     def finish(self, sums: RunningSums) -> RowStatistics:
         """Compute means and standard errors from the sums.
 
-        Offsets, standard errors and sums are in scaled units and relative to the reference means;
-        the result is not.
+        Offsets (means x), standard errors and sums are in scaled units and relative to the
+        reference means; the result is not. Sums over all folds have shape (m, q, k), for m models,
+        q quantities and k groups.
         """
         _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
-        weight, counts = sums.totals.sum(axis=0)
+        group_weights, counts = sums.totals.sum(axis=0)
         power_sums = sums.power_sums.sum(axis=0)
-        offsets = power_sums[:, :, 0] / weight
-        sum_w2, sum_w2x, sum_w2x2 = (power_sums[:, :, i] for i in (1, 2, 3))
+        sum_wx, sum_w2, sum_w2x, sum_w2x2, sum_w4x4 = (power_sums[:, :, i] for i in range(5))
+        offsets = sum_wx / group_weights
         # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
         squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         n_independent = counts.astype(np.int64)
@@ -229,6 +242,7 @@ class RowStatisticsAggregator:
             squared_deviations = np.zeros((n_models, n_quantities, n_groups))
             n_independent = np.zeros(n_groups, dtype=np.int64)
             for (group, _), values in sums.cluster_sums.items():
+                # Sums of w x over the cluster, and last the sum of w.
                 deviations = (
                     values[:-1].reshape(n_models, n_quantities) - offsets[:, :, group] * values[-1]
                 )
@@ -238,9 +252,12 @@ class RowStatisticsAggregator:
             correction = np.where(
                 n_independent > 1, n_independent / np.maximum(n_independent - 1, 1), 0.0
             )
-            standard_errors = np.sqrt(np.maximum(squared_deviations, 0.0) * correction) / weight
-            # NaN if all values equal the reference mean.
-            kurtosis = counts * power_sums[:, :, 4] / sum_w2x2**2
+            standard_errors = (
+                np.sqrt(np.maximum(squared_deviations, 0.0) * correction) / group_weights
+            )
+            # About the reference mean; NaN if all values equal it.
+            kurtosis = counts * sum_w4x4 / sum_w2x2**2
+        # Rows 2 and 3 tell which columns are increasing or decreasing; few rows may be by chance.
         is_monotone = sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
         scales = self._scales()
         return RowStatistics(
@@ -274,12 +291,15 @@ class RowStatisticsAggregator:
         return row_labels
 
     def _measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
-        """Measure the quantities for r rows of one group in one fold, (m, q, r).
+        """Measure q quantities of m models for r rows of one group in one fold, (m, q, r).
 
-        Without folds, only the first quantity, the error, is measured.
+        The quantities are squared residuals of the rows (under the model, its refit without the
+        fold, and the group's best subspaces) and differences of these, see :class:`Quantity`.
+        Without folds, only the first quantity, the model's squared residual, is measured.
         """
 
         def residuals(pairs: Sequence[tuple[GroupOptima, Reconstructor]]) -> FloatArray:
+            """Squared residuals under l projections, (l, r); the optima give center and scale."""
             # Center and scale the rows once for all pairs that share both.
             residuals_by_pair = np.empty((len(pairs), len(values)))
             pairs_by_key = dict[Any, list[int]]()
@@ -292,7 +312,7 @@ class RowStatisticsAggregator:
 
         if self.folds is None:
             pairs = [(self.optima[model.optima_index], model.model) for model in self.models]
-            return residuals(pairs)[:, None]
+            return residuals(pairs)[:, None]  # with an axis for the single quantity
         return measure_quantities(
             residuals, self.optima, self.models, group, fold, self.folds.n_folds
         )
@@ -320,10 +340,12 @@ def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
 def _training_standard_errors(sums: RunningSums, standard_errors: FloatArray) -> FloatArray:
     """Return the standard error of each mean due to the choice of training rows, (m, q, k).
 
-    With S^2 the variance of the means in K folds and s the standard error from the rows
-    (`standard_errors`, as are the sums, in scaled units), the squared standard error is the
-    positive part of S^2 - K s^2 times 1 / K + 1 / (K - 1), since the folds' models share most of
-    their training rows (Nadeau and Bengio 2003). Zero without folds.
+    There is a mean for each of m models, q quantities and k groups. Its variation between the folds
+    beyond what their rows explain is due to the refits. With S^2 the variance of the means in K
+    folds and s the standard error from the rows (`standard_errors`, as are the sums, in scaled
+    units), the squared standard error is the positive part of S^2 - K s^2 times
+    1 / K + 1 / (K - 1), since the folds' models share most of their training rows (Nadeau and
+    Bengio 2003). Zero without folds.
     """
     weights = sums.totals[:, 0]
     if len(weights) < 2:
@@ -349,11 +371,15 @@ def _accumulate(
 ) -> None:
     """Add r rows of one group in one fold to `sums`, in place.
 
+    The five power sums are those of w x, w^2, w^2 x, (w x)^2 and (w x)^4. With clusters, the sums
+    of w x and of w over each cluster are kept as well.
+
     Parameters
     ----------
     sums : RunningSums
     values : (m, q, r) array
-        Scaled deviations x of each row, for m models and q quantities.
+        Deviations x of each row's quantities from the reference means, in scaled units, for m
+        models and q quantities.
     weights : (r,) array
         Weights w in units of the group.
     fold, group : int

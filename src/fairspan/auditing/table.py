@@ -132,7 +132,11 @@ def _estimates_column(
 
 
 def _model_heading(model: ModelResult, n_features: int) -> str:
-    """Heading of a model: dimensions, center, scaling and disparity."""
+    """Heading of a model: dimensions, center, scaling, disparity and worst-case errors.
+
+    There is no disparity with a single group, and worst-case errors are known only for a model of
+    the robust error gap, which has a radius of uncertainty for each group.
+    """
     disparity = model.observed_disparity.without_rounding(model.rounding_bound)
     value_text, interval_text = number_with_interval(disparity.value, disparity.low, disparity.high)
     heading = f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "

@@ -32,7 +32,7 @@ def make_verdicts(
     level: float,
     materiality: float,
 ) -> tuple[Verdict, ...]:
-    """Return one verdict per model compared with ordinary PCA; without any, one per model.
+    """Return one verdict per model compared with ordinary PCA; if none is, one per model.
 
     Findings with a caveat qualify the verdicts on the models and groups that they are about.
 
@@ -143,7 +143,8 @@ def _comparison_verdict(
         return _unstable_repair_verdict(comparison)
     if change.high is None or change.high >= 0:
         return _useless_repair_verdict(comparison)
-    # The interval of the error's decrease, with limits in ascending order.
+    # The decrease of the error is the change with the opposite sign, so the limits of its interval
+    # trade places. Both are known if one is.
     return _gain_verdict(
         comparison,
         min_gain=-change.high,
@@ -389,7 +390,8 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     if not relevant or verdict.kind == "inconclusive":
         return verdict
     caveats = " and ".join(f"{finding.caveat} ({finding.code})" for finding in relevant)
-    # States account for heavy tails and unstable models, but not for misleading columns.
+    # Findings about one model or group, such as heavy tails or instability, are already accounted
+    # for in the states of the groups. Those about all rows, such as misleading columns, are not.
     misleading_data = [
         finding
         for finding in relevant

@@ -61,7 +61,8 @@ def describe_other_groups(
 ) -> str:
     """Describe whether other groups than those harmed before become harmed.
 
-    Groups for which the intervals do not exclude it are named; none of these is shown to be harmed.
+    Groups for which the intervals do not exclude it are named. It is called only if no other group
+    is shown to become harmed.
     """
     others = [group for group in fair.groups if group.group not in harmed_before]
     unresolved = [group for group in others if not _excludes_material_harm(group, materiality)]

@@ -190,6 +190,7 @@ class Certificate:
         """Meaning of the status for this solution, and possible remedies."""
         text = self.status.message
         if self.status is Status.OPEN_GAP and math.isfinite(self.relative_gap):
+            # The general message of this status leaves the size of the gap open.
             gap_text = f"{100 * self.relative_gap:.2g} % of the objective"
             text = text.replace("the gap if there is a bound", gap_text)
         if self.steps and self.status is Status.OPEN_GAP:
@@ -204,6 +205,7 @@ class Certificate:
         if self.unresolved_reason is None:
             return text
         text += f": {self.unresolved_reason}"
+        # Only a column of much larger numbers than the others is a reason that scaling removes.
         if "column" in self.unresolved_reason:
             text += '; divide it by its unit, or use scale=True or center="global"'
         return text
@@ -251,7 +253,8 @@ class Certificate:
             "theorem_3_2_holds",
             "total_variance",
         )
-        # Components that are not nested have no steps, and then there is no pair.
+        # For nested components, pair the certificate of the first d components together (this one
+        # for all of them) with that of component d alone. Otherwise there are no steps.
         steps = zip((*self.prefixes, self), self.steps, strict=False)
         return {
             "criterion": self.criterion.name,

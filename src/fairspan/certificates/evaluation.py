@@ -60,8 +60,8 @@ def evaluate_solution(
     ----------
     problem : Problem
     basis : (p, r) array
-        Orthonormal columns; or, for a soft projection, orthogonal columns of length sqrt(lb_j) <= 1
-        with sum_j lb_j = d.
+        Orthonormal columns; or, for a soft projection of r > d dimensions, orthogonal columns of
+        lengths up to 1 whose squares sum to d.
     proof : Proof or (k,) array
         Proof of the bound; group weights alone, if these suffice.
     tol : float
@@ -69,11 +69,14 @@ def evaluate_solution(
     lower_bound : float, optional
         Bound that was established otherwise, if there are no matrices to compute it from.
     tolerance_factor : float
-        Factor on tolerance and resolution up to which a gap counts as closed.
+        Factor on tolerance and resolution up to which a gap counts as closed; above 1 in a
+        verification, whose rounding errors differ from those of the fit.
 
     Returns
     -------
     Certificate
+        Without the record of the run (solver, trace, number of eigenproblems), which is unknown
+        here.
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     criterion = problem.criterion
@@ -85,7 +88,8 @@ def evaluate_solution(
         # The gap, with the rounding error of the objective where zero serves as the bound.
         gap_upper = gap
         if problem.parent is None and criterion.is_nonnegative:
-            # Zero is a lower bound too.
+            # Zero is a lower bound too. Under a restriction (`parent` is the problem without it) it
+            # is not, since the errors here lack the part that all groups share.
             gap_upper = min(gap, objective + objective_rounding)
             gap = min(gap, objective)
     else:
@@ -94,7 +98,8 @@ def evaluate_solution(
         gap_upper = gap
     violation = max(criterion.constraint_violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.requires_equal_errors:
-        # Errors are equal up to rounding only, which nearly canceling weights amplify.
+        # The bound compares errors that are equal up to rounding only. Weights of opposite sign
+        # amplify that rounding error by their distance from the proportions.
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         weight_differences = np.abs(problem.proportions - weights / weights.sum())
         objective_rounding += float(weight_differences @ error_rounding)
@@ -107,14 +112,15 @@ def evaluate_solution(
     if problem.limit is not None and not is_feasible(problem.limit, basis):
         shortfall = np.inf
     tolerance = tol * scale
-    # Under a restriction the objective includes a constant, so compare the largest free error
-    # instead.
+    # Under a restriction the objective includes errors that no choice changes. What may be zero
+    # then is the largest error within the allowed directions.
     if problem.parent is None:
         free_magnitude = scale
     else:
         free_magnitude = criterion.largest_scaled_error(errors, problem)
-    # The alternatives of the status rule above: a resolution that is small relative to the largest
-    # error, and an objective that is known although it cannot be distinguished from zero.
+    # The resolution may be small relative to the largest error (`is_small`), and the objective
+    # known although it cannot be distinguished from zero (`is_zero`). The gap can be judged
+    # (`is_resolvable`) in that case, or if the resolution is small relative to the objective.
     is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
     is_zero = is_small and free_magnitude <= tolerance_factor * ZERO_RESOLUTIONS * resolution
     is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
@@ -187,8 +193,10 @@ def unresolved_reason(
 ) -> str | None:
     """Reason why double precision cannot resolve the gap; None if the gap is not unresolved.
 
-    The first that applies: a dominant feature, an EM algorithm that has not converged, an oblique
-    shift, or an objective that is small relative to the variance.
+    The first that applies: a feature of much larger numbers than the others, unless features are
+    scaled (`is_scaled`); an EM algorithm that has not converged; an oblique restriction, which
+    shifts rows before they are projected; or an objective that is small relative to the variance.
+    `center` is the point about which the errors are measured.
     """
     if certificate.status is not Status.UNRESOLVED:
         return None
@@ -204,21 +212,25 @@ def unresolved_reason(
         )
     if certificate.restriction is not None and certificate.restriction.oblique:
         return "the oblique shift depends on directions along which the rows hardly vary"
+    # An objective below the resolution is only known to be no larger than that.
     scale = max(certificate.scale, certificate.resolution)
     return problem.criterion.unresolved_reason(scale, problem)
 
 
 def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
-    """Rotate a basis within its span to the principal axes of the pooled moment, largest first.
+    """Rotate a basis within its span to the principal axes of all rows, largest variance first.
 
-    Only columns of unit length are rotated: in a soft basis, whose other columns are shorter, these
-    follow unchanged. Signs are normalized.
+    Only columns of unit length are rotated. The basis of a soft projection, which may have more
+    than d dimensions, also has shorter columns; these follow unchanged. Signs are normalized.
     """
     has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - _UNIT_LENGTH_TOL
     compressed = problem.second_moments.compress(basis[:, has_unit_length])
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
-    axes = graded_eigh(pooled, len(pooled) - 1)[1] if len(pooled) else pooled
-    rotated = basis[:, has_unit_length] @ axes[:, ::-1]
+    axes = pooled  # empty if no column has unit length
+    if len(pooled):
+        _, axes, _ = graded_eigh(pooled, max_deflated=len(pooled) - 1)
+    largest_first = axes[:, ::-1]
+    rotated = basis[:, has_unit_length] @ largest_first
     # Products leave the columns orthonormal to about ten rounding errors, which shows in the errors
     # where little variance is lost. One Newton step reduces this to a single one.
     rotated -= rotated @ (rotated.T @ rotated - np.eye(rotated.shape[1])) / 2

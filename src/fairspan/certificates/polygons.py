@@ -21,7 +21,7 @@ def lower_bound_beyond_lines(
     traces: FloatArray,
     tol: float,
 ) -> float:
-    """Lower bound on the largest score over all errors beyond all supporting lines.
+    """Lower bound, over all errors beyond all supporting lines, on the largest of several scores.
 
     The errors (e_1, e_2) of every subspace lie in the polygon that the lines w.e >= b cut from the
     box between zero and the groups' total variances. Scores that increase along (1, 1) attain their
@@ -37,19 +37,21 @@ def lower_bound_beyond_lines(
     offsets : (m,) array
         b, such that every subspace has w.e >= b.
     traces : (2,) array
-        tr S_g, upper bounds on the errors.
+        Upper ends of the box, such as the groups' total variances tr S_g.
     tol : float
         Largest allowed distance of the bound from the minimum on the polygon.
 
     Returns
     -------
     float
+        The bound; -inf if nothing is left of the box.
     """
     x, y = traces
     corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
     for normal, offset in zip(normals, offsets, strict=True):
         corners = clip_polygon(corners, normal, offset)
     if len(corners) == 0:
+        # The polygon contains the errors of some subspace, so only rounding can have emptied it.
         return -np.inf
     return _min_over_segments(scores, _lower_left_sides(corners), tol)
 
@@ -65,11 +67,13 @@ def _lower_left_sides(corners: FloatArray) -> FloatArray:
 def _min_over_segments(
     scores: Callable[[FloatArray], FloatArray], segments: FloatArray, tol: float
 ) -> float:
-    """Lower bound on the minimum over (n, 2, 2) segments of the largest score.
+    """Lower bound on the minimum over n segments of the largest of m scores.
 
-    Each score is concave, so it is at least its chord between the ends of a segment. Segments on
-    which the largest chord is far below are split, until the bound is within `tol` of the smallest
-    value at an end, or too many were split.
+    The axes of `segments`, (n, 2, 2), are segment, end and coordinate. Each score is concave, so it
+    is at least its chord between the ends of a segment, and the minimum of the largest chord bounds
+    the scores on the segment from below. An upper limit of the minimum is the smallest value at any
+    end. Segments whose bound is more than `tol` below that are split, until there are none or too
+    many were split; the bound is valid in either case.
     """
     values = scores(segments)  # axes: segment, end, score
     n_splits = 0

@@ -60,7 +60,11 @@ class Proof:
         self._check_array("weights", "k")
 
     def _check_array(self, name: str, *axes: str) -> None:
-        """Raise InvalidInput unless an array is finite with these axes: letters or numbers."""
+        """Raise InvalidInput unless the attribute `name` is a finite array of the right shape.
+
+        Each of `axes` is a required length, such as "2", or a letter for any length. Two equal
+        letters at the end require a square matrix.
+        """
         numbers = np.atleast_1d(getattr(self, name))
         fits = numbers.ndim == len(axes)
         for axis, length in zip(axes, numbers.shape, strict=False):
@@ -83,13 +87,14 @@ class Proof:
         return self
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Gap between the value at a subspace and the bound, and the rounding allowance in it.
+        """Objective at a basis minus the lower bound, and how much of that is rounding allowance.
 
         Parameters
         ----------
         problem : Problem
             With second moments that are matrices.
         basis : (p, r) array
+            Basis of the subspace that is evaluated.
         errors : (k,) array
             Errors of the basis.
         """
@@ -97,20 +102,21 @@ class Proof:
         bound, bound_rounding = self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
         if criterion.requires_equal_errors:
-            # If the errors are not quite equal, the value may lie below the bound for equal errors;
-            # this difference counts as a gap.
+            # If the errors are not quite equal, the objective may lie below the bound for equal
+            # errors; this difference counts as a gap.
             gap = abs(gap)
         return gap, bound_rounding
 
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """Lower bound on the value of every subspace, less the rounding allowance, and the latter.
+        """Lower bound on the objective of every subspace, and the rounding allowance taken off it.
 
         By Ky Fan, w.e of every subspace is at least the sum of the p - d smallest eigenvalues of
         sum_g w_g S_g plus w times the variances outside the allowed directions; the criterion turns
         this into a bound on its value. Valid for the second moments of any rows, not only of those
-        the proof was computed from. Parameters as for :meth:`gap`, with any basis.
+        the proof was computed from. Parameters as for :meth:`gap`; the bound holds at any basis,
+        whose errors only scale the rounding allowance.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
@@ -163,9 +169,13 @@ class SupportingLinesProof(Proof):
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """Lower bound on the criterion over the polygon, and the rounding allowance in it.
+        """Lower bound on the objective of every subspace, and the rounding allowance in it.
 
-        The polygon holds the errors of all subspaces: w.e is at least the line's offset for each w.
+        For the weights w of each line, the errors e of every subspace have w.e of at least an
+        offset: the sum of the p - d smallest eigenvalues of the mixture with these weights, plus w
+        times the variances outside the allowed directions. The bound is the least value of the
+        criterion over the polygon of the errors that satisfy all lines. Parameters as for
+        :meth:`gap`.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
@@ -180,10 +190,13 @@ class SupportingLinesProof(Proof):
         offset_rounding = np.array([eigenvalue_sum.rounding_error for eigenvalue_sum in sums])
         offset_rounding += [problem.bound_rounding(w, errors) for w in lines]
 
-        # Beyond these errors the criterion, which is at least q.e, exceeds the value anyway.
+        # Larger errors need not be searched: no error exceeds its group's trace, and where an error
+        # exceeds value / q_g, with the group's proportion q_g, the criterion, which is at least the
+        # sum of q_g e_g, exceeds the value. Both limits are doubled as a margin.
         upper_errors = np.minimum(2 * second_moments.traces, 2 * value / problem.proportions)
 
         def polygon_bound(line_offsets: FloatArray) -> float:
+            # A tiny number keeps the box from having no area if the objective is zero.
             return lower_bound_beyond_lines(
                 lambda points: criterion.scores(points, problem),
                 lines,
@@ -193,8 +206,8 @@ class SupportingLinesProof(Proof):
             )
 
         # If a restriction leaves no choice, the polygon is a single point, which clipping in double
-        # precision could lose. Without a restriction no margin is added: square roots of errors
-        # near zero would amplify it.
+        # precision could lose, so the lines are moved outwards by a margin. Without a restriction
+        # no margin is added: square roots of errors near zero would amplify it.
         margin_errors = np.where(second_moments.excluded_variances > 0, upper_errors, 0.0)
         offsets = offsets - CLIPPING_ROUNDING * (np.abs(lines) @ margin_errors)
         bound = polygon_bound(offsets - offset_rounding)
@@ -221,13 +234,18 @@ class _LimitProof(Proof):
         """
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Excess of the mixture over its optimum, plus the complementary slackness."""
+        """Total error at a basis minus its lower bound, and the rounding allowance in that.
+
+        With the penalty matrix B and its weight mu from :meth:`limit_terms`, the proof is about the
+        mixture M = sum_g q_g S_g - mu B. With U the orthogonal complement of the basis, the gap is
+        the excess of tr(U'MU) over the sum of the p - d smallest eigenvalues of M, plus the
+        complementary slackness from the same method.
+        """
         limit = problem.limit
         assert limit is not None
         matrix, weight, slackness = self.limit_terms(limit, basis)
-        # tr(U'MU) - L(M), U the complement of the basis, for M = sum_g q_g S_g - weight * matrix,
-        # with its rounding error. The matrix, scaled to a largest entry of one, enters the mixture
-        # like the second moment of a further group.
+        # The matrix, scaled to a largest entry of one, enters the mixture like the second moment of
+        # a further group.
         scale = float(np.abs(matrix).max())
         if scale == 0:
             scale = 1.0
@@ -282,14 +300,22 @@ class MeanDistanceProof(_LimitProof):
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """Smaller of two gaps: from the multiplier and, if the limit is small, without it.
 
-        The second one is the bound of the class description for a small limit. It is not needed
-        where d = p leaves a single subspace.
+        The second gap needs no multiplier. With S the pooled second moment, u the unit vector along
+        the difference of the means, P = I - uu', and s the limit divided by the length of that
+        difference, every basis V within the limit has |V'u| <= s. Then tr(V'SV) is at most the sum
+        of the d largest eigenvalues of PSP, plus 2 s |PSu| + s^2 u'Su.
+
+        Returns
+        -------
+        tuple of two floats
+            Total error at the basis minus the lower bound, and the rounding allowance in that.
         """
         limit = cast(MeanDistanceLimit, problem.limit)
         second_moments = problem.dense_moments
         multiplier_gap = super().gap(problem, basis, errors)
         length = float(np.linalg.norm(limit.difference))
         is_small = limit.tolerance <= _SMALL_LIMIT_RATIO * length
+        # With d = p there is only one subspace, for which the first gap is zero.
         if not is_small or problem.n_components == len(basis):
             return multiplier_gap
         fraction = limit.tolerance / length
@@ -297,7 +323,7 @@ class MeanDistanceProof(_LimitProof):
         pooled = np.tensordot(problem.proportions, second_moments.matrices, axes=1)
         image = pooled @ unit
         unit_variance = float(unit @ image)
-        # PSu, and PSP, which is zero along u.
+        # PSu, and below PSP as S minus its part along u.
         image_residual = image - unit_variance * unit
         deflation = np.outer(unit, image - unit_variance / 2 * unit)
         deflated = pooled - deflation - deflation.T
@@ -361,9 +387,12 @@ class CovarianceDifferenceProof(_LimitProof):
     def limit_terms(
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """Return sum_i M_i Z_i M_i, weight one and the slackness.
+        """Return the penalty matrix B = sum_i M_i Z_i M_i, its weight one, and the slackness.
 
-        The constant of the slackness is sum_i (phi_i + tau) tr Z_i. Any stored multiplier is made
+        Z_1 and Z_2 are the multipliers. With D the difference of the two covariances, phi_i is the
+        least shift that makes phi_1 I + D, or phi_2 I - D, positive semidefinite, and M_i is the
+        square root of that matrix. A basis V within the limit tau has tr(V'BV) of at most
+        sum_i (phi_i + tau) tr Z_i; the slackness is the difference. Any stored multiplier is made
         positive semidefinite first, so that it proves a bound whatever it is.
         """
         penalty = np.zeros_like(limit.difference)
@@ -407,9 +436,14 @@ class CovarianceTraceProof(_LimitProof):
     def limit_terms(
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """Return D, shifted to be positive semidefinite, nu and the slackness."""
+        """Return the difference D of the covariances, shifted, its weight nu, and the slackness.
+
+        nu is the multiplier. A basis V of d columns within the limit tau has |tr(V'DV)| <= d tau,
+        so the slackness is |nu| d tau - nu tr(V'DV).
+        """
         multiplier = float(np.ravel(self.multiplier)[0])
-        # Errors are clipped at zero; shifting D by phi I leaves the excess unchanged.
+        # Errors under a matrix are clipped at zero, so it must be positive semidefinite. A multiple
+        # of I, added to D, changes the value at the basis and the optimum by the same amount.
         min_eigenvalue = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
         shifted = limit.difference - min_eigenvalue * np.eye(len(limit.difference))
         trace_difference = float(np.vdot(basis, limit.difference @ basis))

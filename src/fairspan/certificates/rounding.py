@@ -32,7 +32,8 @@ def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
     wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
     error_rounding = _unavoidable_rounding(problem, errors)
     rounding = problem.criterion.rounding_bound(error_rounding, errors, problem)
-    # The gap of the certificate includes the rounding errors of objective and bound.
+    # The gap of the certificate will include the rounding errors of both objective and bound, so
+    # the search aims lower by these; but no search can get below one rounding error.
     return max(wanted_gap - 2 * rounding, rounding)
 
 
@@ -40,24 +41,31 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     """Error of each group and its rounding error bound, each of shape (k,).
 
     An error is the inner error, that of the basis within the directions of the problem, plus the
-    excluded variance in directions that a restriction or previous components removed.
+    excluded variance in directions that a restriction or previous components removed. Without
+    matrices (sparse rows), the rounding bound is a fixed fraction of the variance.
     """
     second_moments = problem.dense_moments
     if not problem.has_matrices:
         return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
     inner_errors = second_moments.inner_errors(basis)
+    # Norms of the residual projector I - VV': of its rows, which scale the rounding errors of the
+    # second moments, and of the rounding error of the group means after projection.
     residual_row_norms, offset_rounding = second_moments.residual_projector_norms(basis)
     inner_rounding = error_rounding_bound(
         second_moments.column_rms, inner_errors, residual_row_norms
     )
+    # Rows displaced by m change an error e by at most 2 sqrt(e) m + m^2.
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
     # What nested components removed, besides the errors that a restriction fixes.
     deflated_errors = second_moments.excluded_variances - problem.fixed_errors
     fixed_rounding = problem.fixed_rounding + _EPSILON * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
+    # Excess losses under a restriction also contain the rounding errors of the best errors.
     rounding = (
         inner_rounding + offset_rounding_bound + fixed_rounding + _best_error_rounding(problem)
     )
+    # Row coordinates may be inexact, which affects the whole error, with the part that all groups
+    # share.
     return errors, rounding + problem.coordinate_rounding(errors + problem.common_error)
 
 
@@ -89,10 +97,14 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
 def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) -> float:
     """Variance to which the resolution is compared: the largest error, unless all are negligible.
 
+    `resolution` is the largest gap that double precision cannot distinguish from zero. A scale of
+    zero means that no resolution is small enough. Both are in the units of the objective.
+
     Errors that cannot be distinguished from zero are exact zeros if d dimensions contain all rows.
-    They are then compared with the smallest variance of the rows along a direction in which they
-    vary, which shows that no such direction was missed. Otherwise small errors may be hidden by
-    rounding, as beside a single row of 1e8 times the size of the others, and the scale is zero.
+    The scale is then the smallest variance of the rows along a direction in which they vary, which
+    shows that no such direction was missed. Otherwise small errors may be hidden by rounding, as
+    beside a single row of 1e8 times the size of the others, and the scale is zero. If d = p, there
+    are no other directions, and the scale is the largest variance of a group.
     """
     max_error = problem.criterion.largest_scaled_error(errors, problem)
     if max_error > resolution:
@@ -103,7 +115,8 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
         return max_variance
     if not problem.has_matrices:
         # The resolution of sparse rows is relative to the variance, but small errors are sums of
-        # squared residuals, whose rounding error is much smaller.
+        # squared residuals, whose rounding error is much smaller: residuals displaced by m in root
+        # mean square change an error e by at most 2 sqrt(e) m + m^2.
         displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
         inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
         rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors

@@ -41,6 +41,7 @@ def _handle_stdout_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from error
     except OSError as error:
+        # An error with a file name is about that file, not about standard output.
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
         raise InvalidParameter(

@@ -133,7 +133,10 @@ def load_audited_models(
 def load_models(
     paths: Sequence[Path], parts: Sequence[ExternalObject] = ()
 ) -> dict[str, FairSubspace]:
-    """Load saved models by file name, or by path if file names are not unique."""
+    """Load saved models by file name, or by path if file names are not unique.
+
+    `parts` are criteria and restrictions of other packages that the models use.
+    """
     paths_by_name = {path.name: path for path in paths}
     if len(paths_by_name) < len(paths):
         paths_by_name = {str(path): path for path in paths}
@@ -157,7 +160,9 @@ def audit_data(
     evaluated on these without refitting.
     """
     if any(each.is_fair and each.baseline is None for each in audited):
+        # A saved model comes without the baseline that it is compared with.
         audited = with_pca_baselines(audited, data.moments)
+    # Held-out rows are read without y.
     options = replace(audit_options.estimation_options, has_y=data.has_y and test is None)
     if data.row_source is None and test is None:
         blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
@@ -187,6 +192,7 @@ def verify_model(
     table = table.matched_to(known_labels_of(subspace, has_classes=table.has_y))
     moments = table.moments
     if table.row_source is not None:
+        # The spread of the rows tells errors that are exactly zero from errors lost to rounding.
         moments = with_row_spread_if_singular(moments, table.row_source)
     return verify(subspace, moments)
 
@@ -207,7 +213,8 @@ def audit_by_dimension(
             "Allowed: rows, from which estimates for new rows can be made",
             "Name the file of the rows",
         )
-    # With as many dimensions as features, no model has an error. The first is always included.
+    # With as many dimensions as features, no model has an error, so that number is left out. At
+    # most 16 numbers are selected, among which 1, for lack of a requested one, always is.
     n_dimensions = max(data.row_source.n_features - 1, 1)
     dimensions = select_dimensions(n_dimensions, requested=1)
     models = pca_by_dimension(

@@ -115,8 +115,9 @@ def audit(
     from fairspan.cli import auditing, formatting, inputs
     from fairspan.cli.row_input import read_options_for
 
-    # --unseen requires models or held-out rows. --test requires no models, unlike for a report,
-    # since ordinary PCA can be audited on other rows.
+    # --unseen requires saved models or held-out rows, so the path of these counts like a model.
+    # --test requires no models, unlike for a report, since ordinary PCA can be audited on other
+    # rows; so it is not checked here.
     require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
     usage_error_if(by_dimension and test_path, "--by-dimension cannot be combined with --test.")
     usage_error_if(
@@ -199,7 +200,9 @@ def fit(
         fitting.check_overwriting(model, fit_options)
     audit_options.require_folds()
     table = inputs.open_input(data, read_options, audit_options.clusters)
-    table = table.selected(None, fitting.columns_of_restriction(fit_options))
+    # All features are kept, and the columns that the restriction needs are set apart.
+    restriction_columns = fitting.columns_of_restriction(fit_options)
+    table = table.selected(names=None, attributes=restriction_columns)
     with overall_progress("fitting", **_STAGE_SHARES):
         fair, audited = fitting.fit_fair_model(table, fit_options)
         result = auditing.audit_data(table, audited, audit_options)
@@ -287,6 +290,8 @@ def report(
         check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
     from fairspan.cli import formatting, reporting
 
+    # The page shows the arguments of the command line, which `run` stored in the context.
+    arguments = click.get_current_context().find_root().obj or ()
     built_report = reporting.build_file_report(
         data,
         page,
@@ -294,7 +299,7 @@ def report(
         fit_options,
         audit_options,
         ReportOptions(displays, criteria, models, custom_objects, test_path, title),
-        click.get_current_context().find_root().obj or (),
+        arguments,
     )
     if as_json:
         click.echo(formatting.to_json(built_report.to_dict()))
@@ -332,8 +337,9 @@ def verify(
     try:
         found = auditing.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
-        raise
+        raise  # reported like those of every command
     except Exception:
+        # Python would exit with status 1, which means that the certificate does not hold.
         traceback.print_exc()
         raise click.exceptions.Exit(_EXIT_INTERNAL_ERROR) from None
     results = {"model": str(model), **vars(found)}

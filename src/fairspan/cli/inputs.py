@@ -142,7 +142,9 @@ class InputData:
         """
         assert self.row_source is not None
         if self.is_of_model:
-            check_numeric_features(self.row_source, *OF_MODEL)
+            # A model needs all of its features, so the message must not suggest to exclude some.
+            allowed, remedy = OF_MODEL
+            check_numeric_features(self.row_source, allowed, remedy)
         else:
             check_numeric_features(self.row_source)
         rows: Rows = self.row_source
@@ -166,7 +168,9 @@ class InputData:
         """
         data = replace(self, restriction_columns=tuple(attributes))
         if names is None or self.row_source is None:
+            # Saved moments keep all their features.
             return data
+        # Read as features first, the columns of the restriction become attributes in `rows`.
         source = self.row_source.select_features((*names, *map(str, attributes)))
         return replace(data, row_source=source, is_of_model=True)
 
@@ -258,6 +262,7 @@ def open_held_out_rows(
         The file holds moments, or a feature is not numeric.
     """
     if reading.y_column is not None:
+        # A column that has no role would be read as a feature.
         reading = replace(reading, y_column=None, exclude=(*reading.exclude, reading.y_column))
     data = open_input(path, reading, clusters)
     if data.row_source is None:

@@ -58,7 +58,7 @@ def file_fingerprint(path: Path) -> FileFingerprint:
 def check_unchanged(path: Path, state: FileFingerprint) -> None:
     """Raise InvalidInput if a file changed since its fingerprint was taken.
 
-    Only size and modification time are compared.
+    Only size and modification time, the first two entries of `state`, are compared.
     """
     with suppress(OSError):  # a file that no longer exists changed, too
         status = path.stat()
@@ -91,6 +91,9 @@ class Manifest:
     @classmethod
     def read(cls, folder: Path) -> "Manifest | None":
         """Read the manifest of a folder; None if there is none written by fairspan.
+
+        Other programs write files of this name too; the kind of document, which fairspan writes
+        near the start, tells them apart.
 
         Raises
         ------

@@ -52,7 +52,7 @@ def write_moments(
     )
     moments = all_groups.drop_small_groups(min_group_size)
     write_atomic(out, moments.to_bytes())
-    # With y, moments are by group and class, whose rows are fewer.
+    # With y, the file also has moments by group and class, which have fewer rows than the group.
     group_counts = moments.finest
     warn_about_tiny_groups(
         zip(group_counts.labels, group_counts.counts.tolist(), strict=True),
@@ -145,7 +145,8 @@ def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
     """Summarize moments that were written to a file, as JSON-serializable values."""
     names = moments.feature_names
     record: dict[str, Any] = {}
-    if moments.weight_exponent:  # only very large or small sample weights are scaled
+    # Weights are in units of 2**weight_exponent, which is 1 unless they are very large or small.
+    if moments.weight_exponent:
         record["weight_exponent"] = moments.weight_exponent
     return {
         **record,

@@ -166,6 +166,7 @@ class MomentsFolderRows(FileRows):
             if rows is not None:
                 # Write only moments of files that did not change while they were read.
                 check_unchanged(rows.path, fingerprint)
+                # No folder has moments without a manifest; this writes it the first time only.
                 self.manifest.write()
                 write_atomic(file, moments.to_bytes())
         warn_about_tiny_groups(

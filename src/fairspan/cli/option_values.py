@@ -183,7 +183,7 @@ class AuditOptions:
 
         by_cluster = self.clusters is not None
         return estimation_options(
-            self.folds or None,
+            self.folds or None,  # --folds none is stored as 0
             self.level,
             self.materiality,
             random_state=0,

@@ -75,9 +75,10 @@ def _bins(
 def _groups(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Require a group column for tables, before importing the library.
+    """Return the group columns; require one for tables, before importing the library.
 
-    Saved moments and rows of other packages, which are no paths, have groups of their own.
+    A column that is given twice is rejected. Saved moments and rows of other packages, which are no
+    paths, have groups of their own.
     """
     data = context.params.get("data")
     # Several inputs are all moments, or an error is raised later.

@@ -12,9 +12,12 @@ def check_output_file(
 ) -> None:
     """Reject standard output, unwritable paths, and file names of another kind.
 
+    Standard output ("-") is rejected because the file is binary or a page, and not text to print.
+
     Parameters
     ----------
     path : Path
+        Output path.
     kind : str
         Start of the message, such as "a model is".
     *inputs : object
@@ -22,6 +25,7 @@ def check_output_file(
     endings : sequence of str
         Allowed file extensions.
     as_folder : bool
+        Whether the output is a folder, which may exist.
 
     Raises
     ------

@@ -220,7 +220,7 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
 
 def _parse_value(key: str, text: str) -> Any:
     """Parse a value: a list of strings, bool, int, float or string, depending on key and text."""
-    # These name classes, columns or a group, even if they look like numbers.
+    # The values of these keys name columns, classes or a group, even if they look like numbers.
     if key == "columns" or (key == "within_classes" and text != "all"):
         return text.split(",")
     if key == "protected":

@@ -42,7 +42,7 @@ _BY_OPTION = {
 
 
 def command_remedies(command: click.Command) -> dict[Cause, str]:
-    """Return the remedies by cause of an error that name only options of this command."""
+    """Return the remedy for each cause of an error; remedies name only options of this command."""
     options = {name for parameter in command.params for name in parameter.opts}
     remedies = dict(_OF_ALL_COMMANDS)
     if "--on-missing" in options:

@@ -130,13 +130,17 @@ def _report_settings(
     report_options: ReportOptions,
     criterion_parameters: Mapping[str, Any],
 ) -> ReportSettings:
+    """Return the validated settings of a report from the options of the command.
+
+    `criterion_parameters` replace those of `fit_options`, in which texts may name groups.
+    """
     return ReportSettings.validated(
         get_criterion(fit_options.criterion, **criterion_parameters),
         n_components=fit_options.n_components,
         center=fit_options.center,
         scale=fit_options.standardize,
         displays=report_options.displays,
-        criteria=report_options.criteria or None,
+        criteria=report_options.criteria or None,  # None for all criteria
         estimates=audit_options.estimation_options,
     )
 
@@ -165,6 +169,7 @@ def report_summary(report: Report, page: Path | None) -> str:
     sizes = ", ".join(
         f"{format_group(group.group)} {group.n_rows:,}" for group in report.pca.groups
     )
+    # The first of the fits is ordinary PCA.
     criteria = counted(len(report.fits) - 1, "criterion", "criteria")
     dimensions = counted(report.main.n_components, "dimension")
     description = (
@@ -260,10 +265,10 @@ def write_demo_page(page: Path, data: Dataset) -> None:
         "minimax_loss", criteria=None, n_components=_DEMO_DIMENSIONS, center="global", scale=True
     )
     origin = Provenance(
-        data.name,
-        default_title(data.name),
-        compute_fingerprint(rows),
-        "fairspan demo",
+        name=data.name,
+        title=default_title(data.name),
+        input_sha256=compute_fingerprint(rows),
+        command="fairspan demo",
     )
     write_page(page, build_report(moments, rows, settings, origin))
 

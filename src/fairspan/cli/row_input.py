@@ -152,17 +152,22 @@ def open_row_source(
 
 
 def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
-    """Open external rows, which include their groups, with the requested features."""
+    """Open external rows, which include their groups, with the requested features.
+
+    Options that apply to files only are rejected.
+    """
     rows = external_rows(source)
     asked = reading.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
     reading.reject_options(f"{source} provides rows with their own groups", asked)
     if not (reading.features or reading.exclude):
         return rows
-    return rows.select_features(
-        ColumnSelection.from_patterns(
-            rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
-        ).features
+    selection = ColumnSelection.from_patterns(
+        rows.feature_names or (),
+        vector_lengths={},  # each feature of external rows is one number
+        features=reading.features,
+        exclude=reading.exclude,
     )
+    return rows.select_features(selection.features)
 
 
 def external_rows(source: ExternalObject) -> RowSource:

@@ -151,7 +151,9 @@ def _open_rows_for_model(
     )
     if names is not None:
         rows = rows.select_features(names)
-    check_numeric_features(rows, *OF_MODEL)
+    # A model needs all of its features, so the message must not suggest to exclude some.
+    allowed, remedy = OF_MODEL
+    check_numeric_features(rows, allowed, remedy)
     keep = reading.keep
     if reading.keep_all:
         keep = available

@@ -161,11 +161,16 @@ class AuditDisplay(BaseDisplay):
         return not np.isnan(self.values("_low")).all()
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
+        """Draw a row for each group, with a marker for each model, and return the axes drawn on.
+
+        Intervals are drawn if there are any; otherwise a line connects the models' markers.
+        """
         values = self.values()
         limits = self._limits()
         y_positions = self._y_positions()
         if not self._has_intervals and len(values) > 1:
-            # Connect the models' values of each group, which lie at the same height.
+            # Without intervals, the values of all models lie at the same height, so the y positions
+            # of the first model serve for all.
             smallest = np.fmin.reduce(values)
             largest = np.fmax.reduce(values)
             axes.hlines(
@@ -261,7 +266,8 @@ class AuditDisplay(BaseDisplay):
         for color in dict.fromkeys(colors.tolist()):
             at = colors == color
             fill = style.marker_fill(color)
-            # The id marks the model's conclusive values in the SVG.
+            # The id marks the model's values in the SVG, except inconclusive ones. These are muted;
+            # the style of the best errors is muted in any state.
             gid = None if color == MUTED and style is not BEST_STYLE else f"model-{i}"
             y = y_positions[at]
             axes.plot(values[at], y, color=color, markerfacecolor=fill, gid=gid, **marker)
