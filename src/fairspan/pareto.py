@@ -170,6 +170,7 @@ class Frontier:
             )
         basis = rotate_to_principal_axes(self._problem, self._vertices[i].basis)
         if self._coordinates is not None:
+            # With fewer rows than features, the problem was posed in coordinates of the row space.
             basis = self._coordinates.lift(basis)
         # Mean, scale and names are those of ordinary PCA, but its certificate is for PCA only.
         return replace(
@@ -264,7 +265,9 @@ class Frontier:
         # angles most densely near both ends, where the Pareto part begins and stops.
         parameters = np.linspace(0.0, np.pi, _N_OUTER_ANGLES + 2)[1:-1]
         angles = RIGHT_ANGLE + 3 * RIGHT_ANGLE * (1 - np.cos(parameters)) / 2
-        # One thread (None: of every BLAS library): there are many small eigenproblems.
+        # At each angle, the points of smallest weighted error are on the boundary: both ends of an
+        # edge, which are usually one point. One thread (None: of every BLAS library), since there
+        # are many small eigenproblems.
         with limit_blas_threads(None):
             outer_points = [
                 point

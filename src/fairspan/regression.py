@@ -678,20 +678,20 @@ def _match_features(
     subspace_names = model.feature_names
     if features is None or subspace_names is None:
         if model.n_features != n_features:
-            raise _feature_mismatch(model.n_features, "", n_features, "")
+            raise _feature_mismatch(model.n_features, n_features)
         return np.arange(n_features, dtype=np.int64)
     if sorted(features) != sorted(subspace_names):
         raise _feature_mismatch(
             model.n_features,
-            f" ({format_list(subspace_names)})",
             n_features,
-            f" ({format_list(features)})",
+            model_names=f" ({format_list(subspace_names)})",
+            names=f" ({format_list(features)})",
         )
     return np.array([subspace_names.index(name) for name in features], dtype=np.int64)
 
 
 def _feature_mismatch(
-    n_model_features: int, model_names: str, n_features: int, names: str
+    n_model_features: int, n_features: int, *, model_names: str = "", names: str = ""
 ) -> InvalidInput:
     return InvalidInput(
         f"The subspace is of {counted(n_model_features, 'feature')}{model_names}",

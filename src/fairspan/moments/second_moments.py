@@ -322,8 +322,8 @@ class DenseSecondMoments:
             1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
         )
         squared_norms[captured] = (rows**2).sum(axis=1)
-        # For other features, |E| o is at most o + |V| |V'| o. `other_error` is
-        # o without the nearly captured features, whose part is exact.
+        # For other features, |E| o is at most o + |V| |V'| o. `other_error` is o without the nearly
+        # captured features, whose part is exact.
         other_error = offset_error.copy()
         other_error[captured] = 0.0
         projected_error = (

@@ -458,7 +458,7 @@ class WideMoments(RowMoments):
         if isinstance(n_components, numbers.Integral):
             n_padding = int(n_components)  # every component may lie outside the rows
         else:
-            n_padding = max(row_space.n_axes, 1)
+            n_padding = max(row_space.n_axes, 1)  # the largest d; at least one
         n_padding = min(n_padding, self.n_features - row_space.n_axes)
         row_space = replace(row_space, n_padding=n_padding)
         check_memory(self.n_groups, row_space.n_axes + n_padding)
@@ -466,7 +466,8 @@ class WideMoments(RowMoments):
             return row_space
         if center == "none":
             return replace(row_space, point=row_space.project(origin[:, None])[:, 0])
-        # Not the feature means, which carry rounding errors of the offset.
+        # The mean of the coordinates, and not the projected mean of the features, which carries the
+        # rounding error of their offset.
         return replace(row_space, point=row_space.coordinate_moments.mean)
 
     def to_compact_coordinates(
@@ -625,8 +626,8 @@ class RowSpace:
             moments = replace(
                 moments, means=common_means, mean_corrections=None, skip_validation=True
             )
-        # A group of equal rows has no variance, which rounding would make positive.
-        # Scatters are sums over the rows, hence the weights.
+        # A group of equal rows has no variance, which rounding would make positive. Scatters are
+        # sums over the rows, hence the weights.
         traces = np.einsum("gii->g", moments.scatters)
         is_constant = traces <= _EQUAL_TOL**2 * squares.max() * moments.weights
         if is_constant.any():

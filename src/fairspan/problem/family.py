@@ -143,12 +143,13 @@ class ProblemFamily:
     def _projected_reduction(self, unrestricted: Problem, restriction: Restriction) -> Reduction:
         """Problem in coordinates along the allowed directions.
 
-        A restriction with a tolerance also limits a difference between groups among these.
+        Errors in the forbidden directions are fixed, and added to those along the allowed ones. A
+        restriction with a tolerance also limits a difference between groups (`limit`).
         """
         forbidden, axes, covariances = self._split_directions(
             restriction, unrestricted.n_components
         )
-        if axes is None:
+        if axes is None:  # all directions are allowed
             limit = restriction.limit(self._constrained_means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
         limit = restriction.limit(self._constrained_means @ axes, covariances)
@@ -163,7 +164,10 @@ class ProblemFamily:
         dense_moments = unrestricted.dense_moments
         offset_rounding = np.abs(axes.T) @ dense_moments.offset_rounding_error
         second_moments = DenseSecondMoments(
-            matrices, fixed_errors, offset_rounding, dense_moments.uncertainty
+            matrices,
+            excluded_variances=fixed_errors,
+            offset_rounding_error=offset_rounding,
+            uncertainty=dense_moments.uncertainty,
         )
         problem = unrestricted.along(
             axes,
@@ -284,8 +288,8 @@ class ProblemFamily:
         """
         first, second = self._pairs.T
         differences = self._constrained_means[second] - self._constrained_means[first]
-        # In extended precision, where the machine has it: columns are orthogonal to the differences
-        # up to rounding only.
+        # In extended precision, where the machine has it: columns are nearly orthogonal to the
+        # differences, so that the products cancel.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
         # A mean is rounded relative to the numbers of which it is computed.
         magnitudes = self._pair_magnitudes
@@ -312,7 +316,8 @@ class ProblemFamily:
                 _MAX_DIFFERENCE_ROUNDINGS * _EPSILON * np.sqrt(squared_rounding[is_constant])
             )
             if (deviation := self._total_deviation) > 0:
-                # If numbers are so large that all variance is rounding error, nothing is known.
+                # Numbers may be so large that all variance is rounding error. Even then, a
+                # difference must be a small part of the total deviation.
                 rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
         return MeanDifferences(
             differences=np.asarray(exact, dtype=np.float64) + mean_rounding,

@@ -68,7 +68,8 @@ class ObliqueShift:
         """
         shifted = self.matrix @ basis
         try:
-            lower = np.linalg.cholesky(shifted.T @ shifted)  # nearly the identity
+            # Nearly the identity: I - P leaves the span of the shifted rows as it is.
+            lower = np.linalg.cholesky(shifted.T @ shifted)
         except np.linalg.LinAlgError as error:
             raise encoder_not_resolved(
                 "the variance of the shifted rows along some component is rounding error"
@@ -120,6 +121,8 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     factor, whitening, forbidden_basis, axes = _whitened_factors(
         values, vectors, forbidden / spread, _MIN_EIGENVALUE_RATIO
     )
+    # With A the factor (S = A A'), W its left inverse and Z the axes, an orthonormal basis of WF:
+    # P = A Z Z' W, P S = (A Z)(A Z)' and N = B B' with B = A - A Z Z'.
     removed_factor = factor @ axes
     oblique_projection = removed_factor @ (axes.T @ whitening)
     shift_matrix = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T

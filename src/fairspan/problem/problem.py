@@ -442,6 +442,7 @@ class Problem:
             + 2 * float(np.sqrt(weighted_error * weighted_displacement))
             + weighted_displacement
         )
+        # Second moments that were fitted by EM, to rows with missing cells, are inexact themselves.
         eigenvalue_rounding += float(abs_weights @ self._moment_rounding(errors))
         # Doubled, since the groups' best errors may be off by as much.
         return 2 * eigenvalue_rounding + float(abs_weights.sum()) * self.oblique_rounding

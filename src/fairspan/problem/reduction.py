@@ -116,12 +116,14 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
         problem = replace(problem, second_moments=deflated, parent=unrestricted)
         return replace(reduction, problem=problem)
     if reduction.axes is None:
+        # No direction is forbidden, so the complement is that in all features.
         complement, problem = _deflate_problem(problem, basis)
         return Reduction(problem, complement.basis)
     # Remove the components from the allowed directions, and from all directions for the parent: the
     # problem without its restriction, to which excess losses and the figures of PCA refer.
     complement, problem = _deflate_problem(problem, reduction.axes.T @ basis)
     unrestricted_complement, unrestricted = _deflate_problem(unrestricted, basis)
+    # Axes of the remaining allowed directions: in the features, and in the parent's coordinates.
     axes = complement.coordinates(reduction.axes.T).T
     problem = replace(problem, parent=unrestricted, axes=unrestricted_complement.coordinates(axes))
     return Reduction(problem, axes)

@@ -535,7 +535,8 @@ class CovarianceParity(Restriction):
         difference = covariances[0] - covariances[1]
         if self.tolerance is not None:
             return self._directions_within_tolerance(varying, difference, n_components)
-        n_directions = self._check_n_directions(n_components, *equal_means.shape)
+        n_features, n_available = equal_means.shape
+        n_directions = self._check_n_directions(n_components, n_features, n_available)
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
         abs_values = np.abs(values)
         # The order of tied differences is rounding error: take all that are tied with the largest
@@ -727,7 +728,7 @@ class Uncorrelated(Restriction):
         n_columns = with_columns.n_features
         names = with_columns.feature_names
         if names is None:
-            positions = list(range(moments.n_features, n_columns))
+            positions = list(range(moments.n_features, n_columns))  # they follow the features
         else:
             positions = list(column_positions(self.columns, names, n_columns))
         assert len(positions) == len(self.columns)

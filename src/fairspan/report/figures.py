@@ -435,6 +435,7 @@ def frontier_figure(report: Report) -> PageFigure:
         "Each point of the curve is the smallest error of one group for a given error of the "
         f"other. The filled mark shows the slider's position.{arrow_note}"
     )
+    # One mark at each step, in the only panel (0), at both errors.
     points: list[list[PanelPoint]] = [[(0, *step.errors.tolist())] for step in curves.steps]
     return draw_figure(
         display,
