@@ -180,6 +180,8 @@ class RowStatisticsAggregator:
         )
         references = self._reference_means()[:, :n_quantities]
         scales = self._scales()
+        # Rows before the block, on which the folds of its rows depend. Dropped rows do not
+        # count, unlike in `first_row`.
         first_position = rows.row_offset if isinstance(rows, BaseRows) else 0
         for block in rows.blocks():
             assert block.group_labels is not None
@@ -351,10 +353,12 @@ def _training_standard_errors(sums: RunningSums, standard_errors: FloatArray) ->
     if len(weights) < 2:
         return np.zeros_like(standard_errors)
     divisors = np.maximum(weights, np.finfo(np.float64).tiny)
+    # Means by fold, from the sums of w x, and over all folds.
     means = sums.power_sums[:, :, :, 0] / divisors[:, None, None]
     shares = weights / weights.sum(axis=0)
     mean = np.einsum("fg,fmqg->mqg", shares, means)
     variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)
+    # Number of folds with rows of the group; with a single one, the variance is zero.
     n_folds = np.maximum((weights > 0).sum(axis=0), 2)
     variance *= n_folds / (n_folds - 1)
     excess_variance = np.maximum(variance - n_folds * standard_errors**2, 0.0)

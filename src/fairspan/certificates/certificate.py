@@ -279,6 +279,7 @@ class Certificate:
             "status": str(self.status),
             "weights": self.weights.tolist(),
             "requires_equal_errors": self.criterion.requires_equal_errors,
+            # Whether the bound is one on the largest excess loss itself, not on a relative loss.
             "bounds_largest_loss": self.criterion.uses_excess_loss and not self.criterion.relative,
         }
 

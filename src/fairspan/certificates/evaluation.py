@@ -56,6 +56,10 @@ def evaluate_solution(
 ) -> Certificate:
     """Evaluate objective, bound and status of a subspace, for fits and for verification alike.
 
+    The status is "optimal" if the gap is within the tolerance, "unresolved" if it is only within
+    what double precision can resolve, and "open gap" otherwise. Under a restriction, objective and
+    bound lack the constant of the error that all groups share, which callers add.
+
     Parameters
     ----------
     problem : Problem
@@ -94,6 +98,7 @@ def evaluate_solution(
             gap = min(gap, objective)
     else:
         gap = objective - lower_bound
+        # The rounding error of this bound is not known; allow for as much as in the objective.
         bound_rounding = objective_rounding
         gap_upper = gap
     violation = max(criterion.constraint_violation(errors), 0.0)
@@ -103,6 +108,8 @@ def evaluate_solution(
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         weight_differences = np.abs(problem.proportions - weights / weights.sum())
         objective_rounding += float(weight_differences @ error_rounding)
+    # The largest gap that cannot be distinguished from zero, and the magnitude of the objective,
+    # with which gaps are compared.
     resolution = objective_rounding + bound_rounding
     scale = criterion.scale(errors, problem)
     # Both the gap and the constraint violation must be small. If zero is used as the bound, the
@@ -110,6 +117,7 @@ def evaluate_solution(
     # are.
     shortfall = max(abs(gap), gap_upper, violation)
     if problem.limit is not None and not is_feasible(problem.limit, basis):
+        # Whatever its gap, a subspace outside the limit of the restriction is no solution.
         shortfall = np.inf
     tolerance = tol * scale
     # Under a restriction the objective includes errors that no choice changes. What may be zero

@@ -112,11 +112,11 @@ class Proof:
     ) -> tuple[float, float]:
         """Lower bound on the objective of every subspace, and the rounding allowance taken off it.
 
-        By Ky Fan, w.e of every subspace is at least the sum of the p - d smallest eigenvalues of
-        sum_g w_g S_g plus w times the variances outside the allowed directions; the criterion turns
-        this into a bound on its value. Valid for the second moments of any rows, not only of those
-        the proof was computed from. Parameters as for :meth:`gap`; the bound holds at any basis,
-        whose errors only scale the rounding allowance.
+        For group weights w and the errors e of any subspace, w.e is, by Ky Fan, at least the sum of
+        the p - d smallest eigenvalues of sum_g w_g S_g plus w times the variances outside the
+        allowed directions; the criterion turns this into a bound on its value. Valid for the second
+        moments of any rows, not only of those the proof was computed from. Parameters as for
+        :meth:`gap`; the bound holds at any basis, whose errors only scale the rounding allowance.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
@@ -211,6 +211,7 @@ class SupportingLinesProof(Proof):
         margin_errors = np.where(second_moments.excluded_variances > 0, upper_errors, 0.0)
         offsets = offsets - CLIPPING_ROUNDING * (np.abs(lines) @ margin_errors)
         bound = polygon_bound(offsets - offset_rounding)
+        # The tolerance of the bound, and what the rounding errors of the lines cost.
         rounding = value * POLYGON_TOL + max(polygon_bound(offsets) - bound, 0.0)
         return bound, rounding
 

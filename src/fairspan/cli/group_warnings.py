@@ -18,6 +18,7 @@ def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> 
     ----------
     counts : iterable of (label, number of rows)
     remedy : str
+        What to do, with which the warning ends.
     """
     tiny = dict.fromkeys(quote_group(label) for label, n in counts if 0 < n <= 2)
     if tiny:

@@ -187,7 +187,8 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
             files += map(manifest.moments_path, manifest.sources)
         elif path.name != MANIFEST or Manifest.read(path.parent) is None:
             files.append(path)
-    # Check that folders are complete, also those whose files were named one by one.
+    # Check that folders are complete, also those whose files were named one by one. A folder of
+    # which no listed file is merged does not matter.
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)
         if manifest is None:

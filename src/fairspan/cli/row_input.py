@@ -139,7 +139,8 @@ def open_row_source(
     missing_labels: dict[str, str] = {}
     if missing_group not in (None, "drop"):
         missing_labels = dict.fromkeys(options.groups, missing_group)
-    # The other values of --on-missing drop rows without a group anyway.
+    # With "error", any missing cell is an error, so dropping rows without a group is a value of its
+    # own. The other values of --on-missing drop these rows anyway.
     drop_without_group = missing_group == "drop" and options.on_missing == "error"
     selection = replace(
         rows.selection,

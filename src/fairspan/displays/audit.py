@@ -197,6 +197,7 @@ class AuditDisplay(BaseDisplay):
         self._annotate_missing(axes)
         axes.set_xlabel(_TITLES_AND_LABELS[self.quantity][1])
         width = available_width(axes)
+        # The names of the groups take part of the width, so ticks and legend get half of it.
         label_rows(axes, self.groups)
         format_ticks(axes, "x", width=width / 2)
         if self.quantity == "observed_variance_kept":
