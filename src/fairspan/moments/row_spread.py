@@ -203,11 +203,12 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
         return None
     deviations = moments.standard_deviations
     scale = np.where(deviations > 0, deviations, 1.0)
-    summary = aggregate(rows, RowSummaryAggregator(moments.mean, scale))
+    summary = aggregate(rows, RowSummaryAggregator(point=moments.mean, scale=scale))
     if summary is None:
         return None
-    # Rounding may hide a dimension from either factor, so the larger rank counts. Both factors are
-    # of rows extended by a one: about any point, their rank is one more than that about the mean.
+    # Rounding may hide a dimension from the factor of the rows about zero or about their mean, so
+    # the larger rank counts. Rows are extended by a one, which adds one to their rank about the
+    # mean and makes that about any other point the same.
     rank = max(_numerical_rank(summary.uncentered), _numerical_rank(summary.centered)) - 1
     return RowSpread(rank, _typical_share(summary, deviations))
 

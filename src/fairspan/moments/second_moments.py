@@ -184,6 +184,7 @@ class EMUncertainty:
         # Bound on the norm by which the correlations, about any center, are inexact.
         norm_bound = _MEANS_FACTOR * distance
         smallest = np.linalg.eigvalsh(correlations)[:, 0]
+        # Infinite where correlations are singular: the absolute bound then applies alone.
         relative = np.full(len(smallest), np.inf)
         np.divide(norm_bound, smallest, out=relative, where=smallest > 0)
         return cls(relative, norm_bound * traces)

@@ -456,8 +456,8 @@ class SparseSecondMoments:
         is_smaller = max(_MIN_REDUCTION * len(nonzero), n_vectors) < self.n_features
         if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
             # Work in the features that differ from the center in some row, if they are few: others
-            # have zero loadings.
-            # Forbidden directions may have entries in any feature, so with them all are kept.
+            # have zero loadings. Forbidden directions may have entries in any feature, so with them
+            # all are kept.
             approximation = self._nonzero_features.approximate_leading(
                 weights,
                 n_components,

@@ -237,7 +237,7 @@ class WideMoments(RowMoments):
         # Raises the error of the first value that is not finite. Rows of zero weight, which are not
         # copied, are validated too.
         if len(order) < n or not np.isfinite(moments.means).all():
-            to_finite_float64(values, 0, rows.feature_names)
+            to_finite_float64(values, first_row=0, feature_names=rows.feature_names)
         return moments
 
     @classmethod
@@ -363,6 +363,7 @@ class WideMoments(RowMoments):
     def _span_by_householder_qr(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
         """Row space by Householder QR of the rows: slower, but with twice the digits.
 
+        Cholesky QR loses them in the Gram matrix, which squares the condition number of the rows.
         Rows of length one are factorized, so that short rows count as much as long ones. All axes
         are stored explicitly, instead of as weighted sums of rows, and dependent directions are
         dropped.
@@ -695,8 +696,8 @@ class RowSpace:
         gram_error = lifted.T @ lifted - gram
         if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > _ORTHONORMAL_TOL:
             # Axes that are weighted sums of rows are less orthogonal than explicit ones. Correct
-            # within the span of the columns, so that errors change only in proportion to
-            # themselves.
+            # to first order within the span of the columns, so that errors change only in
+            # proportion to themselves.
             lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=_RANK_TOL)[0] / 2
         return lifted
 

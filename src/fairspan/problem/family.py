@@ -487,9 +487,9 @@ class ProblemFamily:
             complement = OrthogonalComplement.from_differences(self._difference_directions)
             basis = complement.basis
             # If few directions are forbidden, Q is applied as a product of as many reflections,
-            # which is faster than two products with Q. Scatters are divided by the weights there.
+            # which is faster than two products with Q.
             if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
-                covariances = complement.compress(self._scatters, 1 / self.moments.weights)
+                covariances = complement.compress(self._scatters, scales=1 / self.moments.weights)
             else:
                 covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
             return forbidden, basis, covariances
@@ -533,6 +533,8 @@ class ProblemFamily:
             offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
             uncertainty=unrestricted.dense_moments.uncertainty,
         )
+        # The last three fields bound rounding errors: of the variance that is lost, of the variance
+        # that is left, and of both due to the sensitivity of the shift.
         problem = replace(
             unrestricted,
             second_moments=shifted_moments,
@@ -630,6 +632,7 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
         return
     if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
         return  # there is only one mean
+    # Means must agree along these directions, onto which rows are projected.
     columns = projector.encoder.T
     tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
     if tolerance == 0 and family.means_clearly_agree(columns):
@@ -685,15 +688,18 @@ def build_problem_family(
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
-        WideMoments are posed in row coordinates.
+        For WideMoments, of fewer rows than features, the problem is posed in coordinates of the
+        space that the rows span (row coordinates), unless the restriction depends on the features.
     n_components : int or float
         d, or a fraction of every group's variance to keep.
     criterion : Criterion
     restriction : Restriction or None
     center : {"global", "group", "none"}
+        Center about which errors are measured.
     feature_scale : (p,) array, optional
         Divisor of each feature.
     allow_extra : bool
+        Whether a soft projection of more than d dimensions may be returned.
     second_moments : DenseSecondMoments, optional
         Second moments of the same data about the same center, if they exist already, to reuse
         solved eigenproblems.
@@ -742,16 +748,16 @@ def build_problem_family(
         weight_exponent=moments.weight_exponent,
     )
     # The rank of the rows and their typical size (as a share of the mean squared length) tell
-    # errors that are zero from errors that are lost in rounding.
-    # About the origin, rows also vary along their common mean.
+    # errors that are zero from errors that are lost in rounding. About the origin, rows also vary
+    # along their common mean.
     max_rank = scaled_moments.max_rank + int(center == "none")
     spread = moments.row_spread
     typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share
     row_rank = RowRank(
-        min(max_rank, problem.n_features),
-        second_moments,
-        problem.proportions,
-        typical_share * problem.total_variance,
+        maximum=min(max_rank, problem.n_features),
+        second_moments=second_moments,
+        proportions=problem.proportions,
+        typical_variance=typical_share * problem.total_variance,
     )
     problem = replace(problem, row_rank=row_rank)
     if restriction is not None:

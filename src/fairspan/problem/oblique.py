@@ -196,6 +196,7 @@ def _whitened_factors(
     # Outside the span of the rows, means differ by rounding error only.
     forbidden_basis = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
     axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
+    # Directions that depend on others within the span add no axis.
     cutoff = _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)
     return WhitenedFactors(
         factor, whitening, forbidden_basis, forbidden_axes=axes[:, singular_values > cutoff]

@@ -430,6 +430,7 @@ class Problem:
         # for a matrix F with ||FF' - I|| <= s. This changes each eigenvalue by at most the fraction
         # s of it (Ostrowski 1959). Groups of negative weight contribute negative eigenvalues, whose
         # sizes sum to at most their weighted variances.
+        #
         # Rows that are displaced by m in root mean square change an error e by at most
         # 2 sqrt(e) m + m^2, and weighted sums likewise (Cauchy-Schwarz).
         abs_weights = np.abs(weights)
