@@ -125,6 +125,7 @@ def refit_bound(
         return None
     for component in (certificate.criterion, certificate.restriction):
         if isinstance(component, UnresolvedObject):
+            # It is of another package, which the model only names; nothing can be computed with it.
             return RefitBound(certificate.problem_text, no_bound_reason=component.error().args[0])
     result = RefitBound(certificate.problem_text, is_restricted=certificate.restriction is not None)
     try:
@@ -163,7 +164,8 @@ def error_drift(
     The training rows are no longer available; their squared residuals are assumed to have the
     variance of those of these rows, so the variance of the change is (1 + n / n_fit) times the
     variance of the current error, for n audited and n_fit training rows of the group. There is no
-    interval without a standard error, and NaN for a group that was not in the fit.
+    interval without a standard error, and NaN for a group that was not in the fit. Without a
+    certificate, which records the errors at the fit, no change is known.
 
     Parameters
     ----------
@@ -174,6 +176,7 @@ def error_drift(
     df : (k,) array, or int
         Degrees of freedom of the standard errors.
     level : float
+        Confidence level of the intervals.
     """
     certificate = subspace.certificate
     if certificate is None:

@@ -180,7 +180,7 @@ class RowStatisticsAggregator:
         )
         references = self._reference_means()[:, :n_quantities]
         scales = self._scales()
-        # Rows before the block, on which the folds of its rows depend. Dropped rows do not
+        # The number of rows before a block determines the folds of its rows. Dropped rows do not
         # count, unlike in `first_row`.
         first_position = rows.row_offset if isinstance(rows, BaseRows) else 0
         for block in rows.blocks():
@@ -219,10 +219,10 @@ class RowStatisticsAggregator:
             if key in left_clusters
         }
         return RunningSums(
-            left.power_sums + right.power_sums,
-            left.totals + right.totals,
-            _merge_monotonicity(left.monotonicity, right.monotonicity),
-            {**left_clusters, **right_clusters, **shared_clusters},
+            power_sums=left.power_sums + right.power_sums,
+            totals=left.totals + right.totals,
+            monotonicity=_merge_monotonicity(left.monotonicity, right.monotonicity),
+            cluster_sums={**left_clusters, **right_clusters, **shared_clusters},
         )
 
     def finish(self, sums: RunningSums) -> RowStatistics:
@@ -263,12 +263,12 @@ class RowStatisticsAggregator:
         is_monotone = sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
         scales = self._scales()
         return RowStatistics(
-            scales * offsets + self._reference_means()[:, :n_quantities],
-            scales * standard_errors,
-            n_independent,
-            kurtosis,
-            scales * _training_standard_errors(sums, standard_errors),
-            tuple(np.flatnonzero(is_monotone).tolist()),
+            means=scales * offsets + self._reference_means()[:, :n_quantities],
+            standard_errors=scales * standard_errors,
+            n_independent=n_independent,
+            kurtosis=kurtosis,
+            training_standard_errors=scales * _training_standard_errors(sums, standard_errors),
+            monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
         )
 
     def _reference_means(self) -> FloatArray:
@@ -405,6 +405,7 @@ def _accumulate(
     weighted_with_weights = np.vstack([weighted_values.reshape(-1, len(weights)), weights])
     order, slices = sort_by_code(clusters.codes)
     for code, slice_ in slices:
+        # As text, since some labels are equal as keys, such as 1 and True.
         key = (group, repr(clusters.categories[code]))
         increment = weighted_with_weights[:, order[slice_]].sum(axis=1)
         if key in sums.cluster_sums:

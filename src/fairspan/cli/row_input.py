@@ -190,7 +190,7 @@ def external_rows(source: ExternalObject) -> RowSource:
 
 
 def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
-    """Return the rows with text columns one-hot encoded, or without non-numeric columns.
+    """Return the rows with text columns one-hot encoded, or else without non-numeric columns.
 
     Columns that are excluded are named on standard error.
 
@@ -212,10 +212,10 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
             _ALLOWED_FEATURES,
             f"{advice[name].command}; or exclude these columns with --exclude",
         )
-    if one_hot or not non_numeric:
-        if not one_hot:
-            return rows
+    if one_hot:
         return one_hot_encode_text(rows)
+    if not non_numeric:
+        return rows
     remaining = drop_features(rows, non_numeric)
     click.echo(f"fairspan: --numeric-only leaves out {format_list(non_numeric)}.", err=True)
     return remaining
