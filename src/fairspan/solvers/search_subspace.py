@@ -151,7 +151,8 @@ class SearchSubspace:
     ) -> FloatArray:
         """Residual (I - WW')MB of a mixture M at a basis B: the directions that W lacks.
 
-        Adding leading eigenvectors of M to W is not enough if the solution is not spanned by them.
+        W is the basis of this search subspace, and M a mixture of the second moments. Adding
+        leading eigenvectors of M to W is not enough if the solution is not spanned by them.
 
         Parameters
         ----------
@@ -169,7 +170,7 @@ class SearchSubspace:
             No columns if the gain is too small or the residual is rounding error.
         """
         mixture = self.project_mixture(weights)
-        if mixture.residual_gain(coordinates, coordinates.shape[1]) <= min_gain:
+        if mixture.residual_gain(coordinates, n_components=coordinates.shape[1]) <= min_gain:
             return self.basis[:, :0]
         image = self._image(weights) @ coordinates
         residual = image - self.basis @ (self.basis.T @ image)
@@ -184,10 +185,11 @@ class SearchSubspace:
     ) -> dict[bytes, float]:
         """Prove how much of the sum of the d largest eigenvalues W misses, for several mixtures.
 
-        M is a mixture in all features, H = W'MW, and t_d the sum of the d largest eigenvalues. A
-        single factorization bounds the eigenvalues of all mixtures on the complement of W. Where
-        this fails, or bounds the missing sum by more than the goal, the mixture gets a separate
-        factorization on the complement of its own Ritz vectors.
+        W is the basis of this search subspace, M a mixture of the second moments in all features,
+        H = W'MW, and t_d the sum of the d largest eigenvalues. A bound on the eigenvalues of M on
+        the complement of W limits t_d(M) - t_d(H), the missing sum. One factorization bounds those
+        of all mixtures. Where this fails, or bounds the missing sum by more than the goal, the
+        mixture gets a separate factorization on the complement of its own Ritz vectors.
 
         Parameters
         ----------
@@ -206,6 +208,7 @@ class SearchSubspace:
         """
         d = n_components
         projected = [self.project_mixture(weights) for weights in mixtures]
+        # Bound on the complement's eigenvalues that would make the missing sum small enough.
         targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
         # Divide each mixture by the bound wanted for its eigenvalues on the complement, so that the
         # common trial bound is one. Clipping negative weights at zero can only raise eigenvalues.
@@ -213,6 +216,7 @@ class SearchSubspace:
         joint_bounds = self._bound_complement_jointly(scaled_weights)
         missing_sums: dict[bytes, float] = {}
         for mixture, target, joint_bound in zip(projected, targets, joint_bounds, strict=True):
+            # Missing sum that the proven bound, in the units of the mixture again, allows.
             excess = mixture.top_sum_excess(d, float(joint_bound) * target)
             if excess > goal:
                 excess = min(excess, self._prove_separately(mixture, d, target))
@@ -222,8 +226,8 @@ class SearchSubspace:
     def _bound_complement_jointly(self, mixtures: FloatArray) -> FloatArray:
         """Bound the eigenvalues of several mixtures on the complement of W by one factorization.
 
-        Second moments are positive semidefinite, so no mixture exceeds the envelope, in which each
-        group has its largest weight in any of them.
+        W is the basis of this search subspace. Second moments are positive semidefinite, so no
+        mixture exceeds the envelope, in which each group has its largest weight in any of them.
 
         Parameters
         ----------
@@ -257,9 +261,11 @@ class SearchSubspace:
     def _prove_separately(
         self, mixture: ProjectedMixture, n_components: int, target: float
     ) -> float:
-        """Proven bound on t_d(M) - t_d(H) of one mixture, with its own factorization.
+        """Prove a bound on t_d(M) - t_d(H) of one mixture M, with a factorization of its own.
 
-        W is replaced by the leading Ritz vectors of this mixture, whose residuals are the smallest.
+        H = W'MW for the basis W of this search subspace, and t_d is the sum of the d largest
+        eigenvalues: the difference is what W misses. W is replaced by the leading Ritz vectors of
+        this mixture, whose residuals are the smallest.
         `target` is the trial bound on the eigenvalues on their complement; the result is infinite
         if it cannot be proven.
         """

@@ -69,9 +69,10 @@ def solve_reduction(
     IncompatibleParameters
         No feasible subspace exists.
     """
-    # Single-threaded: only the largest steps profit from threads, and enable them themselves.
+    # Single-threaded, since no BLAS library is named: only the largest steps profit from threads,
+    # and enable them themselves.
     # Floating point errors on the way are ignored, since the result is checked in the end.
-    with limit_blas_threads(None), np.errstate(all="ignore"):
+    with limit_blas_threads(package=None), np.errstate(all="ignore"):
         problem, axes = _without_idle_features(reduction.problem)
         certificate = solve_with(problem, solver, tol, random_state)
         if axes is not None and certificate.proof is not None:
@@ -85,9 +86,9 @@ def solve_reduction(
                 trace=certificate.trace,
                 solver=certificate.solver,
             )
-    # From the coordinates along the allowed directions to the features, with unique signs. With an
-    # oblique restriction, rounding may move components off the span of the shifted rows, where the
-    # encoder has large entries: project them back.
+    # From the coordinates along the allowed directions to the features, with unique signs. An
+    # oblique restriction shifts rows before they are projected. Rounding may move components off
+    # the span of the shifted rows, where the encoder has large entries: project them back.
     columns = certificate.components.T
     proof = certificate.proof
     if reduction.axes is not None:
@@ -116,6 +117,7 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     if not problem.has_matrices or d == p or problem.limit is not None:
         return problem, None
     second_moments = problem.dense_moments
+    # The first matrix nearly always differs from zero; if not, the traces cover all groups.
     if not is_zero(second_moments.matrices[0]) or second_moments.traces.any():
         return problem, None
     axes = np.eye(p, d)
@@ -128,7 +130,11 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
 
 
 def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> Certificate:
-    """Return the certificate with errors and losses over all directions, and the offset added."""
+    """Return the certificate with errors and losses over all directions.
+
+    Objective and bounds are raised by the offset: what the error that all groups share in the
+    directions that a restriction forbids adds to the objective.
+    """
     unrestricted = reduction.problem.unrestricted
     # The problem of a step of nested components has other coordinates than its components: the
     # caller replaces its errors and losses by those of the prefix.
@@ -137,6 +143,7 @@ def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> 
             projector = reduction.projector(certificate.components)
             errors = reconstruction_errors(projector, unrestricted.second_moments)
             certificate = replace(certificate, errors=errors)
+            # Only a claim of optimality could be wrong by what rounding of the encoder adds.
             if reduction.oblique_shift is not None and certificate.status is Status.OPTIMAL:
                 _check_encoder(reduction, certificate)
         losses = np.maximum(certificate.errors - unrestricted.best_errors, 0.0)
@@ -155,6 +162,7 @@ def _check_encoder(reduction: Reduction, certificate: Certificate) -> None:
     IncompatibleParameters
         It adds more than the tolerance and the resolution of the certificate allow.
     """
+    # The certificate does not contain the constant error in the forbidden directions yet.
     objective = certificate.objective + reduction.problem.objective_offset
     added_error = float(reduction.problem.proportions @ certificate.errors) - objective
     if added_error > _MAX_ADDED_ERROR * (certificate.absolute_tol + certificate.resolution):

@@ -54,7 +54,8 @@ class NashSearch(PrimalDualSearch):
             )
             self.descend_from_all(starts, exhaustive=True)
         # Reduce to the smallest rank, exactly d for two groups, without increasing any group's
-        # error: piece g is the error of group g minus its error at the relaxed solution.
+        # error: piece g, which must not increase, is the error of group g minus its error at the
+        # relaxed solution.
         identity = np.eye(second_moments.n_groups)
         pieces = AffinePieces(identity, second_moments.residual_variances(soft))
         return self.select_basis(reduce_rank(second_moments, pieces, soft))
@@ -73,7 +74,8 @@ class NashSearch(PrimalDualSearch):
         min_captured = _MIN_CAPTURED_RATIO * second_moments.traces
         if not (second_moments.captured_variances(start) <= min_captured).any():
             return start
-        # If groups vary along separate axes the logarithm may have no gradient: perturb the start.
+        # The logarithm is infinite where a group keeps nothing, and if groups vary along separate
+        # axes no gradient leads away from there: perturb the start.
         noise = np.random.default_rng(0).standard_normal(start.shape)
         perturbation = noise / np.sqrt(len(start))
         return np.linalg.qr(start + perturbation)[0]

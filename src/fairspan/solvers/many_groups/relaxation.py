@@ -134,7 +134,12 @@ class DualModel:
         return np.diag((np.arange(high - low) < self.cluster_rank).astype(np.float64))
 
     def solution_at(self, occupations: FloatArray) -> RelaxedSolution:
-        """Relaxed solution VV' + QYQ' for (r, r) occupations Y."""
+        """Relaxed solution VV' + QYQ' for (r, r) occupations Y.
+
+        The cluster, eigenvectors Q, are those nearly tied around the cut between eigenvalues d and
+        d + 1; V are the eigenvectors above it. Y, with eigenvalues in [0, 1], says to which degree
+        the solution contains the directions of Q. Without a cluster, d eigenvectors are taken.
+        """
         low, high = self.cluster
         if not self.cluster_rank:
             return self.leading_solution
@@ -159,8 +164,8 @@ class DualModel:
         """Closest feasible occupations in the Frobenius norm to a symmetric (r, r) matrix.
 
         Feasible are matrices with eigenvalues in [0, 1] and with the cluster rank as trace: the
-        number of directions that the relaxed solution takes from the cluster, whose eigenvalues are
-        nearly tied.
+        number of directions that the relaxed solution VV' + QYQ' takes from the cluster Q, whose
+        eigenvalues are nearly tied. Y are the occupations.
         """
         # Nothing is taken from the cluster, so its occupations are not used.
         if not self.cluster_rank:
@@ -177,10 +182,17 @@ class DualModel:
     def curvature_factor(self, occupations: FloatArray) -> FloatArray:
         """Factor F such that -FF' is the second derivative of the dual, shape (m, s).
 
-        For a cluster, it is that of the second-order terms, and the cluster itself is exact in the
-        model. Each of the s columns belongs to a pair of eigenvectors of different occupation: it
-        combines their couplings through each S_g, divided by the square root of the distance of
-        their eigenvalues.
+        Q are the r eigenvectors of the cluster (nearly tied eigenvalues around the cut between
+        eigenvalues d and d + 1), V those above it and U those below. Within the cluster the model
+        is exact, so F has no columns for pairs in it. Each of the s columns belongs to a pair of
+        eigenvectors u, v of different occupation (1 for V, 0 for U, in between for Q): it combines
+        their couplings u'S_gv of each group, divided by the square root of the distance of their
+        eigenvalues.
+
+        Parameters
+        ----------
+        occupations : (r, r) array
+            Y, the degree to which the relaxed solution VV' + QYQ' contains the directions of Q.
         """
         low, high = self.cluster
         values = self.eigenvalues
@@ -190,6 +202,7 @@ class DualModel:
         gap_scale = np.abs(values[:high, None]) + np.abs(values[None, low:])
         min_gap = _MIN_RELATIVE_GAP * np.maximum(gap_scale, rounding)
         min_gap = np.maximum(min_gap, np.finfo(np.float64).tiny)
+        # Couplings of V and Q, shape (k, high), with Q and U, from the images S_g[V Q].
         couplings = self._images.transpose(0, 2, 1) @ self.eigenvectors[:, low:]
         couplings /= np.sqrt(np.maximum(values[:high, None] - values[None, low:], min_gap))
         # Couplings of V with U; with a cluster, also of V with Q and of Q with U.
@@ -217,9 +230,12 @@ class DualModel:
     ) -> float:
         """Value of the model at (m,) multipliers m, less the proximal term of the damping.
 
-        It is slopes.m - t_j(sum_i m_i C_i) - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2, where c are
-        the multipliers of the current point, F is the curvature factor, C_i the mixture of cluster
-        moments Q'S_gQ in piece i, and t_j the sum of the j largest eigenvalues.
+        The model approximates the dual around the current point, with multipliers c. It is
+        slopes.m - t_j(sum_i m_i C_i) - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2. The slopes are
+        the values of the pieces if nothing of the cluster Q (eigenvectors of nearly tied
+        eigenvalues) is captured. F, the `factor`, is the (m, s) curvature factor, C_i the mixture
+        of cluster moments Q'S_gQ in piece i, and t_j the sum of the j largest eigenvalues, j being
+        the number of directions taken from the cluster. The result is a prediction, not a bound.
         """
         step = multipliers - self.multipliers
         projected_step = step @ factor
@@ -227,14 +243,23 @@ class DualModel:
         if self.cluster_rank:
             weights = multipliers @ self.pieces.coefficients
             cluster_mixture = np.tensordot(weights, self._cluster_moments, axes=1)
-            # t_j of the cluster, by which the pieces at V alone are too large.
+            # The slopes leave out what the best j directions of the cluster capture, t_j.
             penalty += float(np.linalg.eigvalsh(cluster_mixture)[::-1][: self.cluster_rank].sum())
         return float(multipliers @ self._base_slopes) - penalty
 
     def maximize_model(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray]:
         """Multipliers (m,) that maximize :meth:`model_value`, and the occupations (r, r) there.
 
-        The current multipliers are returned if no maximum is found.
+        The occupations Y say to which degree the relaxed solution contains each direction of the
+        cluster, the r eigenvectors of nearly tied eigenvalues. If no maximum is found, the current
+        multipliers are returned.
+
+        Parameters
+        ----------
+        factor : (m, s) array
+            Curvature factor, the result of :meth:`curvature_factor`.
+        damping : float
+            Coefficient of the proximal term, which shortens the step.
         """
         center = self.multipliers
         blocks = self.pieces.blocks
@@ -335,8 +360,10 @@ class Relaxation:
 
         Each step maximizes the model and evaluates the dual there. The step is accepted if the dual
         rises by a sufficient part of the prediction; otherwise the damping, which shortens steps,
-        is increased, or eigenvalues around the cut become a cluster. Bounds and solutions are kept
-        as attributes; a further call continues where this one stopped.
+        is increased, or eigenvalues around the cut between eigenvalues d and d + 1 become a cluster
+        that the model treats exactly. Occupations say to which degree the relaxed solution contains
+        each direction of the cluster. Bounds and solutions are kept as attributes; a further call
+        continues where this one stopped.
 
         Parameters
         ----------
@@ -396,7 +423,10 @@ class Relaxation:
     def _select_cluster(self, values: FloatArray) -> tuple[int, int]:
         """Cluster around the cut of (p,) descending eigenvalues, as a range of indices.
 
-        It is empty, (d, d), while steps of the smooth model succeed, in few features.
+        The cut is between eigenvalues d and d + 1. Eigenvalues of the cluster may cross there, so
+        the model treats them exactly, at the cost of a conic program. With few features, where
+        eigenproblems are cheaper than that, the cluster is empty, (d, d), until several steps of
+        the smooth model have failed.
         """
         d = self.problem.n_components
         p = len(values)

@@ -132,7 +132,8 @@ class PrimalDualSearch:
                 return
             previous_best = self.upper_bound
             value = self.descend_from(start)
-            # Returning to the best optimum is stronger evidence than ending elsewhere.
+            # Returning to the best optimum suggests more than ending elsewhere that no better one
+            # will be found, so it counts twice.
             n_unsuccessful += 2 if value <= previous_best + self.target_gap else 1
             if value < previous_best - self.target_gap:
                 n_unsuccessful = 0
@@ -166,16 +167,19 @@ class RobustSearch(PrimalDualSearch):
     def run(self) -> FloatArray:
         """Descend from ordinary PCA, the relaxed solution and further starts; return a basis.
 
-        The relaxation is that of the error gap, which gives the lower bound and good starts.
+        The criterion is the robust error gap, which is nowhere below the error gap with the same
+        penalty: a lower bound of the latter is one of the former, and the relaxation of the latter
+        gives it, with good starts.
         """
         problem = self.problem
         pooled_basis = problem.pooled_optimum.vectors
         error_gap_pieces = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
         relaxation = Relaxation(problem, cast(AffinePieces, error_gap_pieces))
         self.descend_from(pooled_basis)
-        # Half of the gap is left for the descent, whose value sets the target gap.
+        # The descent has set the target gap; the relaxation may use half of it.
         relaxation.solve(self.target_gap / 2)
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
+        # Ordinary PCA and the optimum of each group take one eigenproblem each.
         self.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
         starts = [next(starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components))]
         starts.append(relaxation.best_subspace.basis)
@@ -199,7 +203,7 @@ class PiecewiseSearch(PrimalDualSearch):
         pieces = cast(AffinePieces, self.problem.pieces)
         self.relaxation = relaxation = Relaxation(problem, pieces)
         # Half of the gap is left for the descent. The value decreases on the way, and the target
-        # gap with it.
+        # gap with it, so the gap reached may be too large for the new target: solve again.
         for _ in range(_MAX_RELAXATION_RUNS):
             point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
             target = self.target_gap_at(point)

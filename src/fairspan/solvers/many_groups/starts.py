@@ -74,6 +74,7 @@ def spread_starts(
     """
     p = problem.n_features
     d = problem.n_components
+    # With many groups each descent takes longer, so fewer starts are selected.
     budget_fraction = min(1.0, _FULL_BUDGET_GROUPS / problem.n_groups)
     n_starts = min(int(budget_fraction * _SPREAD_START_BUDGET / p), _MAX_SPREAD_STARTS)
     selected: list[FloatArray] = []

@@ -112,8 +112,10 @@ class MultiplicativeWeights(Solver):
         >>> MultiplicativeWeights.for_accuracy(0.1)
         MultiplicativeWeights(step_size=0.0125, max_iter=2219)
         """
+        # A smaller accuracy would need more rounds than can be run, so one limit serves both.
         check_number("accuracy", accuracy, _MIN_STEP_SIZE, 1)
         check_integer("n_groups", n_groups)
+        # One group counts as two: log(1) = 0 would give no round at all.
         n_rounds = 32 * np.log(max(n_groups, 2)) / accuracy**2
         return cls(step_size=accuracy / 8, max_iter=int(np.ceil(n_rounds)))
 
@@ -138,12 +140,14 @@ class MultiplicativeWeights(Solver):
         -------
         Certificate
             Its trace has one point per round. The upper bounds are those of subspaces of d
-            dimensions, or with `allow_extra` also of the average.
+            dimensions or, where the problem allows extra dimensions (`allow_extra`), also of the
+            average of the projectors.
         """
         pieces = problem.pieces
         assert pieces is not None
-        # Largest values of losses or errors, whose smallest is zero; variances kept vary by at most
-        # the variance.
+        # Range of each piece over all subspaces, the unit of the step size. Losses and errors range
+        # from zero to their value for a subspace that keeps nothing, where errors are the traces.
+        # The other pieces, minus the variance kept, range over their coefficients times the traces.
         traces = problem.second_moments.traces
         value_range = pieces.coefficients @ traces
         if problem.criterion.is_nonnegative:
@@ -215,17 +219,21 @@ class _WeightUpdateRun:
     def __init__(
         self, problem: Problem, pieces: AffinePieces, eta: float, log_weights: FloatArray
     ) -> None:
+        """Prepare a run with step size `eta`, from logarithms of the initial piece weights."""
         self.problem = problem
         self.pieces = pieces
         self.eta = eta
         self.log_weights = log_weights
+        # Sums over the rounds so far, for the average of their projectors and its errors.
         self.error_sum = np.zeros(problem.n_groups)
         self.projector_sum = np.zeros((problem.n_features, problem.n_features))
         self.n_rounds = 0
+        # Best lower bound so far, best value of a subspace, and value of the average projector.
         self.lower = -np.inf
         self.best_value = np.inf
         self.average_value = np.inf
-        # Set by the first round.
+        # Placeholders until the first round: group weights and logarithms of piece weights with the
+        # best bound, errors and basis of the best subspace, and the basis of the last round.
         self.bound_weights = np.empty(0)
         self.bound_log_weights = np.empty(0)
         self.best_errors = np.empty(0)

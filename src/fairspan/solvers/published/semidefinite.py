@@ -89,7 +89,8 @@ class Semidefinite(Solver):
         Returns
         -------
         Certificate
-            With `allow_extra`, of rank at most d + k - 1.
+            Of exactly d components or, where the problem allows extra dimensions (`allow_extra`),
+            of a soft projection of rank at most d + k - 1.
 
         Raises
         ------
@@ -99,6 +100,7 @@ class Semidefinite(Solver):
         pieces = problem.pieces
         assert pieces is not None
         d = problem.n_components
+        # Second moments as matrices, (k, p, p): their images of the identity.
         moments = problem.second_moments.apply(np.eye(problem.n_features))
         mixtures = np.tensordot(pieces.coefficients, moments, axes=1)
         piece_constants = pieces.piece_values(problem.second_moments.traces)
@@ -108,6 +110,7 @@ class Semidefinite(Solver):
         bound = float(multipliers @ pieces.piece_values(problem.errors(leading)))
         basis = _solve_vertex_program(mixtures, piece_constants, pieces.blocks, projector, d)
         if not problem.allow_extra:
+            # The relaxed solution may have more than d columns: descend from its leading d.
             basis = best_local_descent(problem, basis, [leading])
         return certify(
             problem,
@@ -124,9 +127,10 @@ class Semidefinite(Solver):
 def _solve_relaxation(
     mixtures: FloatArray, piece_constants: FloatArray, blocks: Blocks, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve equation (4): minimize the sum of the block maxima of R_i - <M_i, P>.
+    """Solve equation (4) of the paper: minimize the sum of the block maxima of R_i - <M_i, P>.
 
-    P is symmetric with 0 <= P <= I and tr P = d.
+    P is symmetric with 0 <= P <= I and tr P = d. Piece i is R_i - <M_i, P>, an affine function of
+    the errors; the pieces are divided into blocks, each of which contributes its largest piece.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ def _solve_relaxation(
     piece_constants : (m,) array
         R_i.
     blocks : Blocks
-        Blocks of the pieces.
+        Partition of the pieces into blocks.
     n_components : int
         d.
 
@@ -171,6 +175,7 @@ def _solve_relaxation(
     piece_rhs = -_subtract_block_maxima(piece_constants, blocks) / scale
     rhs = np.concatenate([[n_components], piece_rhs, np.zeros(n_entries), identity])
     cost = np.append(np.zeros(n_entries), np.ones(n))
+    # One equation, m inequalities and two semidefinite matrices of order p, in the order of `rows`.
     cone_sizes = (1, m, (p, p))
     x, duals, status = solve_conic(
         quadratic=None,
@@ -202,7 +207,7 @@ def _solve_vertex_program(
     projector: FloatArray,
     n_components: int,
 ) -> FloatArray:
-    """Solve equations (5) to (9) at a vertex; return columns sqrt(lb_j) u_j, shape (p, r).
+    """Solve equations (5) to (9) of the paper at a vertex; return columns sqrt(lb_j) u_j, (p, r).
 
     The eigenvectors u_j of P, the (p, p) `projector`, stay fixed, and the problem of
     :func:`_solve_relaxation` is solved over its eigenvalues lb_j in [0, 1] with sum d: a linear

@@ -161,8 +161,8 @@ _TRIAL_MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
 def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     """Smallest total error with equal errors, or errors that differ by at most the tolerance.
 
-    In terms of :class:`RootSearch`, f_0 is the total error and f_1 the gap between the two errors
-    minus the tolerance, positive for ordinary PCA.
+    In terms of :class:`RootSearch`, which minimizes f_0 subject to f_1 = 0, f_0 is the total error
+    and f_1 the gap between the two errors minus the tolerance, positive for ordinary PCA.
 
     Raises
     ------
@@ -251,7 +251,8 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
     """Maximize tr(V'SV) subject to f'VV'f <= delta^2: projected means within a distance of delta.
 
     S is the second moment of all rows, and f = m_1 - m_2 the difference of the groups' means. In
-    terms of :class:`RootSearch`, f_0 is the total error and f_1 = scale * (f'VV'f - delta^2).
+    terms of :class:`RootSearch`, which minimizes f_0 subject to f_1 = 0, f_0 is the total error and
+    f_1 = scale * (f'VV'f - delta^2).
 
     The pair (S, ff') is a problem of two matrices like that of two groups: its optimum lies on the
     boundary of {(tr V'SV, f'VV'f)}, which bases of rank exactly d attain. It is found as the root

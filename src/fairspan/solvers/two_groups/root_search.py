@@ -107,6 +107,12 @@ class RootSearch:
         constrained: bool = False,
         constraint_tol: float = 0.0,
     ) -> None:
+        """Prepare the search for the t at which the residual vanishes, without a solution so far.
+
+        The residual is f_1 - f_0, to minimize max(f_0, f_1) or, if constrained, f_1, to minimize
+        f_0 subject to f_1 = 0. `evaluate_pair` returns f_0 and f_1 of a basis and its errors;
+        `coefficients`, shape (2, k), holds the group weights of both.
+        """
         self.problem = problem
         self.tol = tol
         self.coefficients = coefficients
@@ -115,6 +121,7 @@ class RootSearch:
         self.constraint_tol = constraint_tol
         self.second_moments = problem.second_moments if second_moments is None else second_moments
         self.n_eigenproblems = 0
+        # Best lower bound, with its t, and best value of a subspace, with its basis and errors.
         self.lower = -np.inf
         self.upper = np.inf
         self.best_t = 0.0
@@ -291,6 +298,7 @@ class RootSearch:
                 value = left.residual + fraction * (linear + fraction * square)
                 slope = linear + fraction * (2 * square + fraction * cubic)
                 fraction -= value / (slope if slope != 0 else _TINY)
+        # Steps near an end go a little too far, so that the next bracket encloses the root closely.
         return low + width * _overshoot(fraction)
 
 
