@@ -36,7 +36,9 @@ _FIRST_MEMBER_NAME = slice(30, 30 + len("header.npy"))
 def write_archive(
     path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
-    """Write arrays and a JSON header to exactly this path (or the target of a link).
+    """Write arrays and a JSON header to exactly this path, without adding a suffix.
+
+    For a symbolic link, the file it points to is replaced.
 
     Parameters
     ----------
@@ -143,8 +145,11 @@ def _read_checked(
         _check_regular_file(Path(source), name)
     try:
         contents = read(name)
-        schema.check("", contents, {})
-    # Sizes were consistent, so the file itself may be valid.
+        # The entire contents are the member without a name; no length is bound to a letter yet.
+        member = ""
+        dimensions: dict[str, int] = {}
+        schema.check(member, contents, dimensions)
+    # The sizes of arrays were checked before they were read, so the file itself may be valid.
     except (MemoryError, PermissionError):
         raise
     # Corrupt data raise many exception types in zipfile and numpy.
@@ -188,7 +193,10 @@ def _decode_document(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
 
 
 def _read_arrays(source: str | os.PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
-    """Read all arrays of an archive; their total size may not exceed that of the file."""
+    """Read all arrays of an archive; their total size may not exceed that of the file.
+
+    Members that share bytes could otherwise declare far more than the file holds, and fill memory.
+    """
     with zipfile.ZipFile(source) as archive:
         entries = archive.infolist()
         file_size = cast(IO[bytes], archive.fp).seek(0, io.SEEK_END)

@@ -190,6 +190,11 @@ def array_of(
     """
 
     def check(member: str, value: Any, dimensions: Dimensions) -> None:
+        """Raise SchemaViolation unless a value is an array of these axes, kinds and values.
+
+        `axes` and `kinds` are arguments of the rule: letters of the dimensions, such as "n p", and
+        of the dtypes, such as "fiu". `dimensions` maps each letter to its length so far.
+        """
         _require(isinstance(value, np.ndarray), member, value, "an array")
         if value.dtype.kind not in kinds or value.dtype.itemsize > 8:
             types = f"numbers of at most 8 bytes, of numpy's kinds {', '.join(kinds)}"

@@ -40,12 +40,14 @@ def certificate_failures(
         Recomputed from the components and the proof; and the claims.
     tolerances : Tolerances
     matrix_free : bool
-        Whether the fit used sparse rows, so that a bound of minus infinity is an honest claim.
+        Whether the fit used sparse rows, which prove no bound, so that a bound of minus infinity is
+        an honest claim.
     may_use_row_space : bool
         Whether the fit may have used row coordinates, which round differently.
     """
     if not 0 <= certificate.tol < 1:
         yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
+    # Tolerance of each figure; None if both must be equal.
     tols: dict[str, float | None] = {
         "n_components": None,
         "theorem_3_2_holds": None,
@@ -83,11 +85,12 @@ def _resolution_failures(
 
     It depends on the method of solving, so it may differ by a large factor.
     """
-    # Allowances for rounding are similar in any coordinates. But a fit to the rows themselves may
-    # resolve much smaller figures than matrices do, so the lower limit is then relaxed.
+    # Rounding error bounds are of similar size for matrices in any coordinates. But a fit to the
+    # rows themselves may resolve much smaller figures, so the lower limit is then relaxed.
     may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
     if may_use_row_space or may_be_sparse:
+        # An objective that may be zero can be exact in rows, with any small resolution.
         if recomputed.scale <= ZERO_ROUNDINGS * recomputed.resolution:
             min_resolution = 0.0
         else:
@@ -115,13 +118,16 @@ def _bound_failures(
     """Yield a message unless the claimed lower bound is proven and below the objective.
 
     Without matrices (`recomputed.proof` is None) the proof cannot be evaluated, so the claim is
-    only compared with the objective.
+    only compared with the objective. If the fit used sparse rows (`matrix_free`), it proved no
+    bound and may honestly claim minus infinity.
     """
     claimed = certificate.lower_bound
     tol = tolerances.objective
     is_unproven = certificate.proof is None and claimed > -math.inf
     if math.isnan(claimed) or claimed == math.inf or is_unproven:
         yield f"The model has no proof of its lower bound {claimed!r}."
+    # Rounding may put a bound above the objective by the resolution of the fit. The model only
+    # claims this resolution, so it counts up to a multiple of the tolerance.
     objective_tol = max(tol, min(certificate.resolution, ROUNDING_BOUND_FACTOR * tol))
     if not claimed <= certificate.objective + objective_tol:
         yield f"The model says a lower bound of {claimed:.9g} and an objective below that."
@@ -157,13 +163,13 @@ def status_failures(
     reduction : Reduction
         The problem within the allowed directions.
     basis : (m, r) array
-        Basis of the components in its coordinates.
+        Basis of the components in the coordinates of that problem.
     recomputed, certificate : Certificate
         Recomputed from the components and the proof; and the claims.
     tolerances : Tolerances
     may_be_sparse, may_use_row_space : bool
-        Whether a fit of these data may avoid matrices, or use row coordinates. Both resolve other
-        gaps than matrices do.
+        Whether a fit of these data may avoid matrices, or use row coordinates. Both round
+        differently from matrices, so the smallest gap that they resolve is another one.
     has_row_spread : bool
         Whether the size of a typical row is known, which rows tell but moments do not.
     """
@@ -185,6 +191,8 @@ def status_failures(
         "tolerance."
     )
     if recomputed.proof is None:
+        # The bound, and hence the gap, cannot be recomputed: only statuses that need no proven
+        # bound are accepted, and the claimed gap must agree with them.
         unproven_status = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
         if claimed_status not in (Status.OPEN_GAP, unproven_status):
             yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
@@ -215,9 +223,12 @@ def status_failures(
         if lenient_status is Status.UNRESOLVED and (may_use_row_space or rows_would_help):
             message += PASS_ROWS_HINT
         yield message
-    # Rows may resolve less than their matrices, or more.
-    resolves_less = claimed_status is Status.UNRESOLVED and not (may_use_row_space or may_be_sparse)
-    claims_open = claimed_status is Status.OPEN_GAP or resolves_less
+    # A gap that is closed must not be called open, nor unresolved. A fit in row coordinates or
+    # without matrices may resolve less than the matrices here: it may call the gap unresolved.
+    may_resolve_less = may_use_row_space or may_be_sparse
+    claims_open = claimed_status is Status.OPEN_GAP or (
+        claimed_status is Status.UNRESOLVED and not may_resolve_less
+    )
     if claims_open and recomputed.status is Status.OPTIMAL and is_closed:
         yield closed_message
 
@@ -239,12 +250,15 @@ def _is_justified(
         That of the certificate, and that of the same gap with tolerance and resolution multiplied
         by a small factor.
     recomputed, certificate : Certificate
+        Recomputed from the components and the proof; and the claims.
     tolerances : Tolerances
     may_be_sparse : bool
         Whether a fit may have avoided matrices.
     """
     is_optimal = lenient_status is Status.OPTIMAL
+    # Another method of solving, such as one without matrices, may have found such a gap closed.
     is_within_method_tol = recomputed.gap <= tolerances.method
+    # The weakest claim needs no justification; the caller rejects it if the gap is closed.
     if claimed_status is Status.OPEN_GAP:
         return True
     if claimed_status is Status.UNRESOLVED:

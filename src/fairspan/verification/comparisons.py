@@ -47,7 +47,8 @@ def data_comparisons(
     em_rounding : (k,) array
         Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
     component_rounding : (k, r) array
-        Rounding error bound of the variances kept, with `em_rounding` included.
+        Rounding error bound of the variances that each component keeps of each group, with
+        `em_rounding` included.
     is_capped : bool
         Whether allowances for rounding are capped at a fraction of each figure.
     is_converged : bool
@@ -65,12 +66,15 @@ def data_comparisons(
     proportions = unrestricted.proportions
     errors = evaluation.errors
     losses = np.maximum(errors - unrestricted.best_errors, 0.0)
+    # Rounding of the errors and of the allowed directions (which acts like a rotation of the
+    # subspace), and the end of the EM algorithm.
     error_tol = (
         ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
         + evaluation.rotation_effect
         + em_rounding
     )
-    # Both terms of an excess loss are rounded.
+    # An excess loss is the error minus the best error of the group. Both are rounded, and best
+    # errors found in a search subspace are less accurate, by `optima_tol`.
     loss_tol = 2 * error_tol + evaluation.optima_tol
     if is_capped:
         magnitude = error_magnitude(unrestricted, errors, float(error_tol.max()))
@@ -97,7 +101,8 @@ def data_comparisons(
         "losses": (losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
     }
     if is_converged:
-        # The reason may depend on where the EM algorithm ended.
+        # A reason why a gap is unresolved is recomputed for the model and for each nested step. It
+        # may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
         reasons = [
             unresolved_reason(
@@ -235,6 +240,7 @@ def _row_comparisons(
     variances = None
     claimed_variances = None
     if subspace.whitening is not None:
+        # Whitening divides each component by its standard deviation over all rows.
         # A component that is zero in every row is not scaled; a fit rejects any other whose
         # variance is rounding error.
         variances = np.where(pooled > 0, pooled, 1.0)

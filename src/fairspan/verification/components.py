@@ -45,8 +45,9 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
     These span the differences of the means. The bound is the rounding error of the means divided by
     the smallest singular value of the differences that is not rounding error itself.
     """
-    mean_differences = moments.mean_differences(0)
+    mean_differences = moments.mean_differences(group=0)
     means = mean_differences
+    # Restrictions may constrain other means, such as those within classes.
     if restriction is not None:
         means = restriction.constrained_means(moments)
     singular_values = np.linalg.svd(means[1:] - means[0], compute_uv=False)
@@ -55,7 +56,7 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
     if restriction is not None and restriction.columns and all_columns is not None:
         # Covariances with columns whose means are rounded, in units of their standard deviation.
         extra = slice(moments.n_features, None)
-        column_means = np.abs(all_columns.mean_differences(0)).max(axis=0)[extra]
+        column_means = np.abs(all_columns.mean_differences(group=0)).max(axis=0)[extra]
         ratios = column_means / all_columns.standard_deviations[extra]
         magnitude += float(ratios.max() * np.linalg.norm(moments.standard_deviations))
     rounding = MEAN_ROUNDING_UNITS * _EPSILON * magnitude

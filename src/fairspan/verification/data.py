@@ -117,8 +117,8 @@ def as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Momen
     if moments.matrix_free:
         is_affordable = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
         return moments.to_dense() if is_affordable else moments
-    # If the components contain all rows of a group, its error is zero, which matrices of many
-    # features cannot distinguish from rounding error.
+    # About their mean, n rows span n - 1 dimensions. If the components contain all rows of a group,
+    # its error is zero, which matrices of many features cannot distinguish from rounding error.
     if isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min():
         return moments
     if subspace.require_certificate().restriction is not None or n_features > MAX_WIDE_FEATURES:
@@ -134,6 +134,7 @@ def has_few_rows(moments: Moments) -> bool:
 
 def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:
     """Check that features and groups of the data match those of the model."""
+    # A custom criterion or restriction of a loaded model may not be known here.
     for part in (certificate.criterion, certificate.restriction):
         if isinstance(part, UnresolvedObject):
             raise part.error()

@@ -47,7 +47,8 @@ def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
 def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
     """Error of each group, shape (k,).
 
-    For an oblique projection the encoder is checked as well.
+    An oblique restriction shifts rows before it projects them, so that the group means agree; its
+    encoder then differs from the transpose of the decoder, and is checked as well.
 
     Parameters
     ----------
@@ -68,18 +69,20 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     if shift is None:
         return unrestricted.second_moments.residual_variances(basis)
     abs_encoder = np.abs(projector.encoder)
-    # The group means are rounded.
+    # The forbidden directions, in which groups differ, come from rounded group means.
     mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
     remaining_means = np.abs(projector.encoder @ shift.forbidden)
     tol = abs_encoder @ np.abs(shift.forbidden) * ORTHONORMALITY_TOL
     if not (remaining_means <= tol + MEAN_ROUNDING_UNITS * mean_rounding[:, None]).all():
+        # Relative to the means before encoding, which are the tolerance without its factor.
         fraction = float((remaining_means / tol).max() * ORTHONORMALITY_TOL)
         raise VerificationFailure(
             "The encoder does not remove the differences of the means: "
             f"{fraction:.1e} of them remains."
         )
     errors = reconstruction_errors(projector, unrestricted.second_moments)
-    # The error of the decoder's subspace on the shifted rows, plus the variance lost by shifting.
+    # The smallest total error of any encoder with this decoder: that of the decoder's subspace on
+    # the shifted rows, plus the variance lost by shifting.
     best_total_error = problem.objective(projector.basis) + problem.objective_offset
     excess = float(unrestricted.proportions @ errors) - best_total_error
     rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + shift.rounding
@@ -121,7 +124,9 @@ def check_encoder(
     rotation = forbidden_rotation(moments, subspace.require_certificate().restriction)
     tol = AGREEMENT_TOL + _ENCODER_ROUNDING_UNITS * _EPSILON * condition
     tol += rotation * math.sqrt(condition)
-    deviations = _nonzero(feature_deviations(moments, subspace.scale, "global"))
+    # Standard deviations of the scaled features about the mean of all rows, so that differences do
+    # not depend on units.
+    deviations = _nonzero(feature_deviations(moments, subspace.scale, center="global"))
     min_difference = math.inf
     for expected in _expected_encoders(subspace, family, shift, moments):
         lengths = np.linalg.norm(expected * deviations, axis=1, keepdims=True)
@@ -144,9 +149,11 @@ def _expected_encoders(
 ) -> Iterator[FloatArray]:
     """Yield each (d, p) encoder that a fit with this decoder may have returned.
 
-    Fits to rows, to row coordinates and to moments return different ones. All have the same effect
-    on the rows of the fit, and differ in directions along which these do not vary: the complement
-    of the rows is taken in the features or in the standardized features.
+    An oblique restriction multiplies rows by a (p, p) matrix, `shift.matrix`, that removes the
+    differences of the group means, and then by the decoder's transpose. Fits to rows, to row
+    coordinates and to moments return different encoders. All have the same effect on the rows of
+    the fit, and differ in directions along which these do not vary: the complement of the rows is
+    taken in the features or in the standardized features.
     """
     decoder = subspace.projector.decoder
     coordinates = family.coordinates

@@ -132,8 +132,10 @@ class Evaluation:
     def method_tol(self) -> float:
         """Bound on the difference of the objective between methods of solving these data.
 
-        Zero if a fit can only have used matrices, except that groups' optima found in a search
-        subspace are less accurate.
+        Methods use matrices of second moments, row coordinates (an orthonormal basis of fewer rows
+        than features), or sparse rows without matrices. Zero if a fit can only have used matrices,
+        except for excess losses: groups' best errors found in a search subspace are less accurate,
+        by `optima_tol`.
         """
         problem = self.unrestricted
         criterion = problem.criterion
@@ -142,6 +144,7 @@ class Evaluation:
         if self.may_use_row_space or self.may_be_sparse:
             row_rounding = _ROW_ROUNDING_FACTOR * problem.variance_rounding
             tol = criterion.rounding_bound(row_rounding, errors, problem)
+            # The bound from supporting lines is the minimum over a polygon, up to this tolerance.
             tol += POLYGON_TOL * abs(self.recomputed.objective)
         if self.may_use_row_space:
             # Row coordinates may be as inexact as a fit accepts, or as those used here.
@@ -184,6 +187,7 @@ class Evaluation:
         claimed = self.subspace.require_certificate().resolution
         if self.recomputed.resolution > 0 and math.isfinite(claimed):
             distance *= max(claimed / self.recomputed.resolution, 1.0)
+        # Beyond one standard deviation nothing agrees, and an unlimited claim explains anything.
         return min(distance, 1.0)
 
     @cached_property
@@ -217,7 +221,7 @@ def evaluate_reduction(
     basis : (m, r) array
         In the coordinates of the reduction.
     proof : Proof or None
-        In the coordinates of the larger problem.
+        In the coordinates of the problem before the reduction, such as the features.
     tol : float
         Largest gap that counts as optimal, relative to the objective.
     tolerance_factor : float
@@ -230,6 +234,7 @@ def evaluate_reduction(
     """
     problem = reduction.problem
     if proof is None or not problem.has_matrices:
+        # The weights prove nothing here; a certificate needs some.
         weights = problem.proportions if proof is None else proof.weights
         recomputed = evaluate_solution(
             problem, basis, weights, tol=tol, lower_bound=-np.inf, tolerance_factor=tolerance_factor

@@ -67,6 +67,7 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
     """
     family = evaluation.family
     certificate = evaluation.subspace.require_certificate()
+    # Few rows of many features are described by their coordinates in an orthonormal basis.
     basis = evaluation.subspace.components.T
     if family.coordinates is not None:
         basis = np.linalg.qr(family.coordinates.project(basis))[0]

@@ -121,18 +121,29 @@ def objective_tolerances(
     ----------
     problem : Problem
     recomputed, certificate : Certificate
+        Recomputed from the data; and as claimed by the model.
     resolution : float
-        Resolution of the objective, with the effects of rotations and means.
+        Rounding error bound of the objective: its resolution, with the effects of a rotation of the
+        subspace and of rounded means.
     method_tol : float
         Difference of the objective between methods of solving.
     is_capped : bool
         Whether allowances for rounding are capped at a fraction of the objective.
+
+    Returns
+    -------
+    Tolerances
+        Absolute tolerances of the objective and of the gap, and the part of the former that is due
+        to the method; all in units of the objective.
     """
+    # A few rounding errors of the largest variance: moments of the same rows may differ by these.
     gap = ROUNDING_FACTOR * _EPSILON * float(problem.unrestricted.second_moments.traces.max())
     rounding = ROUNDING_FACTOR * resolution + method_tol
     if is_capped:
         max_relative_tol = rounding_cap(certificate)
         magnitude = max(abs(recomputed.objective), recomputed.scale)
+        # Largest error or, if all are negligible, the variance beside which they are. The common
+        # error, which all groups share and no choice changes, would hide that they are.
         zero_magnitude = resolution_scale(
             problem, recomputed.errors - problem.common_error, recomputed.resolution
         )
@@ -140,7 +151,8 @@ def objective_tolerances(
         max_zero_bound = ZERO_ROUNDINGS * max_relative_tol * zero_magnitude
         cap = max_relative_tol * magnitude
         if recomputed.scale <= zero_bound <= max_zero_bound:
-            # The objective may be zero, which has no relative tolerance.
+            # The objective may be zero, of which no fraction is a tolerance; its rounding error is
+            # small beside the variance.
             cap = max(cap, rounding)
         rounding = min(rounding, cap)
         method_tol = min(method_tol, cap)

@@ -214,7 +214,11 @@ def _verify_moments(
         allow_extra=subspace.is_soft,
     )
     reduction = family.reduction_at(subspace.dimension)
+    # An oblique restriction shifts rows before they are projected, so that the group means agree:
+    # its models have a decoder besides the encoder, and no other models do.
     check_oblique(subspace, reduction)
+    # Few rows span few coordinates. A fit may use these instead of the features, and then its
+    # figures round differently from those of matrices.
     may_use_row_space = is_wide or has_few_rows(moments)
     rows_would_help = may_use_row_space and family.coordinates is None
     oblique_rounding = reduction.problem.oblique_rounding
@@ -324,8 +328,9 @@ def _failures(
         Whether allowances for rounding are capped at a fraction of each figure.
     is_converged : bool
         Whether the moments are exact up to rounding. Otherwise figures may differ as much as those
-        of two runs of the EM algorithm.
+        of two runs of the EM algorithm, and no allowance is capped.
     """
+    # Runs of the EM algorithm may differ by more than the cap.
     is_capped = is_capped and is_converged
     subspace = evaluation.subspace
     certificate = subspace.require_certificate()
@@ -350,6 +355,7 @@ def _failures(
     )
     yield from mismatches(comparisons)
 
+    # Components lie slightly outside of the allowed directions, as if the subspace were rotated.
     rotation_effect = evaluation.rotation_effect + em_rounding
     resolution = evaluation.recomputed.resolution + unrestricted.criterion.rounding_bound(
         rotation_effect, evaluation.errors, unrestricted
@@ -409,18 +415,19 @@ def _nested_failures(
     yield from step_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
     for n_components in range(1, certificate.n_components):
         prefix = subspace.truncate(n_components)
-        # Its steps and prefixes are verified as those of the whole model.
+        # Its steps and prefixes are part of the whole model's, which are verified themselves.
         prefix_certificate = replace(prefix.require_certificate(), steps=(), prefixes=())
         prefix = replace(prefix, certificate=prefix_certificate)
+        # A prefix has no estimator, whose attributes could be compared: it is its own model.
         verification = _verify_moments(
-            prefix,
-            prefix,
-            evaluation.moments,
+            model=prefix,
+            subspace=prefix,
+            moments=evaluation.moments,
             matrix_free=evaluation.matrix_free,
             is_wide=evaluation.is_wide,
         )
-        # Without caps the question is only whether rounding explains all failures, and it does for
-        # a prefix that cannot be verified.
+        # Failures come first among the messages. Without caps the question is only whether rounding
+        # explains all failures, and it does for a prefix that cannot be verified.
         message = verification.messages[0]
         is_unclear = not is_capped and message.startswith(CANNOT_BE_VERIFIED)
         if not verification.holds and not is_unclear:
