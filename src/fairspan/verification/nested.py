@@ -39,6 +39,8 @@ def check_nested_consistency(certificate: Certificate) -> None:
     parts = [(steps[i], components[[i]], (*prefixes, certificate)[i]) for i in range(d)]
     parts += [(prefix, components[: i + 1], prefix) for i, prefix in enumerate(prefixes)]
     for part, part_components, prefix in parts:
+        # Settings, groups and counts repeat those of the certificate; errors and losses of a step
+        # are those of the prefix that ends with it.
         pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
         pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
         # Parts have no parts of their own.
@@ -55,7 +57,8 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
 
     A step is a problem with d = 1 in the orthogonal complement of the previous components. Without
     matrices its bound cannot be computed, so nothing is yielded; the verification then says that
-    bounds were not verified.
+    bounds were not verified. The resolution of a fit without matrices is taken from the entire
+    model.
 
     Parameters
     ----------

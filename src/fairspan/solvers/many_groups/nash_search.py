@@ -113,7 +113,7 @@ class NashSearch(PrimalDualSearch):
             leading = self._linearized_optimum(mixture_weights @ captured)
             value = -float(np.log(mixture_weights @ captured).mean())
             # The objective is a logarithm, for which a relative change of variances is an absolute
-            # one.
+            # one: the tolerance is a gap. Half of it is left for the descents that follow.
             if value - self.lower_bound <= self.tol / 2:
                 break
             bases.append(leading)

@@ -98,8 +98,9 @@ class BranchAndBound:
     def run(self) -> SearchResult:
         """Split the sector with the smallest bound until the gap is closed.
 
-        Stops after a maximum number of steps. Returns the best point, with all supporting lines as
-        proof of the bound.
+        A sector is the part of the boundary of the achievable pairs of errors between two
+        supporting lines, whose weights are the cosine and sine of an angle. Stops after a maximum
+        number of steps. Returns the best point, with all supporting lines as proof of the bound.
         """
         penalty = cast(ErrorGap, self.problem.criterion).penalty
         q = self.problem.proportions
@@ -184,6 +185,7 @@ class BranchAndBound:
         first = sector.first
         last = sector.last
         if first.angle < last.angle:
+            # Contacts have two ends, which are the same point unless they are edges.
             contact = self._add_contact(self._split_angle(sector))
             return sectors_between([(first, first), contact, (last, last)])
         # Both points lie on one supporting line, and so does the geodesic between them.
@@ -200,9 +202,10 @@ class BranchAndBound:
     def _split_angle(self, sector: Sector) -> float:
         """Angle at which to split a sector.
 
-        If the larger score changes, it is the angle at which the scores cross; otherwise that at
-        which the larger one is smallest, linearized at the best point. If the angle is outside the
-        sector, it is that of the chord's normal.
+        The criterion is the larger of two scores, which are concave functions of the errors. If the
+        larger score changes, it is the angle at which the scores cross; otherwise that at which the
+        larger one is smallest, linearized at the best point. If the angle is outside the sector, it
+        is that of the chord's normal.
         """
         ends = np.array([sector.first.errors, sector.last.errors])
         (first_score, first_other), (last_score, last_other) = self._scores(ends)
