@@ -154,9 +154,10 @@ def test_an_accuracy_is_kept(criterion):
     scale = most_of(matrices, problem.n_components, criterion)
     optimum = DualNewton().solve(problem, 1e-9).objective
     assert solver.solve(problem, 0.0).objective <= optimum + 0.2 * scale
-    for wrong in (0.0, -0.1, 1.5):
-        with pytest.raises(InvalidParameter):
+    for wrong in (0.0, -0.1, 1.5, 4e-12):
+        with pytest.raises(InvalidParameter, match="accuracy"):
             MultiplicativeWeights.for_accuracy(wrong)
+    assert MultiplicativeWeights.for_accuracy(8e-12).step_size == pytest.approx(1e-12)
 
 
 @pytest.mark.parametrize("d", [5, 8])

@@ -23,6 +23,8 @@ from fairspan.typing import FloatArray
 
 # Smallest step size accepted; smaller ones would barely change any weight.
 _MIN_STEP_SIZE = 1e-12
+# Theorem A.2 takes an eighth of the accuracy as the step size.
+_STEPS_PER_ACCURACY = 8
 # Step sizes of "auto", used in this order.
 _AUTO_STEP_SIZES = (16.0, 4.0, 1.0)
 
@@ -91,8 +93,8 @@ class MultiplicativeWeights(Solver):
         Parameters
         ----------
         accuracy : float
-            epsilon, above 0 and at most 1: the gap of the average relative to the scale of the
-            losses.
+            epsilon, from 8e-12 to 1: the gap of the average relative to the scale of the losses. A
+            smaller one would need more rounds than can be run.
         n_groups : int, default=2
             Number of groups m; the rounds grow with its logarithm.
 
@@ -105,19 +107,18 @@ class MultiplicativeWeights(Solver):
         Raises
         ------
         InvalidParameter, InvalidType
-            The accuracy is not a number above 0 and at most 1, or there is less than one group.
+            The accuracy is not a number from 8e-12 to 1, or there is less than one group.
 
         Examples
         --------
         >>> MultiplicativeWeights.for_accuracy(0.1)
         MultiplicativeWeights(step_size=0.0125, max_iter=2219)
         """
-        # A smaller accuracy would need more rounds than can be run, so one limit serves both.
-        check_number("accuracy", accuracy, _MIN_STEP_SIZE, 1)
+        check_number("accuracy", accuracy, _STEPS_PER_ACCURACY * _MIN_STEP_SIZE, 1)
         check_integer("n_groups", n_groups)
         # One group counts as two: log(1) = 0 would give no round at all.
         n_rounds = 32 * np.log(max(n_groups, 2)) / accuracy**2
-        return cls(step_size=accuracy / 8, max_iter=int(np.ceil(n_rounds)))
+        return cls(step_size=accuracy / _STEPS_PER_ACCURACY, max_iter=int(np.ceil(n_rounds)))
 
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
