@@ -184,6 +184,8 @@ class _BootstrapCells:
     def resample_deviations(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Deviations of resampled outcome shares from those of the cells, shape (size, m).
 
+        A cell stands for all rows of the group with the same outcome and weight. There are m
+        outcomes; the share of one is its share in the total weight.
         A resample has as many rows as the group, without the half row that was added per outcome.
         """
         weights = self.weights / self.weights.max()
@@ -343,7 +345,8 @@ class OutcomesByGroup:
         """Return the distinct rows of a group.
 
         Rows with the same outcome and weight are interchangeable, so resampling rows is multinomial
-        sampling. Half a row of each outcome, with the mean weight, is appended.
+        sampling. Half a row of each outcome, with the mean weight, is appended, since an outcome
+        that was not observed may still occur.
         """
         rows = self.group_codes == group
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])

@@ -97,6 +97,7 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
         second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
     )
     errors = reconstruction_errors(projector, second_moments)
+    # Other moments may be in coordinates that are not features; the rounding bounds allow for that.
     has_features = isinstance(moments, GroupMoments)
     roundings = figure_roundings(second_moments, errors, by_feature=has_features)
     return GroupErrors(
@@ -183,7 +184,9 @@ def variance_kept_ratio(
 ) -> dict[Label, float]:
     """Fraction of each group's variance kept by the projection, 1 - e_g / tr S_g.
 
-    NaN for a group without variance. Parameters and exceptions as for :func:`reconstruction_error`.
+    Here e_g is the reconstruction error, and tr S_g the sum of the variances of all features about
+    the center of the model. NaN for a group without variance. Parameters and exceptions as for
+    :func:`reconstruction_error`.
 
     Examples
     --------

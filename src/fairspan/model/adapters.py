@@ -113,7 +113,7 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
     Raises
     ------
     InvalidType
-        An object without both methods, or a model that is not fitted.
+        An object without `transform` or `inverse_transform`, or a model that is not fitted.
     InvalidInput
         A pipeline whose first step is not invertible, or a model of unknown number of features.
     """

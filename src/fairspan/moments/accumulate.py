@@ -176,23 +176,32 @@ class _Accumulator:
 
     Attributes
     ----------
+    encoder : LabelEncoder
+        Numbers the groups g in the order in which they are first read.
     group_codes : set of int
-        Codes of the groups with rows of positive weight, as far as read.
+        Numbers g of the groups with rows of positive weight, as far as read.
     n_weighted_rows, n_dropped : int
         Number of rows with positive weight, and of dropped rows.
     """
 
     def __init__(self, rows: RowSource, limit: GroupLimit, folds: Folds | None) -> None:
+        """Start without moments; no row is read yet."""
         self.n_features = rows.n_features
         self.limit = limit
         self.folds = folds
         self.n_folds = 1 if folds is None else folds.n_folds
+        # Numbers the groups, in the order in which they are first read.
         self.encoder = LabelEncoder()
+        # Numbers of the groups that have rows of positive weight.
         self.group_codes: set[int] = set()
         self.n_weighted_rows = 0
         self.n_dropped = 0
+        # Number of rows of the table before the next one, which determines the fold of that one;
+        # a partition of a table starts with the number of rows of earlier partitions.
         self._row_offset = rows.row_offset if isinstance(rows, BaseRows) else 0
+        # Moments by code: one code per group, or per group and fold.
         self._sums: dict[int, RunningMoments] = {}
+        # Groups of dropped rows, to find those of which no other row is left.
         self._dropped_labels: set[Label] = set()
 
     @property
@@ -228,10 +237,12 @@ class _Accumulator:
 
         A code is -1 for a row of zero weight, and -2 for a row without a label if
         `drop_incomplete`; otherwise it is the group's number, combined with the fold's if any.
+        `first_row` is the position of the first row in the table, for error messages.
         """
         folds = None
         if self.folds is not None:
-            assigned = self.folds.assign(labels, first_row, self._row_offset)
+            # Folds depend on the number of rows read before, which leaves out dropped rows.
+            assigned = self.folds.assign(labels, first_row, n_earlier_rows=self._row_offset)
             self._row_offset += len(labels)
             labels = assigned.groups
             folds = assigned.folds
@@ -243,6 +254,7 @@ class _Accumulator:
             codes = self.encoder.encode(labels, first_row)
         if weights is not None:
             codes = np.where((weights == 0) & (codes >= 0), -1, codes)
+        # Number of rows by group; the first two counts are those of the codes -2 and -1.
         counts = np.bincount(codes + 2)[2:]
         self.group_codes.update(np.flatnonzero(counts).tolist())
         self.n_weighted_rows += int(counts.sum())
@@ -281,7 +293,11 @@ class _Accumulator:
 
 
 def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
-    """Accumulate rows that can be read again from any position, in parallel spans."""
+    """Accumulate rows that can be read again from any position.
+
+    They are split into spans of consecutive rows, which are summed in parallel threads and added to
+    `total` in order.
+    """
     p = rows.n_features
     spans = _plan_spans(rows, total.n_folds)
     # Spans run in parallel, so the first error need not be that of the first invalid row: on any
@@ -292,13 +308,14 @@ def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
         def sum_span(span: tuple[int, int]) -> SpanResult:
             return _sum_by_code(reader.backend, partial(reader.read, *span), total.n_codes)
 
+        # A span has a matrix for each code. With many codes, one span at a time saves memory.
         n_parallel = _MAX_HELD_SPANS if total.n_codes <= _MAX_GROUPS_IN_SPANS else 1
         # A single small span finishes before a second thread would start.
         with single_thread_if_small(p) if len(spans) == 1 else nullcontext():
             for first in range(0, len(spans), n_parallel):
                 for result in map_in_threads(sum_span, spans[first : first + n_parallel]):
                     total.add(result.sums, result.n_dropped, reader.units)
-                    if not result.is_finite:
+                    if not result.is_finite:  # some row has NaN or infinity
                         _raise_first_error(total, rows)
     except InvalidInput:
         _raise_first_error(total, rows)
@@ -329,8 +346,10 @@ def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
 def _weight_units(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units:
     """Return the divisors of weights: a power of two for all, or one for each code.
 
-    One is enough unless positive weights differ by a factor beyond 2^400. Each is near the largest
-    weight of its rows; rows with a negative code have none.
+    Divided by a power of two near the largest weight of its rows, a weight keeps all digits, and
+    its products with squares of features neither overflow nor underflow. One divisor is enough
+    unless positive weights differ by a factor beyond 2^400. Rows with a negative code are left out
+    of all sums, so there is no divisor for them.
     """
     unit = unit_of(weights)
     min_weight = unit * _MIN_SHARED_UNIT_RATIO
@@ -363,13 +382,21 @@ class _BlockReader:
     """
 
     def __init__(self, total: _Accumulator, rows: Any) -> None:
+        """Encode the labels of all rows, count their groups in `total`, and check the number.
+
+        Raises
+        ------
+        InvalidInput
+            An invalid label, too many groups, or too little memory for their matrices.
+        """
         self._rows = rows
         self._drops_incomplete = rows.on_missing == "drop"
         self._weights = rows.weights
         self.backend = rows.backend if isinstance(rows, DeviceRows) else HOST_BACKEND
-        self.units: Units = 1.0
+        self.units: Units = 1.0  # stays 1 without weights
         self._codes = self._encode(total)
         total.check()
+        # Number of rows of a block.
         if isinstance(rows, DeviceRows):
             self._size = max(rows.block_entries // rows.n_features, MIN_BLOCK_ROWS)
         else:
@@ -377,14 +404,18 @@ class _BlockReader:
             self._size = _rows_per_block(rows.n_features, n_codes)
 
     def _encode(self, total: _Accumulator) -> Any:
-        """Return the codes of all rows, and bring the weights to the device in their units."""
+        """Return the codes of all rows on the backend's device, and count their groups in `total`.
+
+        Weights are divided by their units and moved to the device as well.
+        """
         rows = self._rows
         labels = rows.group_labels
         is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
         if is_plain and isinstance(labels, DeviceLabels):
-            # The labels stay on the device; only the few categories are encoded here.
+            # The labels stay on the device; only the few categories are encoded here, as if they
+            # were rows, so that the number of rows has to be set.
             categories = CodedLabels(labels.categories, np.arange(len(labels.categories)))
-            category_codes = self.backend.to_device(total.encode(categories, 0, None))
+            category_codes = self.backend.to_device(total.encode(categories, 0, weights=None))
             total.n_weighted_rows = rows.n_rows
             return self.backend.xp.take(category_codes, labels.device_codes)
         codes = total.encode(labels, 0, rows.weights, drop_incomplete=self._drops_incomplete)
@@ -395,7 +426,10 @@ class _BlockReader:
         return self.backend.to_device(codes)
 
     def read(self, start: int, stop: int) -> Iterator[CodedBlock]:
-        """Iterate over the blocks of a range of rows."""
+        """Iterate over the blocks of a range of rows, with codes as in :class:`CodedBlock`.
+
+        If incomplete rows are dropped, they get the code -2, for which no moments are summed.
+        """
         xp = self.backend.xp
         for first in range(start, stop, self._size):
             block = slice(first, min(first + self._size, stop))
@@ -422,7 +456,12 @@ def _rows_per_block(n_features: int, n_codes: int) -> int:
 
 
 def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
-    """Accumulate a one-shot stream of blocks, buffered so that matrices are updated less often."""
+    """Accumulate blocks of rows that can be read only once.
+
+    Blocks are buffered: with few rows at a time, updating the p x p matrices of the groups would
+    take longer than reading the rows. The number of groups and the memory are checked
+    after each block.
+    """
     p = rows.n_features
     buffer: list[CodedBlock] = []
     n_buffered = 0
@@ -503,7 +542,10 @@ def merge_into(sums: dict[Key, RunningMoments], key: Key, moments: RunningMoment
 
 
 def stack_by_label(sums: dict[Label, RunningMoments], n_features: int) -> StackedMoments:
-    """Stack moments in label order, consuming `sums`."""
+    """Stack the moments of k groups in label order; `sums` is empty afterwards.
+
+    A mean is the sum of shift and offset; `mean_corrections` are the errors of its rounding.
+    """
     labels = sorted(sums)
     k = len(sums)
     counts = np.array([sums[label].count for label in labels], dtype=np.int64)
@@ -522,7 +564,9 @@ def _sum_by_code(
 ) -> SpanResult:
     """Sum the moments of each code; blocks may be read twice.
 
-    Groups in which one pass loses digits by cancellation are summed again in two passes.
+    Codes for which one pass loses digits by cancellation are summed again with the mean of each
+    block subtracted first. The result is not finite if a row has NaN or infinity, even with weight
+    zero, or if sums overflow.
 
     Parameters
     ----------
@@ -535,6 +579,7 @@ def _sum_by_code(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sums, n_dropped, zero_weight_sum = _sum_in_one_pass(backend, blocks(), n_codes)
+        # _finalize returns whether the moments kept enough digits.
         inaccurate = {code for code, moments in sums.items() if not _finalize(moments)}
         if inaccurate:
             for code in inaccurate:
@@ -554,8 +599,9 @@ def _sum_in_one_pass(
     """Sum shifted rows and their products by code, to be finalized by :func:`_finalize`.
 
     Until then `mean_offset` holds the sum t of weighted shifted rows, and `scatter` the sum P of
-    their products. Returns also the number of dropped rows, and the sum of all values of rows of
-    zero weight, which shows whether these are finite.
+    their products. The shift is a point near the rows, so that few digits cancel. Returns also
+    the number of dropped rows, and the sum of all values of rows of zero weight, which shows
+    whether these are finite.
     """
     xp = backend.xp
     sums: dict[int, RunningMoments] = {}
@@ -564,7 +610,7 @@ def _sum_in_one_pass(
     for code, rows, weights, is_copy in _rows_by_code(backend, blocks, n_codes):
         if code == -1:
             zero_weight_sum = zero_weight_sum + xp.sum(rows)
-        elif code < 0:
+        elif code < 0:  # -2, an incomplete row
             n_dropped += rows.shape[0]
         else:
             if code not in sums:
@@ -603,7 +649,9 @@ def _finalize(moments: RunningMoments) -> bool:
 def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> RunningMoments:
     """Compute the moments of rows of one code: subtract the mean first, then sum products.
 
-    The mean of the rows about their rounded mean corrects both results.
+    The mean itself is rounded, so the rows minus it have a mean that is not quite zero. This
+    correction is added to the mean, and its outer product is subtracted from the scatter. Without
+    `weights`, each row has weight one.
     """
     weights = _unit_weights(backend, rows) if weights is None else weights
     weight = float(backend.xp.sum(weights))
@@ -618,7 +666,8 @@ def _two_pass_moments(backend: ArrayBackend, rows: Any, weights: Any) -> Running
     correction = to_numpy(weights @ rows) / weight
     rows = rows * backend.xp.sqrt(weights)[:, None]
     scatter = symmetrize(to_numpy(rows.T @ rows)) - weight * np.outer(correction, correction)
-    return RunningMoments(shift, n, weight, to_numpy(offset) + correction, scatter)
+    mean_offset = to_numpy(offset) + correction
+    return RunningMoments(shift, n, weight, mean_offset, scatter)
 
 
 def _rows_by_code(
@@ -626,7 +675,8 @@ def _rows_by_code(
 ) -> Iterator[tuple[int, Any, Any, bool]]:
     """Iterate over (code, rows, weights, is_copy) for each code in each block.
 
-    Codes include -1 and -2 (see :class:`CodedBlock`). Rows that are a copy may be modified.
+    Codes are below `n_codes`, and include -1 for rows of zero weight and -2 for incomplete rows.
+    Rows that are a copy may be modified; others are those of the block.
     """
     xp = backend.xp
     for values, codes, weights in blocks:
@@ -635,7 +685,7 @@ def _rows_by_code(
         all_codes = range(int(xp.min(codes)), n_codes)
         indices_by_code = _indices_by_code(backend, codes, all_codes)
         for code, indices in zip(all_codes, indices_by_code, strict=True):
-            if indices.shape[0] == codes.shape[0]:
+            if indices.shape[0] == codes.shape[0]:  # all rows of the block have this code
                 yield code, values, weights, False
             elif indices.shape[0]:
                 code_weights = None if weights is None else xp.take(weights, indices)

@@ -61,7 +61,8 @@ def check_magnitudes(
     """Check that each feature is zero or has magnitudes between 1e-75 and 1e75.
 
     The entries are not known, only their moments: the root mean square about zero in the group
-    where it is largest decides.
+    where it is largest decides. Its limits are those of the magnitudes divided by 4, since some
+    entries are larger than the root mean square, and zeros make it smaller.
 
     Parameters
     ----------
@@ -106,11 +107,12 @@ def describe_column(index: int, names: Sequence[str] | None) -> str:
 
 
 def check_center(center: object) -> None:
-    """Check the name of a center.
+    """Check the name of a center: of the point about which variances and errors are measured.
 
     Raises
     ------
     InvalidParameter
+        It is none of "global" (mean of all rows), "group" (each group's mean) and "none" (origin).
     """
     if not isinstance(center, str) or center not in get_args(Center):
         raise InvalidParameter(
@@ -282,9 +284,11 @@ class BaseMoments(ABC):
         """
         if point is None:
             return np.zeros_like(self.means)
+        # Differences from the mean of all rows are known more exactly than the mean itself.
         if point is self.mean:
             return self._offsets.copy()
         offsets = self.means - point
+        # The exact means are the rounded ones plus these corrections.
         if self.mean_corrections is not None:
             offsets = offsets + self.mean_corrections
         if point.ndim > 1:
@@ -303,7 +307,7 @@ class BaseMoments(ABC):
         point : (p,) or (k, p) array, or None
             Same as for :meth:`offsets_from`.
         """
-        if point is None:
+        if point is None:  # the offsets are exactly zero
             return np.zeros(self.n_features)
         return np.asarray(_OFFSET_ROUNDING * np.abs(self.offsets_from(point)).max(axis=0))
 
@@ -332,7 +336,11 @@ class BaseMoments(ABC):
         return self.table()._repr_html_()
 
     def table(self) -> Table:
-        """Return a table of rows, weight and variance by group, about the mean of the group."""
+        """Return a table of rows, weight and variance by group, about the mean of the group.
+
+        An unknown number of rows is stored as 0. Weights are in units of 2**weight_exponent, which
+        the header states unless it is 1.
+        """
         rows = [
             (
                 table_name(label),

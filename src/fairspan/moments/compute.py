@@ -44,9 +44,10 @@ def compute_moments(
 ) -> Moments:
     """Compute the moments of each group.
 
-    With many features the result keeps the rows themselves, if they are sparse, or in memory and
-    clearly fewer than the features, and have no classes of y. The magnitudes are checked in every
-    case, and integers that lose digits in double precision unless the rows are float64 already.
+    With many features the result keeps the rows themselves instead of p x p matrices, if they are
+    sparse, or in memory and clearly fewer than the features, and have no classes of y. The
+    magnitudes of the features are checked in every case, and integers that lose digits in float64
+    if the rows are an array or a data frame in memory.
 
     Parameters
     ----------
@@ -86,12 +87,15 @@ def _is_wide(rows: ArrayRows | FrameRows) -> bool:
 def compute_dense_moments(
     rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT, *, has_y: bool, by_cluster: bool
 ) -> GroupMoments:
-    """Compute dense moments of rows whose labels may end with a class and a cluster.
+    """Compute moments with p x p matrices, of rows whose labels may end with a class and a cluster.
+
+    The result has moments by group, and with `has_y` also by class; clusters are ignored.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
     limit : GroupLimit
+        Maximum number of groups, and memory.
     has_y, by_cluster : bool
         Whether each label ends with a class, and with a cluster (last).
 
@@ -104,6 +108,7 @@ def compute_dense_moments(
         return compute_group_moments(rows, limit, has_y=has_y)
     # EM reads all rows of a group together, so the cluster is removed from the labels first.
     if isinstance(rows, BaseRows) and rows.keeps_missing:
+        # The transform changes labels only: missing cells stay, and EM fits the moments.
         grouped = MappedRows.wrap(rows, _drop_cluster, fills_missing=False)
         return compute_group_moments(grouped, limit, has_y=has_y)
     # Folds remove the cluster from the labels; how many there are does not matter to their total.

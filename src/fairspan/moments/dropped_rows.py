@@ -45,7 +45,7 @@ def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) 
         return no_rows_error(0)
     missing = count_missing(rows, n_extra_labels)
     counts = missing.n_missing.sum(axis=0)
-    n_labeled = int(missing.n_rows.sum())
+    n_labeled = int(missing.n_rows.sum())  # rows with a group
     names = _column_names(rows)
     empty = []
     if n_labeled:

@@ -107,7 +107,7 @@ def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummar
 
 
 def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
-    """Fit the moments, see :func:`fit_em`."""
+    """Fit the moments, see :func:`fit_em`; a model is a mean, stacked on a covariance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         first_pass = aggregate(rows, _ObservedAggregator(limit))
     if first_pass is None:
@@ -220,9 +220,11 @@ class _EMStep:
 
     @classmethod
     def from_groups(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
-        """Derive shrinkage weights from the numbers of jointly observed pairs.
+        """Derive shrinkage weights from the numbers of rows that observe each pair of features.
 
-        Rows that are few, and not partitioned over workers, are read into memory here.
+        If a pair is observed in few rows, the correlations of the group are shrunk towards those of
+        all groups (pool weight), and these towards zero (independence weight). Rows that
+        are few, and not partitioned over workers, are read into memory here.
         """
         counts = [observed.count for observed in groups.values()]
         pairs = np.array([observed.pairs for observed in groups.values()])
@@ -336,7 +338,11 @@ class _ObservedStatistics:
         return cls(len(rows), n_missing, weight, pairs, observed_weights, means, squares)
 
     def merge(self, other: "_ObservedStatistics") -> "_ObservedStatistics":
-        """Merge the statistics of two parts."""
+        """Merge the statistics of two parts of a group.
+
+        `weights`, `means` and `squares` (sums of squared deviations) are those of the observed
+        cells of each feature; `pairs` counts the rows in which two features are observed.
+        """
         weights = self.weights + other.weights
         share = other.weights / np.where(weights > 0, weights, 1.0)
         mean_difference = other.means - self.means

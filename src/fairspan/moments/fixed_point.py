@@ -77,7 +77,8 @@ def fixed_point(
     Returns
     -------
     FixedPoint
-        The result of the last step, or of the shortest one if steps stop becoming shorter.
+        The result of the last step, or of the shortest one if steps stop becoming shorter or the
+        maximum number of steps is reached. Its `distance` estimates how far the limit is.
     """
     n_combined = min(_MAX_COMBINED_STEPS, max(_MAX_DIFFERENCE_ENTRIES // start.size, 1))
     memory = _StepMemory(n_combined)
@@ -96,7 +97,7 @@ def fixed_point(
         shortest = min(shortest, size)
         increment = memory.extrapolate(point / units, residual)
         # Any part of a step may be rounding, which corresponds to a longer distance along
-        # directions in which steps hardly become shorter.
+        # directions in which steps hardly become shorter: by the factor memory.slowness.
         length = float(np.linalg.norm(residual))
         distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
         if size < best.last_change:

@@ -83,6 +83,8 @@ def compute_fold_moments(
 ) -> DenseFoldMoments:
     """Compute the moments of each group in each fold, in one pass over the rows.
 
+    Returns one set of moments for each fold, None for a fold without rows.
+
     Parameters
     ----------
     rows : RowSource or PartitionedRows
@@ -99,12 +101,14 @@ def compute_fold_moments(
         Invalid rows, no rows, or too many groups.
     """
     moments = compute_group_moments(rows, limit, has_y=has_y, folds=folds)
+    # The fold is the last attribute of each label, so all labels are tuples.
     fold_of_group = np.array([label[-1] for label in moments.labels if isinstance(label, tuple)])
     by_fold: list[GroupMoments | None] = [None] * folds.n_folds
     for fold in np.unique(fold_of_group).tolist():
         of_fold = moments.select_groups(fold_of_group == fold)
         # Dropped rows belong to no fold; the result counts them once.
         fold_part = replace(of_fold, n_dropped=0, skip_validation=True)
+        # Relabeling removes the fold from the labels.
         merged = merge_moments([fold_part], without_last_attribute)
         by_fold[fold] = merged.sum_over_classes() if has_y else merged
     return DenseFoldMoments(tuple(by_fold), moments.n_dropped)
@@ -113,13 +117,14 @@ def compute_fold_moments(
 def compute_sparse_fold_moments(
     rows: SparseRows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> SparseFoldMoments:
-    """Compute fold moments of sparse rows without matrices.
+    """Compute moments of sparse rows, and the fold of each row, without p x p matrices.
 
-    The rows are kept, those without missing values; a fold is excluded by selecting the others.
+    The result keeps the rows without missing values. The moments of all folds except one are
+    computed when needed, from the rows of the other folds.
     """
     rows = rows.drop_incomplete()
     assert rows.group_labels is not None
-    labels = folds.assign(rows.group_labels, 0, 0)
+    labels = folds.assign(rows.group_labels, first_row=0, n_earlier_rows=0)
     grouped = replace(rows, group_labels=labels.groups)
     return SparseFoldMoments(
         rows, grouped, labels.folds, SparseMoments.from_rows(grouped, limit).check_range()
@@ -129,13 +134,16 @@ def compute_sparse_fold_moments(
 def affordable_folds(
     n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
 ) -> int | None:
-    """Return the number of folds whose matrices fit into memory: as requested, else five.
+    """Return the number of folds whose p x p matrices fit into memory: as requested, else five.
 
-    If five are too many as well, the result is None.
+    If five are too many as well, the result is None. Every group has one matrix in each fold; apart
+    from `max_memory`, all of them may take up 2 GB.
 
     Parameters
     ----------
-    n_folds, n_groups, n_features : int
+    n_folds : int
+        Requested number of folds.
+    n_groups, n_features : int
     max_memory : int, optional
         Peak memory for the matrices in bytes, if limited.
 

@@ -368,7 +368,12 @@ class GroupMoments(BaseMoments):
         return self.second_moments_about(self.center_point(center)).matrices
 
     def second_moments_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """Second moments about a point, or about each group mean if None."""
+        """Second moments about a point, or about each group mean if None.
+
+        S_g is the scatter of the group divided by its weight, plus the outer product of its mean
+        minus the point. Moments fitted by EM come with a bound on the error of the unfinished
+        iteration.
+        """
         # C order, so that the in-place update below works on the result and not on a copy.
         matrices = np.divide(self.scatters, self.weights[:, None, None], order="C")
         if point is not None:
@@ -390,7 +395,10 @@ class GroupMoments(BaseMoments):
         return self
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
-        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers.
+
+        Only features are divided; attribute columns in :attr:`all_columns` keep their units.
+        """
         by_class = None if self.by_class is None else self.by_class.divided_by(scale)
         all_columns = self.all_columns
         if all_columns is not None:
@@ -583,9 +591,9 @@ class GroupMoments(BaseMoments):
         return replace(plain.select_groups(order), groups=sorted_labels, skip_validation=True)
 
     def matched_to(self, known: KnownLabels) -> "GroupMoments":
-        """Replace labels by labels of a fit that are equal as text.
+        """Replace labels by labels of a fit that are equal as text, such as 1 by "1".
 
-        Warns if there are any; see :class:`~fairspan.rows.label_matching.KnownLabels`.
+        Warns if a label is replaced; see :class:`~fairspan.rows.label_matching.KnownLabels`.
         """
         labels = CodedLabels.from_labels(self.finest.labels)
         matched = known.match(labels)
@@ -639,7 +647,11 @@ class GroupMoments(BaseMoments):
         return moments.check_range()
 
     def to_bytes(self) -> bytes:
-        """Serialize as :meth:`save` does."""
+        """Serialize as :meth:`save` does.
+
+        With classes of y, only the moments by group and class are stored: their sums over the
+        classes are those of the groups.
+        """
         if self.all_columns is not None:
             if self.feature_names is None:
                 raise InvalidInput(
@@ -805,8 +817,9 @@ def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label
 def _common_exponent(parts: Sequence[GroupMoments]) -> int:
     """Return the exponent of a unit of weights for all parts.
 
-    Zero if all weights are within the range for that, otherwise the one in which the largest weight
-    is at the upper end of the range; small weights may then become zero.
+    It is that of the parts if they have the same. Otherwise it is zero if all weights are within
+    the range for that, else the one in which the largest weight is at the upper end of the range;
+    small weights may then become zero.
     """
     exponents = {part.weight_exponent for part in parts}
     if len(exponents) == 1:
@@ -819,7 +832,7 @@ def _common_exponent(parts: Sequence[GroupMoments]) -> int:
     if not weighted or (min(smallest) >= min_exponent and max(largest) <= max_exponent):
         return 0
     exponent = int(max(largest)) - max_exponent
-    return exponent + exponent % 2  # exponents are even
+    return exponent + exponent % 2  # even, so that the square root of the unit is a power of two
 
 
 def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[GroupMoments]:
@@ -944,7 +957,8 @@ def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
     """
     try:
         moments = GroupMoments(**constructor_arguments(stored))
-        # The file may be of one part of the rows, such as one of many files.
+        # The file may hold the moments of some of the rows, in which a feature may be smaller than
+        # in all of them, so that only too large numbers are an error.
         check_no_overflow(moments)
         return moments.sum_over_classes() if has_classes(stored) else moments
     except ValueError as error:
@@ -979,7 +993,11 @@ class MomentsAggregator:
 
     @explain_memory_errors()  # also in workers, where the partition is added to the error
     def aggregate(self, rows: RowSource) -> GroupMoments:
-        """Moments of some rows; without groups if there are no rows."""
+        """Moments of some rows; without groups if there are no rows.
+
+        The source may have divided very large or small weights by a power of two; the result is in
+        the same unit, and its `weight_exponent` tells the power.
+        """
         self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
         # Products of sparse rows are faster up to this density, but have no folds.
         is_sparse = isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY
@@ -1086,7 +1104,8 @@ def compute_group_moments(
 def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
     """Fit moments to incomplete rows by EM."""
     stacked, n_dropped, summary = fit_em(rows, limit)
-    # Files determine the exponent while they are read.
+    # Binary exponent of the unit of weights. It is read after the fit, since files determine it
+    # while they are read.
     weight_exponent = rows.weight_exponent if isinstance(rows, BaseRows) else 0
     if not len(stacked.labels):
         raise no_rows_error(n_dropped)
@@ -1119,6 +1138,7 @@ def _compute_complete(
         raise no_complete_rows_error(rows, 0, n_extra_labels)
     if not moments.n_groups:
         raise no_complete_rows_error(rows, moments.n_dropped, n_extra_labels)
+    # With folds, labels end with the fold, so the caller sums over classes when it removes that.
     if limit.has_y and folds is None and moments.by_class is None:
         moments = moments.sum_over_classes()
     if moments.lost_groups:

@@ -47,6 +47,9 @@ def draw_imputations(
 ) -> Iterator[Rows]:
     """Generate `N_IMPUTATIONS` imputed copies of the rows; each can be read repeatedly.
 
+    Steps alternate between drawing the missing cells given models and drawing models given the
+    completed rows. Only every few steps is a table kept, so that the tables are nearly independent.
+
     Parameters
     ----------
     rows : RowSource or PartitionedRows
@@ -162,6 +165,10 @@ class _MissingCellSampler:
     seed_key: tuple[int, int]
 
     def __call__(self, block: RowBlock) -> RowBlock:
+        """Return the block with missing cells drawn given the observed cells of their rows.
+
+        Cells of groups without a model become zero; their rows have weight zero.
+        """
         missing = np.isnan(block.values)
         if not missing.any():
             return block

@@ -115,7 +115,8 @@ class NormalModel:
         values = np.where(rows.missing, 0.0, (rows.values - self.mean) / self.scales)
         if not rows.patterns:
             return CompletedRows(self, values, ())
-        # Missing cells are zero here, so that only observed cells enter the products K_uo x_o.
+        # Missing cells are zero here, so that only observed cells enter the products K_uo x_o
+        # of the precision K (rows of missing cells, columns of observed ones) and observed values.
         products = values @ self.precision
         conditionals = []
         for patterns in rows.patterns:

@@ -63,7 +63,9 @@ def encoder_columns(basis: FloatArray) -> FloatArray:
 def captured_basis(encoder: FloatArray) -> FloatArray:
     """Return basis columns sqrt(lb_j) u_j from encoder rows sqrt(lambda_j) u_j.
 
-    This is the inverse of :func:`encoder_columns`, which explains lb_j and lambda_j.
+    This is the inverse of :func:`encoder_columns`. Of the variance along the unit vector u_j, a
+    soft projection captures the share lb_j; it multiplies coordinates by
+    lambda_j = 1 - sqrt(1 - lb_j). Both are one for other projections.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def captured_basis(encoder: FloatArray) -> FloatArray:
     Returns
     -------
     (p, r) array
-        B, with captured variances tr(B'SB).
+        B; of rows with second moments S, the projection captures the variance tr(B'SB).
 
     Examples
     --------
@@ -100,7 +102,8 @@ def soft_dimension(components: FloatArray) -> float:
 def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
     """Check that (r, p) components are orthonormal, or form a soft projection.
 
-    The latter are orthogonal rows of length at most one with an integer :func:`soft_dimension`.
+    The latter are orthogonal rows of length at most one with an integer :func:`soft_dimension`,
+    the sum of the shares of variance that they capture, each along its own direction.
 
     Raises
     ------
