@@ -348,7 +348,8 @@ def as_moments(
 ) -> Moments:
     """Moments of the subspace's features: those given, or computed from rows.
 
-    Columns of a table are selected by the subspace's feature names. Moments are returned as they
+    Columns of a table are selected by the subspace's feature names. By default at most 100 groups
+    are allowed, or as many as the model was fitted on. Moments are returned as they
     are; :func:`group_errors` checks their features.
     """
     if isinstance(X_or_moments, Moments):

@@ -336,7 +336,8 @@ class FairSubspace:
         """Rows with missing cells imputed, and tr(matrix C) of each row, shape (n,).
 
         C is the conditional covariance of the missing cells, in units of the standard deviations of
-        the imputation model. The trace is 0.0 if no cell is missing.
+        the imputation model; `matrix`, (p, p), weights its entries. The trace is 0.0 if no cell is
+        missing, or without an imputation model.
         """
         rows = feature_values(X, self.feature_names, self.on_missing)
         check_n_columns(rows.shape[1], self.n_features, "features")
@@ -641,11 +642,11 @@ def adapt_model(model: Any, n_features: int | None = None) -> AdaptedModel:
         return AdaptedModel(_load_model(model))
     fitted_subspace = getattr(model, "subspace_", None)
     if isinstance(fitted_subspace, FairSubspace):
-        return AdaptedModel(fitted_subspace, getattr(model, "moments_", None))
+        return AdaptedModel(fitted_subspace, moments=getattr(model, "moments_", None))
     if isinstance(model, np.ndarray):
         basis = np.asarray(model, dtype=np.float64)
         check_components(basis, may_be_soft=False)
-        return AdaptedModel(FairSubspace(basis, None))
+        return AdaptedModel(FairSubspace(basis, mean=None))
     return _adapt_row_model(reconstruction_model(model, n_features))
 
 

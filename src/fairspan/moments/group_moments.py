@@ -803,6 +803,7 @@ def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label
                 )
                 merge_into(sums, relabel(label), group_moments)
         stacked = stack_by_label(sums, parts[0].n_features)
+    # A group of which one part dropped every row is not lost if another part has rows of it.
     lost = {relabel(label) for part in parts for label in part.lost_groups}
     merged = _from_stacked(
         stacked,
@@ -928,7 +929,7 @@ def _label_differences(a: GroupMoments, b: GroupMoments) -> Iterator[str]:
     if (a.by_class is None) != (b.by_class is None):
         yield "Only one of them has classes of y"
         return
-    if not a.n_groups or not b.n_groups:
+    if not a.n_groups or not b.n_groups:  # moments without rows have no type of labels
         return
     if {*map(label_type, a.labels)} != {*map(label_type, b.labels)}:
         yield (

@@ -186,7 +186,7 @@ def validated_normal_model(mean: FloatArray | None, covariance: FloatArray | Non
         mean is None
         or covariance is None
         or not np.array_equal(covariance, covariance.T)
-        or not is_valid_scatter(covariance, mean, 1.0)
+        or not is_valid_scatter(covariance, mean, weight=1.0)
     ):
         raise InvalidInput(
             "The normal model lacks a mean or a valid covariance matrix",
@@ -218,7 +218,10 @@ class MissingPatterns:
         return self.rows[:, None], self.cells[self.pattern_of_row]
 
     def multiply(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Multiply each row's vector by the matrix of its pattern, (r, c).
+        """Multiply each of r rows' vectors by the matrix of its pattern, (r, c).
+
+        There are m patterns, each with c missing cells. With many rows per pattern, one product per
+        pattern is faster than a product per row.
 
         Parameters
         ----------
@@ -387,7 +390,7 @@ class CompletedRows:
 
 
 def _unique_rows(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
-    """Return the index of the first row of each kind, and the kind of each row.
+    """Return the index of the first of each set of equal rows, and the set of each row.
 
     Rows are packed into words of 64 bits, which are compared one by one: this is many times faster
     than comparing rows of booleans.

@@ -200,7 +200,8 @@ class Projector:
                 "Allowed: (d, p) and (p, d) finite numbers",
                 "Use the encoder and decoder of one fit",
             )
-        # Without an oblique decoder, E' decodes, and its rows are checked above.
+        # Without an oblique decoder, the encoder E is decoded by E', and the check of its rows
+        # above suffices.
         product = self.encoder @ self.decoder
         identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
         if not np.allclose(product, identity, atol=_IDENTITY_TOL):
