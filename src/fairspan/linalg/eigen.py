@@ -394,7 +394,9 @@ class EigenCache:
 
     def __init__(self, matrices: FloatArray) -> None:
         self._matrices = matrices
+        self._is_small = matrices.shape[1] <= _MAX_SMALL_FEATURES
         self._cache: dict[tuple[bytes, int | None], LeadingSubspace | Eigendecomposition] = {}
+        self._n_entries = 0  # of all cached eigenvectors
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """Return sum_g weights_g S_g, shape (p, p); must not be modified."""
@@ -403,7 +405,7 @@ class EigenCache:
         if len(used) == 1 and weights[used[0]] == 1:
             return np.asarray(matrices[used[0]])
         # Much faster than tensordot.
-        if len(matrices) == 2 and matrices.shape[1] <= _MAX_SMALL_FEATURES:
+        if len(matrices) == 2 and self._is_small:
             return np.asarray(weights[0] * matrices[0] + weights[1] * matrices[1])
         return np.tensordot(weights, matrices, axes=1)
 
@@ -424,11 +426,12 @@ class EigenCache:
     def cheap_decomposition(self, weights: FloatArray) -> Eigendecomposition | None:
         """Return the full decomposition if it is cached or cheap to compute; otherwise None."""
         is_cached = (weights.tobytes(), None) in self._cache
-        is_small = self._matrices.shape[1] <= _MAX_SMALL_FEATURES
-        return self.decomposition(weights) if is_cached or is_small else None
+        return self.decomposition(weights) if is_cached or self._is_small else None
 
     def leading(self, weights: FloatArray, n_components: int, tie_tol: float) -> LeadingSubspace:
         """Return the leading eigenvectors of a mixture, with ties within the tolerance."""
+        if self._is_small:
+            return self.decomposition(weights).leading(n_components, tie_tol)
         # A cached subspace has no tied vectors, which a gap within the tolerance would need.
         cached = self._cache.get((weights.tobytes(), n_components))
         if isinstance(cached, LeadingSubspace) and cached.gap > tie_tol:
@@ -450,13 +453,14 @@ class EigenCache:
     def _store(
         self, key: tuple[bytes, int | None], result: LeadingSubspace | Eigendecomposition
     ) -> None:
+        replaced = self._cache.get(key)
+        if replaced is not None:
+            self._n_entries -= replaced.vectors.size
         self._cache[key] = result
-        while len(self._cache) > 1 and self._n_entries() > _MAX_CACHED_ENTRIES:
+        self._n_entries += result.vectors.size
+        while len(self._cache) > 1 and self._n_entries > _MAX_CACHED_ENTRIES:
             oldest = next(iter(self._cache))
-            del self._cache[oldest]
-
-    def _n_entries(self) -> int:
-        return sum(result.vectors.size for result in self._cache.values())
+            self._n_entries -= self._cache.pop(oldest).vectors.size
 
 
 def scaled_to_one(vectors: FloatArray) -> FloatArray:

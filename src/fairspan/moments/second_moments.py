@@ -269,7 +269,8 @@ class DenseSecondMoments:
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """Return captured variances c_g(V) = tr(V'S_gV), shape (k,)."""
-        return _captured_traces(self.apply(basis), basis)
+        images = self.apply(basis)
+        return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - c_g(V) of each group, accurate even if tiny, shape (k,)."""
@@ -294,7 +295,7 @@ class DenseSecondMoments:
             if is_square and np.abs(residual_projector).max() <= FULL_SPAN_TOL:
                 residual_projector[:] = 0.0  # exactly zero if V spans everything
             images = self.matrices[cancels] @ residual_projector
-            errors[cancels] = _captured_traces(images, residual_projector)
+            errors[cancels] = images.reshape(len(images), -1) @ residual_projector.ravel()
         return np.maximum(errors, 0.0)
 
     def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
@@ -341,7 +342,10 @@ class DenseSecondMoments:
 
     def apply(self, basis: FloatArray) -> FloatArray:
         """Apply: S_gV of each group, shape (k, p, d)."""
-        return np.asarray(_threaded_product(self.matrices, basis))
+        if len(basis) < _MIN_THREADED_FEATURES:
+            return self.matrices @ basis
+        with limit_blas_threads("numpy"):
+            return self.matrices @ basis
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
@@ -398,7 +402,7 @@ class DenseSecondMoments:
             )
             return ApproximateSubspace(leading, guarded.vectors, sum_error=0.0)
         return leading_subspace_krylov(
-            lambda block: _threaded_product(mixture, block),
+            lambda block: _symmetric_product(mixture, block),
             self.n_features,
             n_components,
             norm_bound=float(np.abs(weights) @ self.traces),
@@ -426,19 +430,12 @@ class DenseSecondMoments:
         return np.asarray(np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices)))
 
 
-def _captured_traces(images: FloatArray, basis: FloatArray) -> FloatArray:
-    """Return tr(V'S_gV) from S_gV of each group, shape (k,)."""
-    return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
-
-
-def _threaded_product(matrices: FloatArray, block: FloatArray) -> FloatArray:
-    """Matrix product, multithreaded with many features."""
+def _symmetric_product(matrix: FloatArray, block: FloatArray) -> FloatArray:
+    """Product of a symmetric matrix and a block of vectors, multithreaded with many features."""
     is_threaded = len(block) >= _MIN_THREADED_FEATURES
     with limit_blas_threads("numpy") if is_threaded else nullcontext():
-        if matrices.ndim > 2:
-            return np.asarray(matrices @ block)
-        # For a symmetric matrix, the transposed product takes two thirds of the time.
-        return np.asarray((block.T @ matrices).T)
+        # The transposed product takes two thirds of the time.
+        return np.asarray((block.T @ matrix).T)
 
 
 def deflate(

@@ -173,7 +173,7 @@ class Disparity(Criterion):
 
     def magnitude(self, errors: FloatArray, problem: Problem) -> float:
         """Weighted error with absolute coefficients, since the value itself may cancel to zero."""
-        return self._require_pieces(problem).magnitude(errors)
+        return problem.affine_pieces.magnitude(errors)
 
     def with_defaults(self, problem: Problem) -> "Disparity":
         """Return a copy in which the protected group is named."""

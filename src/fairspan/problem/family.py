@@ -107,8 +107,10 @@ class ProblemFamily:
         Incompatible
             The restriction allows too few directions.
         """
-        # The template has no restriction and a placeholder for the number of components.
-        unrestricted = replace(self.template, n_components=n_components)
+        # The template has no restriction, and perhaps a placeholder for the number of components.
+        unrestricted = self.template
+        if n_components != unrestricted.n_components:
+            unrestricted = replace(unrestricted, n_components=n_components)
         restriction = self.restriction
         if restriction is None:
             return Reduction(unrestricted)
@@ -735,6 +737,19 @@ def build_problem_family(
         center_point = scaled_moments.center_point(center)
     if second_moments is None:
         second_moments = problem_moments.second_moments_about(center_point)
+    # The rank of the rows and their typical size (as a share of the mean squared length) tell
+    # errors that are zero from errors that are lost in rounding. About the origin, rows also vary
+    # along their common mean.
+    max_rank = scaled_moments.max_rank + int(center == "none")
+    spread = moments.row_spread
+    typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share
+    proportions = moments.proportions
+    row_rank = RowRank(
+        maximum=min(max_rank, second_moments.n_features),
+        second_moments=second_moments,
+        proportions=proportions,
+        typical_variance=typical_share * float(proportions @ second_moments.traces),
+    )
     # A fraction of variance becomes a number of components later: one is a placeholder.
     problem = Problem(
         second_moments,
@@ -745,21 +760,9 @@ def build_problem_family(
         allow_extra=allow_extra,
         orthogonality_defect=orthogonality_defect,
         span_residuals=span_residuals,
+        row_rank=row_rank,
         weight_exponent=moments.weight_exponent,
     )
-    # The rank of the rows and their typical size (as a share of the mean squared length) tell
-    # errors that are zero from errors that are lost in rounding. About the origin, rows also vary
-    # along their common mean.
-    max_rank = scaled_moments.max_rank + int(center == "none")
-    spread = moments.row_spread
-    typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share
-    row_rank = RowRank(
-        maximum=min(max_rank, problem.n_features),
-        second_moments=second_moments,
-        proportions=problem.proportions,
-        typical_variance=typical_share * problem.total_variance,
-    )
-    problem = replace(problem, row_rank=row_rank)
     if restriction is not None:
         restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
         if center != "global" and restriction.oblique:

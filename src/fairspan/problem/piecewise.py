@@ -24,8 +24,8 @@ class Blocks:
     --------
     >>> blocks = Blocks((0, 2))
     >>> values = np.array([1.0, 3.0, -2.0, -1.0, -4.0])
-    >>> blocks.maxima(values), blocks.sum_of_maxima(values)
-    (array([ 3., -1.]), 2.0)
+    >>> blocks.maxima(values)
+    array([ 3., -1.])
     >>> blocks.normalize(np.ones(5)).round(3)
     array([0.5  , 0.5  , 0.333, 0.333, 0.333])
     """
@@ -42,10 +42,6 @@ class Blocks:
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum over each block of (m, ...) values, shape (n, ...)."""
         return np.asarray(np.add.reduceat(values, self.starts, axis=0))
-
-    def sum_of_maxima(self, values: FloatArray) -> float:
-        """Sum of the block maxima of (m,) piece values."""
-        return float(self.maxima(values).sum())
 
     def block_indices(self, n_pieces: int) -> IndexArray:
         """Block index of each piece, shape (m,)."""
@@ -116,7 +112,7 @@ class AffinePieces:
     @property
     def is_linear(self) -> bool:
         """Whether every block has one piece, so that the function is affine."""
-        return len(self.offsets) == len(self.blocks)
+        return len(self.offsets) == len(self.blocks.starts)
 
     def piece_values(self, errors: FloatArray) -> FloatArray:
         """Values of the pieces at (..., k) errors, shape (..., m)."""
@@ -124,11 +120,11 @@ class AffinePieces:
 
     def value(self, errors: FloatArray) -> float:
         """Value of the function at (k,) errors."""
-        return self.blocks.sum_of_maxima(self.piece_values(errors))
+        return float(self.blocks.maxima(self.piece_values(errors)).sum())
 
     def magnitude(self, errors: FloatArray) -> float:
         """Value with absolute coefficients and without offsets, to which rounding is relative."""
-        return self.blocks.sum_of_maxima(np.abs(self.coefficients) @ errors)
+        return float(self.blocks.maxima(np.abs(self.coefficients) @ errors).sum())
 
     @cached_property
     def _diagonal_slopes(self) -> FloatArray | None:

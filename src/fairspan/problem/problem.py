@@ -99,26 +99,26 @@ class Criterion(ABC):
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """Value of the criterion at (k,) errors."""
-        return self._require_pieces(problem).value(errors)
+        return problem.affine_pieces.value(errors)
 
     def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """Smooth functions of (..., k) errors, whose block maxima sum to the value, (..., m)."""
-        return self._require_pieces(problem).piece_values(errors)
+        return problem.affine_pieces.piece_values(errors)
 
     def score_gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """Gradients of the scores at (k,) errors, shape (m, k)."""
-        return self._require_pieces(problem).coefficients
+        return problem.affine_pieces.coefficients
 
     def dual_feasible_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
         """Dual-feasible weights near the given (k,) weights."""
-        pieces = self._require_pieces(problem)
+        pieces = problem.affine_pieces
         return np.asarray(pieces.nearest_multipliers(weights) @ pieces.coefficients)
 
     def lower_bound(
         self, min_weighted_error: float, weights: FloatArray, problem: "Problem"
     ) -> float:
         """Lower bound on the value, given a lower bound on w.e for dual-feasible weights w."""
-        pieces = self._require_pieces(problem)
+        pieces = problem.affine_pieces
         return min_weighted_error - float(pieces.nearest_multipliers(weights) @ pieces.offsets)
 
     def magnitude(self, errors: FloatArray, problem: "Problem") -> float:
@@ -170,7 +170,7 @@ class Criterion(ABC):
 
         Doubled where offsets are subtracted, since they are rounded too.
         """
-        pieces = self._require_pieces(problem)
+        pieces = problem.affine_pieces
         factor = 2 if pieces.offsets.any() else 1
         return pieces.magnitude(error_rounding) * factor
 
@@ -189,16 +189,6 @@ class Criterion(ABC):
         # them here.
         if not self.uses_excess_loss:
             self.dual_feasible_weights(problem.proportions, problem)
-
-    def _require_pieces(self, problem: "Problem") -> AffinePieces:
-        if problem.pieces is None:
-            raise IncompatibleParameters(
-                f"The criterion {self.name!r} defines neither pieces nor a lower bound of its own",
-                "Allowed: criteria with a provable lower bound, such as sums of maxima of affine "
-                "functions of the errors",
-                "Return AffinePieces from its pieces method",
-            )
-        return problem.pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +333,7 @@ class Problem:
     @property
     def n_groups(self) -> int:
         """Number of groups, k."""
-        return self.second_moments.n_groups
+        return len(self.group_labels)
 
     @property
     def n_features(self) -> int:
@@ -472,6 +462,25 @@ class Problem:
     def pieces(self) -> AffinePieces | None:
         """The criterion as a sum of maxima of affine functions; None if it is not one."""
         return self.criterion.pieces(self)
+
+    @cached_property
+    def affine_pieces(self) -> AffinePieces:
+        """The pieces, for criteria without formulas of their own.
+
+        Raises
+        ------
+        IncompatibleParameters
+            The criterion defines no pieces.
+        """
+        if self.pieces is None:
+            raise IncompatibleParameters(
+                f"The criterion {self.criterion.name!r} defines neither pieces nor a lower bound "
+                "of its own",
+                "Allowed: criteria with a provable lower bound, such as sums of maxima of affine "
+                "functions of the errors",
+                "Return AffinePieces from its pieces method",
+            )
+        return self.pieces
 
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:

@@ -304,7 +304,7 @@ class QuadraticModel:
             slope_change, difference_step, out=np.zeros_like(errors), where=difference_step > 0
         )
         magnitudes = np.abs(self.score_gradients)
-        self.rounding = _SCORE_ROUNDING * self.blocks.sum_of_maxima(magnitudes @ errors)
+        self.rounding = _SCORE_ROUNDING * float(self.blocks.maxima(magnitudes @ errors).sum())
         gradient_scale = magnitudes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
         scales = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
         # Columns of scale zero belong to a tie, and get the smallest scale of the others.
@@ -366,7 +366,7 @@ class QuadraticModel:
         weights = multipliers @ self.score_gradients
         step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
         model_value = float(multipliers @ scores) - float(np.vdot(step, curvatures * step))
-        return step, multipliers, self.blocks.sum_of_maxima(scores) - model_value
+        return step, multipliers, float(self.blocks.maxima(scores).sum()) - model_value
 
     def newton_step(
         self, multipliers: FloatArray, scores: FloatArray

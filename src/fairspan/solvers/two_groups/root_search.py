@@ -147,7 +147,7 @@ class RootSearch:
         leading = self.second_moments.leading(weights, self.problem.n_components)
         basis = leading.vectors
         minimizes_one_function = t == 1 or (t == 0 and not self.constrained)
-        if leading.is_tied and minimizes_one_function:
+        if minimizes_one_function and leading.is_tied:
             # Among the minimizers of one function, take the one that is best for the other: it
             # captures most with the other's weights.
             basis = face_endpoints(self.second_moments, self.weights_at(1 - t), leading)[1]
