@@ -64,6 +64,28 @@ def test_intervals_are_wider_where_cells_are_missing():
     assert width(b.observed_error) > 1.02 * width(whole_b.observed_error)
 
 
+def test_the_drift_has_the_degrees_of_freedom_of_the_errors():
+    rows, _ = some_rows(7)
+    _, some = some_rows(3)
+    fair = fs.FairPCA(2).fit(rows, sensitive_features=groups_of(rows))
+    found = fs.audit(fair, some, groups_of(some), folds=None, on_missing="em").models[0]
+
+    def width(estimate):
+        return estimate.high - estimate.low
+
+    # The drift is simultaneous over two groups, and of a difference of two samples of 150 rows.
+    ratios = [width(each.drift) / width(each.observed_error) for each in found.groups]
+    complete, missing = np.array(ratios) / np.sqrt(2)
+
+    def expected(df):
+        return stats.t.isf(0.0125, df) / stats.t.isf(0.025, df)
+
+    # Rubin's rules leave (v + 1) / (v + 3) v of v degrees of freedom where no cell is missing.
+    assert complete == pytest.approx(expected(150 / 152 * 149), rel=1e-6)
+    # Missing cells leave fewer degrees of freedom.
+    assert expected(110) < missing < expected(10)
+
+
 def test_observed_figures_are_those_of_the_moments():
     _, some = some_rows(1)
     result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")

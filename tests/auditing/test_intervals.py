@@ -7,7 +7,7 @@ from scipy import stats
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.fold_statistics import leave_one_block_out_errors
-from fairspan.auditing.intervals import disparity_estimate, error_estimates
+from fairspan.auditing.intervals import Estimate, disparity_estimate, error_estimates
 
 
 def rows(seed, sizes, p=4):
@@ -221,3 +221,15 @@ def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
         else:
             assert model.no_estimates_reason == "4 blocks are too few for refitting it without each"
             assert all(not group.is_estimated for group in model.groups)
+
+
+def test_where_rows_do_not_vary_a_disparity_has_the_interval_of_the_refits():
+    errors, zeros, counts = np.array([1.0, 3.0]), np.zeros(2), np.array([20, 30])
+    assert disparity_estimate(errors, zeros, counts) == Estimate(2.0, 2.0, 2.0)
+    by_fold = np.array([[1.0, 3.1], [1.1, 3.0], [0.9, 3.3], [1.0, 2.9]])
+    gaps = by_fold[:, 1] - by_fold[:, 0]
+    half = stats.t.ppf(0.975, 3) * np.sqrt(3 / 4 * ((gaps - gaps.mean()) ** 2).sum())
+    found = disparity_estimate(errors, zeros, counts, refit_errors=by_fold)
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+    # A single fit, as of a model that was not refitted, does not vary.
+    assert disparity_estimate(errors, zeros, counts, refit_errors=by_fold[:1]).high == 2.0

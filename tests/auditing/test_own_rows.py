@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 import fairspan as fs
+from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.distributions import f_cdf
 from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
+from fairspan.auditing.models import audited_models
+from fairspan.auditing.options import EstimationOptions
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.rows.opening import open_rows
 from sweeps import part_of
 
 
@@ -103,6 +108,35 @@ def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fi
     fair = fs.FairPCA(3).fit(X[:80], sensitive_features=groups[:80]).subspace_
     assert recognized(fair, X[80:], groups[80:]) == {}
     assert recognized(fair, X[4:80], groups[4:80])
+
+
+def test_why_few_rows_of_many_features_have_no_estimates():
+    rng = np.random.default_rng(3)
+    X, groups = rng.normal(size=(40, 600)), np.arange(40) % 2
+    plain = fs.FairPCA(2).fit(X, sensitive_features=groups).subspace_
+    scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=groups).subspace_
+    both = fs.audit({"plain": plain, "scaled": scaled}, X, groups)
+    assert {"different scales" in model.no_estimates_reason for model in both.models} == {True}
+    wide = fs.audit(np.eye(600)[:50], X, groups)
+    assert "beyond the span" in wide.models[0].no_estimates_reason
+
+
+def test_memory_is_checked_where_sparse_rows_with_classes_need_matrices():
+    rng = np.random.default_rng(4)
+    X = sparse.random_array((60, 1600), density=0.02, random_state=4, format="csr")
+    labels = np.array([f"{i % 2}" for i in range(60)])
+    y = rng.integers(2, size=60)
+    model = audited_models(np.eye(1600)[:2])
+    rows = open_rows(X, labels, {"y": y})
+    options = EstimationOptions(has_y=True, max_memory=2**27)
+    moments = compute_group_moments(rows, has_y=True)
+    result = audit_rows(model, rows, moments, options=options).models[0]
+    assert "max_memory is 0.1 GB" in result.no_estimates_reason
+    # Without classes no matrices are needed.
+    rows = open_rows(X, labels, {})
+    options = EstimationOptions(max_memory=2**27)
+    result = audit_rows(model, rows, options=options).models[0]
+    assert result.no_estimates_reason is None
 
 
 @pytest.mark.parametrize("first", [1.5, 3, 40, 3000])

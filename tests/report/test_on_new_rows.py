@@ -1,6 +1,7 @@
 """The report leads with the verdict and with what new rows would show."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,11 @@ from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
 from fairspan.report.settings import ReportSettings
 from fairspan.report.tables.all_tables import report_tables
-from fairspan.report.tables.expected import expected_criteria_table, expected_pca_table
+from fairspan.report.tables.expected import (
+    changes_table,
+    expected_criteria_table,
+    expected_pca_table,
+)
 from fairspan.rows.folds import Folds
 from fairspan.rows.opening import open_group_rows
 from known_truths import TRUTHS
@@ -80,6 +85,17 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     assert "Too few rows for any estimate" in render_sentence("not_estimated", made)
     section = tree_of(render_page(made)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
+
+
+def test_a_group_without_variance_is_not_said_to_have_too_few_rows(made):
+    main = made.main
+    flat = replace(main.groups[0], observed_total_variance=0.0)
+    models = [
+        replace(model, groups=(flat, *main.groups[1:])) if model is main else model
+        for model in made.audit.models
+    ]
+    table = changes_table(replace(made, audit=replace(made.audit, models=tuple(models))))
+    assert [row[2].detail for row in table.rows][::2] == ["no variance", "too few rows"]
 
 
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):

@@ -47,7 +47,7 @@ from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import BaseRows
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray
 
 NOT_A_PROJECTION = (
     "it is not a projection: how it was fitted is unknown, and the groups' best subspaces are no "
@@ -87,8 +87,8 @@ class _ObservedErrors:
     disparity : Estimate
     standard_errors : (k,) array
         Standard errors of the errors; NaN if unknown.
-    df : int or (k,) array of int
-        Degrees of freedom of the standard errors.
+    df : float or (k,) array
+        Degrees of freedom of the standard errors; need not be integers.
     kurtosis : (k,) array
         Kurtosis of the rows' squared residuals; 0 if unknown.
     """
@@ -96,7 +96,7 @@ class _ObservedErrors:
     errors: Sequence[Estimate]
     disparity: Estimate
     standard_errors: FloatArray
-    df: IntegerArray | int
+    df: FloatArray | float
     kurtosis: FloatArray
 
 
@@ -287,13 +287,14 @@ def _results_from_rows(
         if model.row_model is not None:
             errors = replace(errors, errors=statistics.means[i, Quantity.ERROR])
         standard_errors = statistics.standard_errors[i, Quantity.ERROR]
+        df = statistics.df[i, Quantity.ERROR]
         # The intervals take degrees of freedom plus one.
-        counts = statistics.df[i, Quantity.ERROR] + 1
+        counts = df + 1
         observed = _ObservedErrors(
             errors=error_estimates(errors.errors, standard_errors, counts, options.level),
             disparity=disparity_estimate(errors.errors, standard_errors, counts, options.level),
             standard_errors=standard_errors,
-            df=statistics.n_independent - 1,
+            df=df,
             kurtosis=np.nan_to_num(statistics.kurtosis[i, Quantity.ERROR]),
         )
         results.append(
@@ -446,10 +447,7 @@ def _estimate_from_blocks(
     statistics = block_statistics(cross, folds.total.labels, blocks)
     failures = dict(cross.refit_failures)
     if too_few_blocks:
-        subject = f"{len(blocks)} blocks are"
-        if len(blocks) == 1:
-            subject = "1 block is"
-        no_estimates_reason = f"{subject} too few for refitting it without each"
+        no_estimates_reason = f"{len(blocks)} blocks are too few for refitting it without each"
         in_sample_models = itertools.compress(models, in_sample)
         failures |= {model.name: no_estimates_reason for model in in_sample_models}
     test = LossTest([model.subspace for model in models], folds, options.level, options.seed)

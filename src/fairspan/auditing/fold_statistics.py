@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class FoldedRows:
         has_y : bool
             Whether the last attribute of each label is the class in y.
         """
-        if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y:
+        if _needs_no_matrices(rows, has_y=has_y):
             sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, folds, limit)
             return cls(models, sparse.rows, folds, sparse, limit)
         moments = compute_fold_moments(rows, folds, limit, has_y=has_y)
@@ -116,6 +116,15 @@ class FoldedRows:
         """Return the same rows under another fold assignment."""
         other = replace(self.folds, seed=self.folds.seed + 1)
         return FoldedRows.read(self.models, self.rows, other, self.limit, has_y=self.has_y)
+
+
+def _needs_no_matrices(rows: Rows, *, has_y: bool) -> TypeGuard[SparseRows]:
+    """Whether moments by fold are computed from kept sparse rows rather than (p, p) matrices.
+
+    Only if there are too many features for matrices, and no classes of y, whose moments are added
+    up from matrices.
+    """
+    return isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,22 +178,18 @@ def read_moments(
         return FirstPass(moments or compute_moments(rows, limit, has_y=has_y))
     folds = Folds(options.folds, options.seed, options.has_clusters)
     n_features = rows.n_features
-    # Without classes of y, such rows need no matrices by fold.
-    stays_sparse = isinstance(rows, SparseRows) and n_features > MAX_DENSE_FEATURES
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
-    if is_limited and not stays_sparse:
+    if is_limited and not _needs_no_matrices(rows, has_y=has_y):
         # Moments of all rows give the number of groups. With clusters, every cluster would count as
         # a group; then assume two groups, the least that are compared.
         if moments is None and not options.has_clusters:
             moments = compute_moments(rows, limit, has_y=has_y)
         if isinstance(moments, WideMoments):
-            reduced = reduce_to_span(models, rows, moments)
-            if reduced is None:
-                return FirstPass(
-                    moments,
-                    no_estimates_reason="the models extend beyond the span of these few rows",
-                )
-            return FirstPass(moments, FoldedRows.read(*reduced, folds, limit))
+            try:
+                reduced = reduce_to_span(models, rows, moments)
+            except IrreducibleRows as error:
+                return FirstPass(moments, no_estimates_reason=str(error))
+            return FirstPass(moments, FoldedRows.read(reduced.models, reduced.rows, folds, limit))
         n_groups = 2 if moments is None else moments.n_groups
         n_folds = affordable_folds(options.folds, n_groups, n_features, limit.max_memory)
         if n_folds is None:
@@ -303,9 +308,27 @@ def error_statistics(
     return compute_row_statistics(rows, moments, optima, evaluated_models, has_y=has_y)
 
 
+@dataclass(frozen=True, eq=False)
+class ReducedRows:
+    """Models and rows in orthonormal coordinates of their joint span.
+
+    Attributes
+    ----------
+    models : list of AuditedModel
+    rows : ArrayRows
+    """
+
+    models: list[AuditedModel]
+    rows: ArrayRows
+
+
+class IrreducibleRows(Exception):
+    """Rows and models that cannot be expressed in coordinates of their span; says why."""
+
+
 def reduce_to_span(
     models: Sequence[AuditedModel], rows: Rows, wide_moments: WideMoments
-) -> tuple[list[AuditedModel], ArrayRows] | None:
+) -> ReducedRows:
     """Express models and rows in orthonormal coordinates of their joint span.
 
     Distances and the origin are preserved, so that errors are those in all features, while moments
@@ -319,18 +342,22 @@ def reduce_to_span(
     wide_moments : WideMoments
         Moments of the same rows.
 
-    Returns
-    -------
-    list of AuditedModel, ArrayRows; or None
-        None if the models differ in scale, the rows are not in memory, or a model has more
-        dimensions than the span of the rows.
+    Raises
+    ------
+    IrreducibleRows
+        The models differ in scale, the rows are not in memory, or a model has more dimensions than
+        the span of the rows.
     """
+    if not isinstance(rows, InMemoryRows):
+        raise IrreducibleRows("rows that are fewer than their features must be in memory")
     scales: list[Any] = [model.subspace.scale for model in models]
-    has_one_scale = all(np.array_equal(other, scales[0]) for other in scales)
-    if not has_one_scale or not isinstance(rows, InMemoryRows):
-        return None
-    scaled = wide_moments if scales[0] is None else wide_moments.divided_by(scales[0])
-    scale = 1.0 if scales[0] is None else scales[0]
+    if not all(np.array_equal(scale, scales[0]) for scale in scales):
+        raise IrreducibleRows(
+            "the models divide the features by different scales, and the rows are fewer than these"
+        )
+    model_scale = scales[0]
+    scaled = wide_moments if model_scale is None else wide_moments.divided_by(model_scale)
+    scale = 1.0 if model_scale is None else model_scale
     center_points = [model.subspace.center_point(wide_moments) for model in models]
     # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
     # origin, and by the components and center of each model.
@@ -340,7 +367,7 @@ def reduce_to_span(
         if center_point is not None:
             directions.append((center_point / scale - scaled.shift)[:, None])
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
-        return None
+        raise IrreducibleRows("the models extend beyond the span of these few rows")
     joint_span = scaled.row_space.extend(np.hstack(directions))
     # Coordinates of the origin of the features, which is minus the shift; it becomes the origin of
     # the new coordinates.
@@ -375,12 +402,13 @@ def reduce_to_span(
     # The rows have no component along the axes that were added.
     n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
     coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
-    return reduced, ArrayRows(
+    reduced_rows = ArrayRows(
         coordinates - origin,
         group_labels=rows.group_labels[row_positions[order]],
         weights=None if rows.weights is None else rows.weights[row_positions[order]],
         weight_exponent=rows.weight_exponent,
     )
+    return ReducedRows(reduced, reduced_rows)
 
 
 def block_statistics(

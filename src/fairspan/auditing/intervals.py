@@ -146,15 +146,22 @@ def disparity_estimate(
     pair = list(widest_pair(errors))
     if len(errors) < 2 or (counts[pair] < 2).any():
         return Estimate(value)
-    standard_error = float(np.hypot(*standard_errors[pair]))
-    if standard_error == 0:
-        return Estimate(value, value, value)
-    # Degrees of freedom by Welch and Satterthwaite; normalize first to avoid overflow.
-    shares = (standard_errors[pair] / standard_error) ** 2
-    df = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
+    row_standard_error = float(np.hypot(*standard_errors[pair]))
+    refit_standard_error = 0.0
     if refit_errors is not None:
         differences = refit_errors[:, pair[1]] - refit_errors[:, pair[0]]
-        standard_error = float(np.hypot(standard_error, jackknife_standard_error(differences)))
+        refit_standard_error = float(jackknife_standard_error(differences))
+    standard_error = float(np.hypot(row_standard_error, refit_standard_error))
+    if standard_error == 0:
+        return Estimate(value, value, value)
+    if row_standard_error > 0:
+        # Degrees of freedom by Welch and Satterthwaite; normalize first to avoid overflow.
+        shares = (standard_errors[pair] / row_standard_error) ** 2
+        df = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
+    else:
+        # Only the refits vary, of which there are at least two.
+        assert refit_errors is not None
+        df = len(refit_errors) - 1.0
     return Estimate.from_standard_error(value, standard_error, df, math.comb(len(errors), 2), level)
 
 

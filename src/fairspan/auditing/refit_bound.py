@@ -21,7 +21,7 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.problem.family import ProblemFamily, build_problem_family
 from fairspan.problem.problem import Problem
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def error_drift(
     moments: Moments,
     errors: FloatArray,
     standard_errors: FloatArray,
-    df: IntegerArray | int,
+    df: FloatArray | float,
     level: float,
 ) -> list[Estimate]:
     """Change in each group's error since the fit, with intervals that are simultaneous over groups.
@@ -173,7 +173,7 @@ def error_drift(
         See :func:`refit_bound`.
     standard_errors : (k,) array
         Standard errors of the errors; NaN if unknown.
-    df : (k,) array, or int
+    df : (k,) array, or float
         Degrees of freedom of the standard errors.
     level : float
         Confidence level of the intervals.

@@ -67,7 +67,8 @@ def changes_table(report: Report) -> Table:
         variance = group.observed_total_variance
         if change.low is None or change.high is None or variance <= 0:
             no_value = format_number(None)  # a dash
-            cells.append(Cell(no_value, sort_value=None, detail="too few rows"))
+            reason = "too few rows" if variance > 0 else "no variance"
+            cells.append(Cell(no_value, sort_value=None, detail=reason))
             outcomes.append(INCONCLUSIVE)
             continue
         low, value, high = (end / variance for end in (change.low, change.value, change.high))
