@@ -43,8 +43,8 @@ JSON = output_option("--json", "as_json", is_flag=True, help="Print results as J
 MISSING_GROUP_OPTION = "Give the group column with --group COL."
 
 
-def _may_be_archive(path: Path) -> bool:
-    """Return whether a file looks like saved moments, even if it is truncated."""
+def _may_be_moments(path: Path) -> bool:
+    """Return whether a file starts like saved moments, which are a zip file."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -77,15 +77,17 @@ def _groups(
 ) -> tuple[str, ...]:
     """Return the group columns; require one for tables, before importing the library.
 
-    A column that is given twice is rejected. Saved moments and rows of other packages, which are no
-    paths, have groups of their own.
+    A column that is given twice is rejected. DATA may also be saved moments, or ``module:object``
+    for rows of another package, which is parsed to something other than a `Path`; both bring groups
+    of their own.
     """
+    # If this option is omitted, click parses DATA before it; if it is given, nothing is to check.
     data = context.params.get("data")
     # Several inputs are all moments, or an error is raised later.
     if isinstance(data, tuple) and data:
         data = data[0]
     usage_error_if(
-        isinstance(data, Path) and not values and not _may_be_archive(data), MISSING_GROUP_OPTION
+        isinstance(data, Path) and not values and not _may_be_moments(data), MISSING_GROUP_OPTION
     )
     return each_once(context, option, values)
 

@@ -101,7 +101,7 @@ def leading_subspace_krylov(
     orthogonal_to : (p, r) array, optional
         Orthonormal columns; the computed vectors and the operator's images are orthogonal to them.
     tie_tol : float
-        Same as for :func:`fairspan.linalg.leading_subspace`.
+        Eigenvalues within this absolute distance of eigenvalue d count as tied with it.
     sum_tol : float, optional
         Stop once the estimated error of the eigenvalue sum is at most this; ties are then not
         resolved. By default, iterate to float64 accuracy.

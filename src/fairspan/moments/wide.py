@@ -299,14 +299,15 @@ class WideMoments(RowMoments):
 
     @cached_property
     def row_space(self) -> "RowSpace":
-        """Row space of the shifted rows, without padding.
+        """Row space of `self.rows`, from which the shift, one of the rows, is subtracted already.
 
-        Each axis is a sum of the rows, weighted by a column of `row_weights`, or a column of
-        `explicit_axes`.
+        Each axis is a sum of the rows, weighted by a column of `row_weights`. Where Cholesky QR is
+        not accurate enough, the axes are the columns of `explicit_axes` instead. There are no more
+        axes than the rows span, so there may be fewer than components.
         """
         # `first` has the index of each distinct row, and `inverse` that of each row among these.
         first, inverse = distinct_rows(self.rows)
-        if len(first) == 1:  # all rows equal the shift
+        if len(first) == 1:  # all rows equal the shift, and are zero after subtracting it
             no_coordinates = np.empty((len(self.rows), 0))
             no_axes = np.empty((self.n_features, 0))
             return RowSpace(

@@ -369,7 +369,8 @@ class MinimaxCriterion(Criterion):
             return np.ones(problem.n_groups)
         unrestricted = problem.unrestricted
         traces = unrestricted.second_moments.traces
-        # The center is rounded, so that a constant group seems to vary about it.
+        # The groups' means relative to the center are rounded, in each feature by at most
+        # `offset_rounding_error`, so that a constant group seems to vary about its mean.
         rounding = 0.0
         if unrestricted.has_matrices:
             rounding = float(np.sum(unrestricted.dense_moments.offset_rounding_error**2))

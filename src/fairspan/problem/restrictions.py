@@ -543,9 +543,10 @@ class CovarianceParity(Restriction):
         # selected one, which hides the group as well.
         threshold = np.sort(abs_values)[:n_directions].max() + TIE_TOL * abs_values.max()
         selected = np.flatnonzero(abs_values <= threshold)
-        # Groups agree along directions without variance. If errors are about the origin, only the
-        # direction of the common mean among them carries anything to keep, so it comes first. Means
-        # agree in these directions, so the first mean stands for all.
+        # Groups agree along directions without variance, so these fill up the selection. Errors
+        # about the origin count the mean: the complete QR turns these directions so that the first
+        # is that of the mean's part in them, and no other changes an error. Means agree in these
+        # directions, so the first group's stands for all.
         constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
         n_constant = max(n_directions - len(selected), 0)
         return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])

@@ -313,9 +313,9 @@ class _SubspaceSearch:
         weights : (k,) array
             Weights of the groups in the mixture.
         sum_goal : float
-            Error of their eigenvalue sum at which the iteration may stop. Ignored if the second
-            moments are no matrices: no proof corrects the result, so it is made as accurate as
-            possible.
+            Error of their eigenvalue sum at which the iteration may stop: a bound is then proven
+            that allows for the error. Ignored if the second moments are no matrices, for which no
+            bound is proven: the iteration then goes on to the accuracy of double precision.
         start : (p, r) array, optional
             Directions near the eigenvectors.
         """
