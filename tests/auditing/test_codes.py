@@ -46,7 +46,8 @@ def test_codes_flip_a_verdict_and_are_found():
     [finding] = [each for each in coded.findings if each.code == "FS412"]
     assert finding.columns == ("score", "rate")
     assert "'score' holds -99 (" in finding.message
-    assert "--na-values score=-99 --na-values rate=999" in finding.message
+    assert "X.replace({'score': [-99], 'rate': [999]}, np.nan)" in finding.message
+    assert finding.settings == (("na_values", {"score": (-99.0,), "rate": (999.0,)}),)
     assert not [each for each in truth.findings if each.code == "FS412"]
 
 

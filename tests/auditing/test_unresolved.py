@@ -53,7 +53,7 @@ def test_the_finding(fair, rows):
     assert "(unresolved)" in found.message
     assert COLUMN in found.message
     # These rows are centered about the mean of all rows already.
-    assert found.message.endswith(" Rescale it, or use scale=True (--standardize).")
+    assert found.message.endswith(" Rescale it, or use scale=True.")
     assert claims_nothing(found.message)
 
 

@@ -62,7 +62,8 @@ def test_countries_over_years(verdict):
     found, facts = verdict(panel(), "--numeric-only")
     assert "FS409" in codes(facts)
     assert found["kind"] == "inconclusive" or "(FS409)" in found["summary"]
-    assert "'country'" in " ".join(each["message"] for each in facts["findings"])
+    messages = " ".join(each["message"] for each in facts["findings"])
+    assert "pass clusters='country'. On the command line: --clusters country." in messages
     found, facts = verdict(panel(), "--clusters", "country")
     assert facts["rows"]["has_clusters"]
     assert found["kind"] in ("inconclusive", "no material harm")

@@ -190,10 +190,7 @@ class Audit:
             "materiality": self.materiality,
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
-            "findings": [
-                {**asdict(each), "qualifies_verdict": each.qualifies_verdict}
-                for each in self.findings
-            ],
+            "findings": [finding.to_dict() for finding in self.findings],
             "feature_errors": feature_error_records,
         }
 

@@ -17,6 +17,7 @@ from fairspan.auditing.models import (
     select_dimensions,
     with_pca_baselines,
 )
+from fairspan.cli.finding_hints import with_command_hints
 from fairspan.cli.inputs import DEFAULT_VARIANCE_KEPT, InputData, open_input
 from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions
 from fairspan.cli.row_input import read_options_for
@@ -153,7 +154,7 @@ def audit_data(
     audit_options: AuditOptions,
     test: Rows | None = None,
 ) -> Audit:
-    """Audit models on the data.
+    """Audit models on the data; findings name options of the command line.
 
     A saved fair model is compared with ordinary PCA of the data. Saved moments give estimates for
     new rows only if there are those of several files. With held-out rows (`test`), the models are
@@ -166,11 +167,13 @@ def audit_data(
     options = replace(audit_options.estimation_options, has_y=data.has_y and test is None)
     if data.row_source is None and test is None:
         blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
-        return audit_moments(audited, blocks or [data.moments], options)
+        return with_command_hints(audit_moments(audited, blocks or [data.moments], options))
     options = replace(options, max_memory=data.limit.max_memory)
     if test is not None:
-        return audit_rows(audited, match_groups(test, known_labels_of(audited)), options=options)
-    return audit_rows(audited, data.rows("auditing"), data.moments, options=options)
+        rows = match_groups(test, known_labels_of(audited))
+        return with_command_hints(audit_rows(audited, rows, options=options))
+    rows = data.rows("auditing")
+    return with_command_hints(audit_rows(audited, rows, data.moments, options=options))
 
 
 def verify_model(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from fairspan.auditing.findings.labels import label_findings
 from fairspan.auditing.wording import quote_group
+from fairspan.cli.finding_hints import with_command_hint
 from fairspan.cli.manifest import MAX_NAMES
 from fairspan.cli.terminal import print_message
 from fairspan.formatting.names import join_truncated
@@ -32,4 +33,4 @@ def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> 
 def warn_of_labels(moments: GroupMoments) -> None:
     """Warn on standard error of labels of groups that most likely are mistakes."""
     for found in label_findings(moments):
-        print_message("warning", found.message)
+        print_message("warning", with_command_hint(found).message)

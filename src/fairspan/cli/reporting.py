@@ -13,6 +13,7 @@ from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_
 from fairspan.auditing.wording import format_group
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.auditing import load_models
+from fairspan.cli.finding_hints import with_command_hints, with_command_hints_in_report
 from fairspan.cli.fitting import with_group_labels
 from fairspan.cli.formatting import certificate_text
 from fairspan.cli.inputs import InputData, open_held_out_rows, open_input
@@ -118,7 +119,7 @@ def build_file_report(
         test=held_out,
         max_memory=read_options.max_memory,
     )
-    report = add_displays(report)
+    report = with_command_hints_in_report(add_displays(report))
     if page is not None:
         write_page(page, report)
     return report
@@ -244,7 +245,7 @@ def run_demo() -> DemoResult:
         FairPCA(_DEMO_DIMENSIONS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
     )
-    result = audit({"PCA": pca, "fair": fair}, data.X, data.sensitive_features)
+    result = with_command_hints(audit({"PCA": pca, "fair": fair}, data.X, data.sensitive_features))
     return DemoResult(fair.solution_, result, data)
 
 

@@ -66,11 +66,6 @@ class PlaceholderLabels:
         """Placeholders as a Python list, for example code."""
         return repr(list(self.rows_by_text))
 
-    @property
-    def for_shell(self) -> str:
-        """Placeholders as one quoted argument of a command, separated by commas."""
-        return shell_quoted(",".join(self.rows_by_text))
-
 
 def is_placeholder(value: Any) -> bool:
     """Return whether a label, or one attribute of it, is a placeholder for a missing value.
@@ -247,12 +242,6 @@ def quoted(label: Label) -> str:
     ("'a '", "'f / 3'", "'a\\n'")
     """
     return repr(format_label(label))
-
-
-def shell_quoted(text: str) -> str:
-    """Quote a text for a POSIX shell, in single quotes."""
-    inner = text.replace("'", "'\"'\"'")
-    return f"'{inner}'"
 
 
 def attributes_of(label: Label) -> tuple[Any, ...]:

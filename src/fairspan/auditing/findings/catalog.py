@@ -1,10 +1,27 @@
 """Severity, remedy and caveat of every finding, by its code."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
 
 from fairspan.rows.labels import Label
+
+
+class Setting(NamedTuple):
+    """A setting of the caller that the advice of a finding is about.
+
+    Messages name settings as arguments in Python; the command line adds its own options.
+
+    Attributes
+    ----------
+    name : str
+        Such as "clusters" or "exclude".
+    value : object
+        Proposed value, such as the name of a column; None if the caller has to choose it.
+    """
+
+    name: str
+    value: Any = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,8 @@ class Finding:
         Reason to qualify a verdict; empty if there is none.
     may_be_harmless : bool
         Whether the observation may be harmless, so that "no material harm" stands with the caveat.
+    settings : tuple of Setting
+        Settings that the message advises to change.
     """
 
     code: str
@@ -40,11 +59,18 @@ class Finding:
     remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
+    settings: tuple[Setting, ...] = ()
 
     @property
     def qualifies_verdict(self) -> bool:
         """Whether verdicts about the same model and groups must carry the caveat."""
         return bool(self.caveat)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as values for JSON, without its settings, which the message names."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        del values["settings"]
+        return {**values, "qualifies_verdict": self.qualifies_verdict}
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
@@ -157,67 +183,63 @@ RULES = {
         "Decide whether this cost is acceptable for these groups. A criterion weighted by rows, or "
         "more dimensions, lowers their losses.",
     ),
-    "FS401": FindingRule("warning", "Exclude the feature (drop the column, or --exclude)."),
+    "FS401": FindingRule("warning", "Exclude the feature."),
     "FS402": FindingRule(
         "warning",
-        "Exclude the feature (drop the column, or --exclude), unless it is a measurement.",
+        "Exclude the feature, unless it is a measurement.",
         "a feature may be an identifier",
     ),
     "FS403": FindingRule(
         "warning",
-        "Use scale=True (--standardize), or rescale the feature.",
+        "Standardize the features, or rescale the feature.",
         "one unscaled feature accounts for nearly all of the variance",
     ),
-    "FS404": FindingRule(
-        "warning", "Merge rare categories, exclude them (--exclude), or do not scale."
-    ),
+    "FS404": FindingRule("warning", "Merge rare categories, exclude them, or do not scale."),
     "FS405": FindingRule(
         "warning", "Use one spelling per group in the group column, without surrounding spaces."
     ),
     "FS406": FindingRule(
         "warning",
-        "Cross fewer attributes or merge groups; put numbers such as ages into bins (--bin, "
-        "pandas.cut); check that the group column is not an identifier.",
+        "Cross fewer attributes or merge groups; put numbers such as ages into bins; check "
+        "that the group column is not an identifier.",
     ),
     "FS407": FindingRule(
         "warning",
         "Compare the rows with and without these values. Exclude the features, or use the observed "
-        'cells (on_missing="em", --on-missing em), and report which.',
+        'cells of incomplete rows (on_missing="em"), and report which.',
     ),
     "FS408": FindingRule(
         "warning",
-        "Exclude the features that cause most rows to be dropped (drop the columns, or --exclude), "
-        "or collect their values.",
+        "Exclude the features that cause most rows to be dropped, or collect their values.",
         "a large part of a group is dropped or imputed",
     ),
     "FS409": FindingRule(
         "warning",
-        "Pass the column that identifies the clusters: clusters=, --clusters.",
+        "Name the column that identifies the clusters.",
         "rows appear to be repeated measurements",
     ),
     "FS410": FindingRule(
         "warning",
-        "Pass the column that identifies the clusters: clusters=, --clusters. If the table is "
-        "merely sorted, no action is needed.",
+        "Name the column that identifies the clusters. If the table is merely sorted, no action is "
+        "needed.",
         "rows appear to be dependent, or the table is sorted",
         may_be_harmless=True,
     ),
     "FS411": FindingRule(
         "info",
         "Find out how values came to be missing, and for whom. Compare with the complete rows only "
-        "(on_missing='drop', --on-missing drop).",
+        '(on_missing="drop").',
     ),
     "FS412": FindingRule(
         "warning",
         "Find out what the values mean. If they are codes for missing values, name them "
-        "(--na-values, FileRows.open(..., na_values=...), X.replace in pandas), and choose what to "
-        "do with these rows (on_missing, --on-missing).",
+        "(FileRows.open(..., na_values=...), X.replace in pandas), and choose what to do with "
+        "these rows (on_missing).",
     ),
     "FS413": FindingRule(
         "warning",
-        "Treat the labels as missing and drop their rows (--na-values with --missing-group drop; "
-        'in Python None in their place and on_missing="drop"), or give the group a name that says '
-        "who is in it.",
+        "Treat the labels as missing and drop their rows (None in their place and "
+        'on_missing="drop"), or give the group a name that says who is in it.',
     ),
 }
 
@@ -228,6 +250,7 @@ def make_finding(
     model: str | None = None,
     groups: Sequence[Label] = (),
     columns: tuple[str, ...] = (),
+    settings: Sequence[Setting] = (),
 ) -> Finding:
     """Create a finding with the severity, remedy and caveat of its code in `RULES`.
 
@@ -244,4 +267,5 @@ def make_finding(
         remedy=rule.remedy,
         caveat=rule.caveat,
         may_be_harmless=rule.may_be_harmless,
+        settings=tuple(settings),
     )

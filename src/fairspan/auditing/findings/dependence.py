@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.wording import quote_group
 from fairspan.formatting.names import join_truncated
@@ -25,9 +25,10 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
         names = join_truncated([quote_group(name) for name in first_rows.identifier_features])
         yield make_finding(
             "FS402",
-            f"{noun} {names}: all values differ, and the name suggests an identifier. Exclude it, "
-            "unless it is a measurement (drop the column; --exclude).",
+            f"{noun} {names}: all values differ, and the name suggests an identifier. Exclude it "
+            "(drop the column), unless it is a measurement.",
             columns=first_rows.identifier_features,
+            settings=[Setting("exclude")],
         )
     for name, n_values, correlation in first_rows.candidate_clusters:
         yield make_finding(
@@ -35,8 +36,9 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             f"Rows with the same value of {quote_group(name)} ({n_values:,} values) have far more "
             f"similar errors than other rows (intraclass correlation {correlation:.2f}). If they "
             "are clusters, such as rows of one person or place, the intervals are far too short: "
-            f"pass clusters={name!r} (--clusters {name}).",
+            f"pass clusters={name!r}.",
             columns=(name,),
+            settings=[Setting("clusters", name)],
         )
     largest_z = float(np.max(first_rows.autocorrelation_z))
     verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
@@ -49,13 +51,15 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
         yield make_finding(
             "FS410",
             f"{message}. If the table is not just sorted but neighboring rows form clusters (rows "
-            "of one person, consecutive times), the intervals are too short: pass clusters= "
-            "(--clusters).",
+            "of one person, consecutive times), the intervals are too short: pass the column of "
+            "the clusters (clusters).",
+            settings=[Setting("clusters")],
         )
     elif first_rows.n_duplicates > _MAX_DUPLICATE_SHARE * first_rows.n_rows:
         yield make_finding(
             "FS410",
             f"{duplicates[0].upper()}{duplicates[1:]} in every feature. If the table was assembled "
             "from overlapping parts or rows were sampled with replacement, the intervals are too "
-            "short: pass clusters= (--clusters).",
+            "short: pass the column of the clusters (clusters).",
+            settings=[Setting("clusters")],
         )

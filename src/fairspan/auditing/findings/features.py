@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
@@ -80,8 +80,9 @@ def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator
             "FS401",
             f"{columns.describe(encoding)} {verb} the group: (nearly) constant within groups and "
             "different between them. Such a feature can mask or reverse the effect of a projection "
-            "on the groups. Exclude it (drop the column; --exclude).",
+            "on the groups. Exclude it (drop the column).",
             columns=columns.names_of(encoding),
+            settings=[Setting("exclude")],
         )
 
 
@@ -91,9 +92,10 @@ def monotone_features(monotone_columns: Sequence[int], columns: FeatureNames) ->
         yield make_finding(
             "FS402",
             f"{columns.describe(monotone_columns)}: strictly monotone in row order, which is "
-            "typical of row numbers, identifiers, times, or the sort column. Exclude it, unless it "
-            "is a measurement (drop the column; --exclude).",
+            "typical of row numbers, identifiers, times, or the sort column. Exclude it (drop the "
+            "column), unless it is a measurement.",
             columns=columns.names_of(monotone_columns),
+            settings=[Setting("exclude")],
         )
 
 
@@ -129,9 +131,9 @@ def dominant_feature(
         yield make_finding(
             "FS403",
             f"{description}, and {join_truncated(affected_models)} {verb} not scale, so the other "
-            "features have little influence. Use scale=True (--standardize), or rescale the "
-            "feature.",
+            "features have little influence. Use scale=True, or rescale the feature.",
             columns=columns.names_of(sorted(share_by_column)),
+            settings=[Setting("scale", True)],
         )
 
 
@@ -172,8 +174,9 @@ def rare_indicator_components(
             f"{join_truncated(descriptions)}: dominated by rare indicators (0/1 columns with one "
             f"value in less than 1 % of the rows): {columns.describe(sorted(dominant))}. "
             "Standardizing gives them the same weight as any other feature. Merge such categories, "
-            "exclude them (--exclude), or do not scale.",
+            "exclude them (drop the columns), or do not scale.",
             columns=columns.names_of(sorted(dominant)),
+            settings=[Setting("exclude")],
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.wording import quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.compute import Moments
@@ -62,13 +62,16 @@ def _many_small_groups(moments: Moments) -> Iterator[Finding]:
     n_small = int(is_small.sum())
     if n_groups > _MANY_GROUPS and 2 * n_small >= n_groups:
         remedy = "cross fewer attributes, or merge groups"
+        settings: list[Setting] = []
         if are_numbers(moments.labels):
-            remedy = "put numbers such as ages into bins (--bin COLUMN=EDGES; pandas.cut)"
+            remedy = "put numbers such as ages into bins (pandas.cut)"
+            settings = [Setting("bins")]
         yield make_finding(
             "FS406",
             f"{n_groups:,} groups, {n_small:,} of them with fewer than {_SMALL_GROUP_ROWS} rows, "
             "too few for reliable figures. Check that the group column is not an identifier; "
             f"{remedy}.",
+            settings=settings,
         )
 
 
@@ -78,8 +81,8 @@ def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
     if placeholders is not None:
         yield make_finding(
             "FS413",
-            f"{placeholders.suspicion}, drop these rows (--na-values {placeholders.for_shell} with "
-            "--missing-group drop; in Python "
-            f'labels.mask(labels.isin({placeholders.for_pandas})) with on_missing="drop").',
+            f"{placeholders.suspicion}, drop these rows (with pandas, "
+            f'labels.mask(labels.isin({placeholders.for_pandas})) and on_missing="drop").',
             groups=placeholders.labels,
+            settings=[Setting("missing_group", tuple(placeholders.rows_by_text))],
         )

@@ -1,14 +1,13 @@
 """FS407, FS408, FS411 and FS412: missing values, and codes that stand for them."""
 
 import itertools
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from fairspan.auditing.audited_rows import MissingFeature, MissingValues
 from fairspan.auditing.codes import ColumnCodes
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.missing_values import MIN_SHARE_DIFFERENCE
 from fairspan.auditing.wording import ascii_share, quote_group
@@ -90,9 +89,14 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     if missing.costliest_text:
         sentences.append(missing.costliest_text)
     sentences.append(
-        "Exclude such features (--exclude), or state which population the results describe."
+        "Exclude such features (drop the columns), or state which population the results describe."
     )
-    yield make_finding("FS408", " ".join(sentences), groups=[missing.groups[i] for i in affected])
+    yield make_finding(
+        "FS408",
+        " ".join(sentences),
+        groups=[missing.groups[i] for i in affected],
+        settings=[Setting("exclude")],
+    )
 
 
 def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Finding]:
@@ -135,7 +139,7 @@ def codes_for_missing_values(
     ----------
     first_rows : FirstRowsSummary
     has_names : bool
-        Whether features have names, so that options of the command line and pandas can be used.
+        Whether features have names, so that columns can be named.
     are_all_rows : bool
         Whether the first rows are all rows.
     """
@@ -149,16 +153,17 @@ def codes_for_missing_values(
     if not are_all_rows:
         scope = f"In the first {first_rows.n_rows:,} rows, "
     remedy = _remedy_in_python(first_rows.codes, has_names=has_names)
+    settings: list[Setting] = []
     if has_names:
-        options = [_option_for_codes(name, codes) for name, codes in first_rows.codes.items()]
-        on_command_line = " ".join(options[:_MAX_COLUMNS_SHOWN])
-        remedy = f"{on_command_line} with --on-missing drop or em; {remedy}"
+        values = {name: tuple(codes.codes) for name, codes in first_rows.codes.items()}
+        settings = [Setting("na_values", values)]
     yield make_finding(
         "FS412",
         f"Codes for missing values? {scope}{join_truncated(descriptions)}. They are treated as "
         "numbers, and may dominate errors and verdicts. If they are codes, name them "
         f'({remedy} with on_missing="drop" or "em").',
         columns=tuple(first_rows.codes),
+        settings=settings,
     )
 
 
@@ -172,12 +177,6 @@ def _describe_codes(name: str, codes: ColumnCodes) -> str:
         f"{name} holds {' and '.join(values)} far from its other values "
         f"({codes.low:.6g} to {codes.high:.6g})"
     )
-
-
-def _option_for_codes(name: str, codes: ColumnCodes) -> str:
-    """Return the option of the command line that makes codes of a column missing."""
-    values = ",".join(f"{code:.15g}" for code in codes.codes)
-    return f"--na-values {shlex.quote(f'{name}={values}')}"
 
 
 def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of, relative_loss
 from fairspan.auditing.wording import ascii_share, quote_group, quote_groups
 from fairspan.formatting.names import join_truncated
@@ -18,6 +18,8 @@ from fairspan.rows.labels import format_list
 
 # A larger ratio of two errors says only that one of them is negligible, so it is not shown.
 _MAX_ERROR_RATIO = 1e6
+# Settings that help against a column of very large numbers, as arguments.
+_IN_PYTHON = {"scale": "scale=True", "center": 'center="global"'}
 
 
 def absent_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
@@ -39,14 +41,17 @@ def lossless(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if model.is_lossless:
         verb = "keeps"
         remedy = ""
+        settings: list[Setting] = []
         if model.n_components > 1:
             verb = "keep"
-            remedy = " Use fewer dimensions (n_components, -d) for a meaningful comparison."
+            remedy = " Use fewer dimensions (n_components) for a meaningful comparison."
+            settings = [Setting("n_components")]
         yield make_finding(
             "FS206",
             f"{model.name}: {_dimension_count(model)} {verb} all variance of every group up to "
             f"rounding error, so no group has a loss.{remedy}",
             model.name,
+            settings=settings,
         )
 
 
@@ -159,6 +164,7 @@ def not_proven_optimal(model: ModelResult, rows: AuditedRows) -> Iterator[Findin
     if model.status in (None, "optimal"):
         return
     message = f"is not proven optimal ({model.status})."
+    settings: list[Setting] = []
     if model.is_nested and model.status == "open gap" and model.gap is not None:
         message = (
             "its components are nested: each was chosen with the previous ones fixed. "
@@ -170,18 +176,20 @@ def not_proven_optimal(model: ModelResult, rows: AuditedRows) -> Iterator[Findin
             message += f": {model.unresolved_reason}"
         message += "."
         if "column" in (model.unresolved_reason or ""):
-            message += f" {_remedy_for_large_column(model)}."
-    yield make_finding("FS204", f"{model.name}: {message}", model.name)
+            settings = _settings_for_large_column(model)
+            uses = [f"use {_IN_PYTHON[setting.name]}" for setting in settings]
+            message += f" {', or '.join(['Rescale it', *uses])}."
+    yield make_finding("FS204", f"{model.name}: {message}", model.name, settings=settings)
 
 
-def _remedy_for_large_column(model: ModelResult) -> str:
-    """Return what to do about a column of very large numbers, if it is not done already."""
-    remedies = ["Rescale it"]
+def _settings_for_large_column(model: ModelResult) -> list[Setting]:
+    """Return the settings that help against a column of very large numbers, and are not chosen."""
+    settings = []
     if not model.is_scaled:
-        remedies.append("use scale=True (--standardize)")
+        settings.append(Setting("scale", True))
     if model.center != "global":
-        remedies.append('use center="global" (--center global)')
-    return ", or ".join(remedies)
+        settings.append(Setting("center", "global"))
+    return settings
 
 
 def negative_losses(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:

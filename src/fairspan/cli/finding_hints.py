@@ -1,0 +1,81 @@
+"""Options of the command line that findings advise to change.
+
+Findings name settings as arguments in Python. The command line adds its own options to their
+messages.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairspan.auditing.audit import Audit
+from fairspan.auditing.findings.catalog import Finding, Setting
+from fairspan.report.report import Report
+
+# Maximum number of columns in a hint.
+_MAX_COLUMNS_SHOWN = 4
+
+
+def with_command_hints(audit: Audit) -> Audit:
+    """Return the audit with findings whose messages name options of the command line."""
+    return replace(audit, findings=tuple(map(with_command_hint, audit.findings)))
+
+
+def with_command_hints_in_report(report: Report) -> Report:
+    """Return the report with such findings, also those on the user's models."""
+    user_models = report.user_models
+    if user_models is not None:
+        user_models = replace(user_models, audit=with_command_hints(user_models.audit))
+    return replace(report, audit=with_command_hints(report.audit), user_models=user_models)
+
+
+def with_command_hint(finding: Finding) -> Finding:
+    """Return the finding with a message that ends with the options that its advice is about.
+
+    Examples
+    --------
+    >>> advice = [Setting("clusters", "person")]
+    >>> with_command_hint(Finding("FS409", "warning", "Pass clusters.", settings=advice)).message
+    'Pass clusters. On the command line: --clusters person.'
+    """
+    if not finding.settings:
+        return finding
+    options = ", or ".join(map(_option_of, finding.settings))
+    return replace(finding, message=f"{finding.message} On the command line: {options}.")
+
+
+def _option_of(setting: Setting) -> str:
+    """Return the option for a setting, with the proposed value if there is one."""
+    return _FORMATTERS[setting.name](setting.value)
+
+
+def _clusters_option(column: str | None) -> str:
+    return "--clusters COL" if column is None else f"--clusters {shlex.quote(column)}"
+
+
+def _codes_options(codes: Mapping[str, Sequence[float]]) -> str:
+    """Return options that make codes of columns missing, for at most four columns."""
+    options = []
+    for column, values in list(codes.items())[:_MAX_COLUMNS_SHOWN]:
+        texts = ",".join(f"{value:.15g}" for value in values)
+        options.append(f"--na-values {shlex.quote(f'{column}={texts}')}")
+    return f"{' '.join(options)} with --on-missing drop or em"
+
+
+def _missing_group_options(labels: Sequence[str]) -> str:
+    """Return options that drop the rows with labels that stand for a missing value."""
+    return f"--na-values {shlex.quote(','.join(labels))} with --missing-group drop"
+
+
+# Functions that format the option for a setting, from its proposed value or None.
+_FORMATTERS: dict[str, Callable[[Any], str]] = {
+    "bins": lambda _: "--bin COLUMN=EDGES",
+    "center": lambda center: f"--center {center}",
+    "clusters": _clusters_option,
+    "exclude": lambda _: "--exclude COL",
+    "missing_group": _missing_group_options,
+    "n_components": lambda _: "-d N",
+    "na_values": _codes_options,
+    "scale": lambda _: "--standardize",
+}
