@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from claims import values_of
 from fairspan import GroupMoments
 
 FloatArray = npt.NDArray[np.float64]
@@ -104,7 +105,7 @@ def assert_same_certificate(one, other):
     np.testing.assert_equal(asdict(one), asdict(other))
     assert (one.criterion, one.restriction) == (other.criterion, other.restriction)
     assert type(one.proof) is type(other.proof)
-    for mine, theirs in zip(vars(one).values(), vars(other).values(), strict=True):
+    for mine, theirs in zip(values_of(one).values(), values_of(other).values(), strict=True):
         assert type(mine) is type(theirs)
 
 

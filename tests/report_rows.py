@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from claims import with_claims
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
 from fairspan.report.provenance import Provenance
@@ -83,7 +84,7 @@ def changed(report, place, groups=None, **figures):
 def certified(report, place, **figures):
     """The same report with another certificate of a fit."""
     fits = list(report.fits)
-    proof = replace(fits[place].certificate, **figures)
+    proof = with_claims(fits[place].certificate, **figures)
     subspace = replace(fits[place].subspace, certificate=proof)
     fits[place] = replace(fits[place], subspace=subspace)
     return replace(report, fits=tuple(fits))

@@ -14,12 +14,11 @@ import scipy.sparse
 
 import fairspan as fs
 from by_hand import made_rows
+from claims import RECORDS, with_claims
 from fairspan import FairSubspace, verify
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import FairspanError
 
-# What verification does not judge.
-RECORDS = {"solver", "n_eigenproblems", "trace", "eigensolver", "version"}
 # Figures that agree to this share of their size are the same.
 SAME = 2e-6
 # Room for rounding is known up to a factor.
@@ -199,7 +198,7 @@ def forgeries(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSu
         factor = 10.0 ** rng.uniform(-3, 3)
         units = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
         together = {name: factor * getattr(claimed, name) for name in units}
-        yield "all figures scaled", replace(own, certificate=replace(claimed, **together))
+        yield "all figures scaled", replace(own, certificate=with_claims(claimed, **together))
 
 
 def held(
@@ -236,7 +235,7 @@ def falsehood(kind: str, forged: FairSubspace) -> str | None:
     if (own.criterion, own.restriction) != (other.criterion, other.restriction):
         if (found := _false_settings(kind, other)) is not None:
             return found
-        other = replace(other, criterion=own.criterion, restriction=own.restriction)
+        other = with_claims(other, criterion=own.criterion, restriction=own.restriction)
     return _false_maps(honest, forged) or _false_claims(own, other)
 
 

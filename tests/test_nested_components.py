@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
+from claims import with_claims
 from fairspan import (
     CovarianceParity,
     ErrorGap,
@@ -241,7 +242,7 @@ def test_the_first_components_of_other_fits_are_refused():
 def changed(subspace, part, index, **claims):
     """A model that claims something else of one step, or of the first components."""
     made = list(getattr(subspace.certificate, part))
-    made[index] = replace(made[index], **claims)
+    made[index] = with_claims(made[index], **claims)
     return replace(subspace, certificate=replace(subspace.certificate, **{part: tuple(made)}))
 
 

@@ -20,6 +20,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
+from claims import with_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import AffinePieces, Criterion
@@ -114,7 +115,7 @@ def test_a_file_that_names_a_module_imports_nothing(table, tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     fair = FairPCA(2).fit(table, sensitive_features="group").subspace_
     criterion = UnresolvedObject("criterion", "planted:Thing", {})
-    planted = replace(fair, certificate=replace(fair.certificate, criterion=criterion))
+    planted = replace(fair, certificate=with_claims(fair.certificate, criterion=criterion))
     planted.save(tmp_path / "model")
     found = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
     assert not found.holds

@@ -7,8 +7,8 @@ command line write ``package.module:Object`` in place of a built-in name or a fi
 
 from typing import Any, Protocol, runtime_checkable
 
-from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.evaluation import certify
+from fairspan.certificates.records import TracePoint
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces

@@ -90,9 +90,10 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
 )
 def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
     X, labels = made_rows()
-    found = FairPCA(2, tol=tol).fit(X, sensitive_features=labels).solution_
+    model = FairPCA(2, tol=tol).fit(X, sensitive_features=labels)
+    found = model.solution_
     assert (found.status, found.status_text) == ("optimal", called)
-    for shown in (repr(found), found._repr_html_(), str(found.to_table("a fit").notes)):
+    for shown in (repr(found), found._repr_html_(), model.subspace_._repr_html_()):
         assert f"{called}:" in shown
 
 

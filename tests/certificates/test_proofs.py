@@ -10,6 +10,7 @@ import pytest
 
 import fairspan as fs
 from by_hand import made_rows
+from claims import with_claims
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
 from fairspan.certificates.evaluation import evaluate_solution
 from fairspan.certificates.polygons import clip_polygon
@@ -76,7 +77,7 @@ def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
     assert found.errors == pytest.approx([2.0, 2.0])
     assert found.lower_bound < 0.9 * found.objective
     of_both = {name: getattr(found, name) for name in ("objective", "scale", "errors")}
-    claimed = replace(own, components=worse, proof=proof, losses=found.errors - 1.05, **of_both)
+    claimed = with_claims(own, components=worse, proof=proof, losses=found.errors - 1.05, **of_both)
     claimed = replace(claimed, lower_bound=found.objective)
     forged = replace(subspace, components=worse, certificate=claimed)
     checked = verify(forged, X, groups)

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from by_hand import made_rows
+from claims import with_claims
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.certificates.proofs import (
     CovarianceDifferenceProof,
@@ -271,7 +272,7 @@ def altered(model, *, components=None, **claims):
     """The subspace of a model with other claims, as somebody who cheats would save it."""
     subspace = model.subspace_
     rows = subspace.components if components is None else components
-    certificate = replace(subspace.certificate, components=rows, **claims)
+    certificate = with_claims(subspace.certificate, components=rows, **claims)
     return replace(subspace, components=rows, certificate=certificate)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from claims import with_claims
 from cli.conftest import FIT
 from fairspan.cli import fitting, inputs
 from fairspan.cli.fitting import with_y_classes
@@ -204,7 +205,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
     def without_bound(*arguments, **settings):
         moments, fit, *others = fit_rows(*arguments, **settings)
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2_holds": False}
-        fit = replace(fit, certificate=replace(fit.certificate, **unknown))
+        fit = replace(fit, certificate=with_claims(fit.certificate, **unknown))
         return moments, fit, *others
 
     monkeypatch.setattr(fitting, "fit_rows", without_bound)
@@ -224,7 +225,7 @@ def test_errors_that_were_to_be_equal_and_are_not_are_reported(table, features):
     assert "more than the criterion allows" not in unwrapped(certificate_text(fit))
     # Others may be below: those of ordinary PCA, for one.
     assert "no subspace of 2 dimensions with equal errors is" in unwrapped(certificate_text(fit))
-    missed = replace(fit, constraint_violation=0.25)
+    missed = with_claims(fit, constraint_violation=0.25)
     words = certificate_text(missed)
     assert "differ by 2.5e-01" in unwrapped(words)
     assert max(map(len, words.splitlines())) <= 80

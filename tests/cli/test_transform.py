@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from claims import with_claims
 from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import auditing
@@ -234,7 +235,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):
     own = FairSubspace.load(model)
-    replace(own, certificate=replace(own.certificate, **figures)).save(model)
+    replace(own, certificate=with_claims(own.certificate, **figures)).save(model)
     run("verify", model, data, *GROUP, status=1, err=None, out=said)
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
+from claims import with_claims
 from fairspan import FairPCA, GroupMoments, verify
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments import em, fixed_point, normal_model
@@ -307,7 +308,7 @@ def test_rows_in_another_order_that_leave_other_digits_are_no_forgery(seed, nest
     assert not found.holds
     assert "cannot be verified from these data: the EM algorithm" in found.messages[0]
     # What two runs leave does not explain figures of another size.
-    changed = replace(own, objective=1e4 * own.objective)
+    changed = with_claims(own, objective=1e4 * own.objective)
     found = verify(replace(subspace, certificate=changed), rows[order], groups[order])
     assert not found.holds
     assert "cannot be verified" not in found.messages[0]

@@ -6,35 +6,36 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.assessment import GapAssessment
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.status import ZERO_RESOLUTIONS, Status, tolerance_suffix
+from fairspan.certificates.records import (
+    PartAttribute,
+    ProblemStatement,
+    RunRecord,
+    SolutionFigures,
+    TracePoint,
+)
+from fairspan.certificates.status import Status
+from fairspan.certificates.tables import certificate_table
 from fairspan.formatting.messages import counted
-from fairspan.formatting.table import Table
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import reported_parameters
 from fairspan.problem.restrictions import Restriction
-from fairspan.rows.labels import Label, table_name
+from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
-from fairspan.version import __version__
-
-
-@dataclass(frozen=True)
-class TracePoint:
-    """Bounds on the optimal value after one step: lower <= optimum <= upper."""
-
-    n_eigenproblems: int
-    lower_bound: float
-    upper_bound: float
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Subspace with its objective, a proven lower bound and the resulting status.
 
-    All attributes except the last five are claims, which :func:`fairspan.verify` recomputes from
-    moments and compares. The last five record the run and are not verified. A solver fills in what
-    follows from its problem; the fit adds what it knows of the rows (`losses`, `counts`, `center`,
-    `restriction`, `unresolved_reason`).
+    Everything except `run` is a claim, which :func:`fairspan.verify` recomputes from moments and
+    compares. A solver fills in what follows from its problem; the fit adds what it knows of the
+    rows (`losses`, `counts`, `center`, `restriction`, `unresolved_reason`).
+
+    Attributes of the parts can be read from the certificate itself, as in
+    ``certificate.objective``.
 
     Attributes
     ----------
@@ -42,71 +43,29 @@ class Certificate:
         Orthonormal rows that span the subspace. With `allow_extra` there may be more than d: rows
         sqrt(lambda_j) u_j of a soft projection sum_j lambda_j u_j u_j', u_j orthonormal. For an
         oblique projection, the columns of the decoder.
-    criterion : Criterion
-        Criterion that was minimized, with its parameters.
-    n_components : int
-        d.
-    tol : float
-        Largest gap that counts as optimal, relative to `scale`.
-    objective : float
-        Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
-        welfare a mean of logarithms.
+    statement : ProblemStatement
+        The problem: `criterion`, `restriction`, `n_components`, `center`, `groups`, `counts` and
+        `theorem_3_2_holds`.
+    figures : SolutionFigures
+        Figures reached: `objective`, `errors`, `losses`, `total_variance` and
+        `constraint_violation`.
     lower_bound : float
         Bound that no d-dimensional subspace improves on, with an allowance for rounding. For sparse
         rows it holds only if the iteration missed no eigenvalue.
-    status : Status
-        OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
-        bound is not proven; UNRESOLVED if double precision cannot decide
-        (:mod:`fairspan.certificates.certificate`).
     proof : Proof or None
         Data from which the bound can be recomputed: group weights and, for some criteria and
         restrictions, more.
-    scale : float
-        Magnitude with which the gap is compared: that of the objective; for `Disparity`
-        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, at most the largest error
-        within the allowed directions.
-    absolute_tol : float
-        Largest gap that counts as optimal, absolute: `tol` times `scale`, or the resolution if that
-        is small relative to the largest error.
-    resolution : float
-        Largest gap that double precision cannot distinguish from zero, in units of the objective.
-    constraint_violation : float
-        Amount by which the groups' errors differ if the criterion requires equal errors; otherwise
-        0.
-    theorem_3_2_holds : bool or None
-        For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds.
-        If not, their equation (6) may underestimate the supremum, which is minimized here.
-    groups : tuple of k labels
-    errors, losses : (k,) arrays
-        e_g and l_g of each group.
-    total_variance : float
-        Variance of all rows, in units of the errors.
-    counts : tuple of k int
-        Number of rows of each group.
-    center : {"global", "group", "none"}
-        Center about which errors are measured.
-    restriction : Restriction or None
-        Restriction on the subspaces, with its parameters.
-    unresolved_reason : str or None
-        For UNRESOLVED, the property of the data responsible.
+    assessment : GapAssessment
+        How the gap compares with the tolerance and with rounding: `status`, `tol`, `scale`,
+        `absolute_tol`, `resolution` and `unresolved_reason`.
+    run : RunRecord
+        Record of the run: `solver`, `n_eigenproblems`, `trace`, `eigensolver` and `version`.
     steps : tuple of Certificate
         For nested components, one certificate per component: of the criterion with d = 1 in the
         complement of the previous components; errors, losses and total variance are those of all
         components up to it. Otherwise empty.
     prefixes : tuple of Certificate
         For nested components, the certificates of the first 1, 2, .., d - 1 components together.
-    solver : str
-        Name of the solver.
-    n_eigenproblems : int
-        Number of eigenproblems solved; within a search subspace most of them are small.
-    trace : tuple of TracePoint
-        Bounds after each step.
-    eigensolver : {"dense", "projected", "matrix-free", "thin"}
-        How eigenproblems were solved: LAPACK on p x p matrices; within a search subspace, with the
-        bound proven in all p dimensions; within a search subspace without matrices (sparse rows of
-        many features); or in row coordinates, if there are fewer rows than features.
-    version : str
-        Version of fairspan that computed the certificate.
 
     Examples
     --------
@@ -121,33 +80,41 @@ class Certificate:
     """
 
     components: FloatArray
-    criterion: Criterion
-    n_components: int
-    tol: float
-    objective: float
+    statement: ProblemStatement
+    figures: SolutionFigures
     lower_bound: float
-    status: Status
     proof: Proof | None
-    scale: float
-    absolute_tol: float
-    resolution: float
-    constraint_violation: float
-    theorem_3_2_holds: bool | None
-    groups: tuple[Label, ...]
-    errors: FloatArray
-    total_variance: float
-    losses: FloatArray = field(default_factory=lambda: np.zeros(0))
-    counts: tuple[int, ...] = ()
-    center: str = "global"
-    restriction: Restriction | None = None
-    unresolved_reason: str | None = None
+    assessment: GapAssessment
+    run: RunRecord = field(default_factory=RunRecord)
     steps: "tuple[Certificate, ...]" = ()
     prefixes: "tuple[Certificate, ...]" = ()
-    solver: str = ""
-    n_eigenproblems: int = 0
-    trace: tuple[TracePoint, ...] = ()
-    eigensolver: str = "dense"
-    version: str = __version__
+
+    criterion = PartAttribute[Criterion]("statement.criterion")
+    n_components = PartAttribute[int]("statement.n_components")
+    groups = PartAttribute[tuple[Label, ...]]("statement.groups")
+    counts = PartAttribute[tuple[int, ...]]("statement.counts")
+    center = PartAttribute[str]("statement.center")
+    restriction = PartAttribute[Restriction | None]("statement.restriction")
+    theorem_3_2_holds = PartAttribute[bool | None]("statement.theorem_3_2_holds")
+    objective = PartAttribute[float]("figures.objective")
+    errors = PartAttribute[FloatArray]("figures.errors")
+    losses = PartAttribute[FloatArray]("figures.losses")
+    total_variance = PartAttribute[float]("figures.total_variance")
+    constraint_violation = PartAttribute[float]("figures.constraint_violation")
+    status = PartAttribute[Status]("assessment.status")
+    tol = PartAttribute[float]("assessment.tol")
+    scale = PartAttribute[float]("assessment.scale")
+    absolute_tol = PartAttribute[float]("assessment.absolute_tol")
+    resolution = PartAttribute[float]("assessment.resolution")
+    unresolved_reason = PartAttribute[str | None]("assessment.unresolved_reason")
+    may_be_zero = PartAttribute[bool]("assessment.may_be_zero")
+    status_text = PartAttribute[str]("assessment.status_text")
+    tolerance_suffix = PartAttribute[str]("assessment.tolerance_suffix")
+    solver = PartAttribute[str]("run.solver")
+    n_eigenproblems = PartAttribute[int]("run.n_eigenproblems")
+    trace = PartAttribute[tuple[TracePoint, ...]]("run.trace")
+    eigensolver = PartAttribute[Eigensolver]("run.eigensolver")
+    version = PartAttribute[str]("run.version")
 
     @property
     def weights(self) -> FloatArray:
@@ -169,11 +136,6 @@ class Certificate:
         if self.gap <= 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
-
-    @property
-    def may_be_zero(self) -> bool:
-        """Whether the objective cannot be distinguished from zero."""
-        return self.scale <= ZERO_RESOLUTIONS * self.resolution
 
     @property
     def supporting_weights(self) -> FloatArray | None:
@@ -225,63 +187,56 @@ class Certificate:
             text += f" with {self.restriction!r}"
         return text
 
-    @property
-    def status_text(self) -> str:
-        """Status, with the tolerance if it is loose, such as "optimal within 1 %"."""
-        return f"{self.status}{self.tolerance_suffix}"
-
-    @property
-    def tolerance_suffix(self) -> str:
-        """Suffix such as " within 1 %" if an optimal solution has a loose tolerance; else empty."""
-        return tolerance_suffix(self.status, self.tol)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; bounds may be infinite."""
-        step_fields = ("objective", "lower_bound", "gap")
-        result_fields = (
-            "relative_gap",
-            "absolute_tol",
-            "resolution",
-            "unresolved_reason",
-            "message",
-            "solver",
-            "eigensolver",
-        )
-        run_fields = (
-            "n_eigenproblems",
-            "constraint_violation",
-            "theorem_3_2_holds",
-            "total_variance",
-        )
-        # For nested components, pair the certificate of the first d components together (this one
-        # for all of them) with that of component d alone. Otherwise there are no steps.
-        steps = zip((*self.prefixes, self), self.steps, strict=False)
         return {
             "criterion": self.criterion.name,
             "parameters": reported_parameters(self.criterion, self.groups),
             "restriction": self.restriction_text,
             "n_components": self.n_components,
-            # For nested components, the figures of each prefix and of each step.
-            "nested": [
-                {
-                    "n_components": d,
-                    "objective": prefix.objective,
-                    "lower_bound": prefix.lower_bound,
-                    "step": {
-                        **{name: getattr(step, name) for name in step_fields},
-                        "status": str(step.status),
-                    },
-                }
-                for d, (prefix, step) in enumerate(steps, start=1)
-            ]
-            or None,
-            **{name: getattr(self, name) for name in (*step_fields, *result_fields, *run_fields)},
+            "nested": self._nested_to_list() or None,
+            "objective": self.objective,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "absolute_tol": self.absolute_tol,
+            "resolution": self.resolution,
+            "unresolved_reason": self.unresolved_reason,
+            "message": self.message,
+            "solver": self.solver,
+            "eigensolver": str(self.eigensolver),
+            "n_eigenproblems": self.n_eigenproblems,
+            "constraint_violation": self.constraint_violation,
+            "theorem_3_2_holds": self.theorem_3_2_holds,
+            "total_variance": self.total_variance,
             "status": str(self.status),
             "weights": self.weights.tolist(),
             "requires_equal_errors": self.criterion.requires_equal_errors,
             # Whether the bound is one on the largest excess loss itself, not on a relative loss.
             "bounds_largest_loss": self.criterion.uses_excess_loss and not self.criterion.relative,
         }
+
+    def _nested_to_list(self) -> list[dict[str, Any]]:
+        """Figures of each prefix and step of nested components, for JSON; otherwise empty.
+
+        The certificate of the first d components together (this one for all of them) is paired with
+        that of component d alone.
+        """
+        pairs = zip((*self.prefixes, self), self.steps, strict=False)
+        return [
+            {
+                "n_components": d,
+                "objective": prefix.objective,
+                "lower_bound": prefix.lower_bound,
+                "step": {
+                    "objective": step.objective,
+                    "lower_bound": step.lower_bound,
+                    "gap": step.gap,
+                    "status": str(step.status),
+                },
+            }
+            for d, (prefix, step) in enumerate(pairs, start=1)
+        ]
 
     def truncate(self, n_components: int) -> "Certificate":
         """Return the certificate of the first nested components."""
@@ -307,9 +262,9 @@ class Certificate:
         )
         return replace(
             self,
-            objective=self.objective + offset,
+            figures=replace(self.figures, objective=self.objective + offset),
             lower_bound=self.lower_bound + offset,
-            trace=trace,
+            run=replace(self.run, trace=trace),
         )
 
     def __repr__(self) -> str:
@@ -320,36 +275,7 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """HTML table of the certificate, for notebooks."""
-        has_bound = math.isfinite(self.lower_bound)
-        rows = [
-            ("objective", f"{self.objective:.6g}"),
-            ("lower bound", self._lower_bound_text),
-            ("gap", f"{self.gap:.1e}" if has_bound else "unknown"),
-            ("tolerance", f"{self.absolute_tol:.1e}"),
-            ("resolution of double precision", f"{self.resolution:.1e}"),
-            ("eigenproblems", f"{self.n_eigenproblems:,}"),
-            ("solver", self.solver),
-        ]
-        if self.constraint_violation > self.absolute_tol:
-            rows.append(("errors differ too much by", f"{self.constraint_violation:.1e}"))
-        notes = (f"{self.status_text}: {self.message}.",)
-        return Table.from_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
-
-    def to_table(self, caption: str) -> Table:
-        """Table of the groups with a note on the proof, for notebooks."""
-        rows = [
-            (table_name(group), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
-            for group, count, error, loss in zip(
-                self.groups, self.counts, self.errors.tolist(), self.losses.tolist(), strict=True
-            )
-        ]
-        note = (
-            f"{self.status_text}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
-            f"{self._lower_bound_text} (by {self.solver}, fairspan {self.version})"
+        table = certificate_table(
+            self.figures, self.lower_bound, self.assessment, self.run, self.message
         )
-        return Table.from_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(note,))
-
-    @property
-    def _lower_bound_text(self) -> str:
-        """Lower bound as tables print it."""
-        return f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "unknown"
+        return table._repr_html_()

@@ -1,21 +1,8 @@
-"""Evaluate solutions: objective, bound and gap, and the rule that decides the status.
+"""Evaluate solutions: objective, bound and gap of a subspace, and its certificate.
 
-A certificate is the only record of a solution and the only place where its status is decided. A
-solver returns a subspace and weights; objective, bound, gap and status are computed here, so that
-no solver can claim more than it proved. The gap is compared with the objective, never with the
-variance of the data: with a column of large numbers, a gap that is small relative to the total
-variance can exceed every loss.
-
-- **optimal**: the gap is at most the tolerance times the magnitude of the objective. Alternatively,
-  the gap is at most the resolution of float64, and the resolution is at most the tolerance times
-  the largest error. In either case the objective must be known: the resolution, relative to the
-  magnitude of the objective, is at most the larger of the tolerance and 1e-6. An objective that
-  cannot be distinguished from zero, as with identical groups or d = p, has no relative resolution.
-  It is known if the resolution is at most the tolerance times the largest error or, if all errors
-  are zero, times the variance.
-- **unresolved**: the gap is at most the resolution of float64, which exceeds the tolerance: the
-  data, not the solver, limit what can be proven.
-- **open gap**: otherwise.
+A certificate is the only record of a solution. A solver returns a subspace and weights; objective,
+bound, gap and status are computed here and in :mod:`fairspan.certificates.assessment`, so that no
+solver can claim more than it proved.
 """
 
 from collections.abc import Sequence
@@ -24,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.assessment import MeasuredGap, assess_gap
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.rounding import errors_and_rounding, resolution_scale
-from fairspan.certificates.status import LOOSE_TOL, ZERO_RESOLUTIONS, Status
+from fairspan.certificates.records import ProblemStatement, RunRecord, SolutionFigures, TracePoint
+from fairspan.certificates.rounding import errors_and_rounding
+from fairspan.certificates.status import Status
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
@@ -37,7 +26,6 @@ from fairspan.problem.limits import is_feasible
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
 # Largest distance of the EM algorithm from its limit, in standard deviations, that is not reported
 # as the reason of an unresolved gap: smaller distances are about as large as rounding.
 EM_CONVERGENCE_TOL = 1e-11
@@ -85,85 +73,80 @@ def evaluate_solution(
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     criterion = problem.criterion
     errors, error_rounding = errors_and_rounding(problem, basis)
+    gap = _measure_gap(problem, basis, proof, errors, error_rounding, lower_bound)
+    violation = max(criterion.constraint_violation(errors), 0.0)
+    is_within_limit = problem.limit is None or is_feasible(problem.limit, basis)
+    return Certificate(
+        components=np.ascontiguousarray(encoder_columns(basis).T),
+        statement=ProblemStatement(
+            criterion=criterion,
+            n_components=problem.n_components,
+            groups=tuple(problem.group_labels),
+            theorem_3_2_holds=criterion.theorem_3_2_holds(problem),
+        ),
+        figures=SolutionFigures(
+            objective=gap.objective,
+            errors=errors + problem.common_error,
+            total_variance=problem.unrestricted.total_variance,
+            constraint_violation=violation,
+        ),
+        lower_bound=gap.objective - gap.value,
+        proof=proof,
+        assessment=assess_gap(
+            problem,
+            errors,
+            gap,
+            # Whatever its gap, a subspace outside the limit of the restriction is no solution.
+            violation=violation if is_within_limit else np.inf,
+            tol=tol,
+            tolerance_factor=tolerance_factor,
+        ),
+    )
+
+
+def _measure_gap(
+    problem: Problem,
+    basis: FloatArray,
+    proof: Proof,
+    errors: FloatArray,
+    error_rounding: FloatArray,
+    lower_bound: float | None,
+) -> MeasuredGap:
+    """Measure the gap between the objective at a basis and its lower bound.
+
+    Parameters
+    ----------
+    problem : Problem
+    basis : (p, r) array
+    proof : Proof
+        Proof of the bound.
+    errors, error_rounding : (k,) arrays
+        Errors of the basis within the allowed directions, and bounds on their rounding errors.
+    lower_bound : float or None
+        Bound that was established otherwise; None to compute it from the proof.
+    """
+    criterion = problem.criterion
     objective = criterion.value(errors, problem)
     objective_rounding = criterion.rounding_bound(error_rounding, errors, problem)
-    if lower_bound is None:
+    if lower_bound is not None:
+        gap = max_gap = objective - lower_bound
+        # The rounding error of this bound is not known; allow for as much as in the objective.
+        bound_rounding = objective_rounding
+    else:
         gap, bound_rounding = proof.gap(problem, basis, errors)
-        # The gap, with the rounding error of the objective where zero serves as the bound.
-        gap_upper = gap
+        max_gap = gap
         if problem.parent is None and criterion.is_nonnegative:
             # Zero is a lower bound too. Under a restriction (`parent` is the problem without it) it
             # is not, since the errors here lack the part that all groups share.
-            gap_upper = min(gap, objective + objective_rounding)
+            max_gap = min(gap, objective + objective_rounding)
             gap = min(gap, objective)
-    else:
-        gap = objective - lower_bound
-        # The rounding error of this bound is not known; allow for as much as in the objective.
-        bound_rounding = objective_rounding
-        gap_upper = gap
-    violation = max(criterion.constraint_violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.requires_equal_errors:
         # The bound compares errors that are equal up to rounding only. Weights of opposite sign
         # amplify that rounding error by their distance from the proportions.
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         weight_differences = np.abs(problem.proportions - weights / weights.sum())
         objective_rounding += float(weight_differences @ error_rounding)
-    # The largest gap that cannot be distinguished from zero, and the magnitude of the objective,
-    # with which gaps are compared.
-    resolution = objective_rounding + bound_rounding
-    scale = criterion.scale(errors, problem)
-    # Both the gap and the constraint violation must be small. If zero is used as the bound, the
-    # uncertainty is that of the objective; a bound above the objective shows how uncertain both
-    # are.
-    shortfall = max(abs(gap), gap_upper, violation)
-    if problem.limit is not None and not is_feasible(problem.limit, basis):
-        # Whatever its gap, a subspace outside the limit of the restriction is no solution.
-        shortfall = np.inf
-    tolerance = tol * scale
-    # Under a restriction the objective includes errors that no choice changes. What may be zero
-    # then is the largest error within the allowed directions.
-    if problem.parent is None:
-        free_magnitude = scale
-    else:
-        free_magnitude = criterion.largest_scaled_error(errors, problem)
-    # The resolution may be small relative to the largest error (`is_small`), and the objective
-    # known although it cannot be distinguished from zero (`is_zero`). The gap can be judged
-    # (`is_resolvable`) in that case, or if the resolution is small relative to the objective.
-    is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
-    is_zero = is_small and free_magnitude <= tolerance_factor * ZERO_RESOLUTIONS * resolution
-    is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
-    if is_resolvable and is_small:
-        tolerance = max(tolerance, resolution)
-    # Scores with square roots are steep near zero: reaching the bound does not make the objective
-    # certain.
-    objective_uncertainty = objective_rounding if criterion.has_concave_scores else 0.0
-    # Next to a large constant, the last digit of the objective may exceed the tolerance.
-    last_digit = _EPSILON * abs(objective + problem.objective_offset)
-    objective_uncertainty = max(objective_uncertainty, last_digit)
-    if is_resolvable and max(shortfall, objective_uncertainty) <= tolerance_factor * tolerance:
-        status = Status.OPTIMAL
-    elif shortfall <= tolerance_factor * resolution:
-        status = Status.UNRESOLVED
-    else:
-        status = Status.OPEN_GAP
-    return Certificate(
-        components=np.ascontiguousarray(encoder_columns(basis).T),
-        criterion=criterion,
-        n_components=problem.n_components,
-        tol=tol,
-        objective=objective,
-        lower_bound=objective - gap,
-        status=status,
-        proof=proof,
-        scale=scale,
-        absolute_tol=tolerance,
-        resolution=resolution,
-        constraint_violation=violation,
-        theorem_3_2_holds=criterion.theorem_3_2_holds(problem),
-        groups=tuple(problem.group_labels),
-        errors=errors + problem.common_error,
-        total_variance=problem.unrestricted.total_variance,
-    )
+    return MeasuredGap(objective, objective_rounding, gap, max_gap, bound_rounding)
 
 
 def certify(
@@ -193,7 +176,8 @@ def certify(
     certificate = evaluate_solution(
         problem, rotate_to_principal_axes(problem, basis), proof, tol=tol, lower_bound=lower_bound
     )
-    return replace(certificate, n_eigenproblems=n_eigenproblems, trace=tuple(trace), solver=solver)
+    run = RunRecord(solver=solver, n_eigenproblems=n_eigenproblems, trace=tuple(trace))
+    return replace(certificate, run=run)
 
 
 def unresolved_reason(

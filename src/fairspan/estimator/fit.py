@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import unresolved_reason
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.linalg import normalize_signs
@@ -158,7 +159,10 @@ def fit_moments(
         check_means_agree(family, reduction.projector(certificate.components))
         projector = lift_projector(reduction, certificate, family.coordinates)
         certificate = complete_certificate(
-            replace(certificate, restriction=restriction, center=center),
+            replace(
+                certificate,
+                statement=replace(certificate.statement, restriction=restriction, center=center),
+            ),
             np.ascontiguousarray(projector.decoder.T),
             reduction.problem.unrestricted,
             moments,
@@ -312,24 +316,36 @@ def complete_certificate(
         problem = replace(problem, n_components=certificate.n_components)
 
     def complete_part(part: Certificate, rows: FloatArray) -> Certificate:
-        part = replace(part, restriction=certificate.restriction, center=certificate.center)
+        statement = replace(
+            part.statement, restriction=certificate.restriction, center=certificate.center
+        )
         return complete_certificate(
-            part, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin
+            replace(part, statement=statement),
+            rows,
+            problem,
+            moments,
+            is_scaled=is_scaled,
+            is_thin=is_thin,
         )
 
     steps = [complete_part(step, components[[i]]) for i, step in enumerate(certificate.steps)]
     prefixes = [
         complete_part(prefix, components[: i + 1]) for i, prefix in enumerate(certificate.prefixes)
     ]
+    reason = unresolved_reason(
+        certificate, problem, moments, certificate.center, is_scaled=is_scaled
+    )
+    eigensolver = Eigensolver.THIN if is_thin else certificate.eigensolver
     return replace(
         certificate,
         components=components,
-        criterion=problem.criterion.with_defaults(problem),
-        counts=tuple(moments.counts.tolist()),
-        unresolved_reason=unresolved_reason(
-            certificate, problem, moments, certificate.center, is_scaled=is_scaled
+        statement=replace(
+            certificate.statement,
+            criterion=problem.criterion.with_defaults(problem),
+            counts=tuple(moments.counts.tolist()),
         ),
-        eigensolver="thin" if is_thin else certificate.eigensolver,
+        assessment=replace(certificate.assessment, unresolved_reason=reason),
+        run=replace(certificate.run, eigensolver=eigensolver),
         steps=tuple(steps),
         prefixes=tuple(prefixes),
     )

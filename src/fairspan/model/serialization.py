@@ -7,8 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.assessment import GapAssessment
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
+from fairspan.certificates.records import (
+    ProblemStatement,
+    RunRecord,
+    SolutionFigures,
+    TracePoint,
+)
 from fairspan.certificates.status import Status
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
@@ -65,7 +73,7 @@ _CERTIFICATE_FIELDS = {
     "losses": list_of(number(), "g"),
     "solver": TEXT,
     "n_eigenproblems": integer(0),
-    "eigensolver": TEXT,
+    "eigensolver": one_of(*Eigensolver),
     "trace": list_of(record(_TRACE_POINT_FIELDS)),
 }
 # Fields that a certificate shares with its steps and prefixes.
@@ -262,20 +270,24 @@ def _certificate_from_dict(
     SchemaViolation
         The criterion does not fit the groups, or a proof cannot be used.
     """
-    shared = {
-        **{name: stored[name] for name in _SHARED_FIELDS},
-        "criterion": _object_from_dict("criterion", stored["criterion"], custom_objects),
-        "restriction": _object_from_dict("restriction", stored["restriction"], custom_objects),
-        "groups": tuple(to_python_labels(stored["groups"])),
-        "counts": tuple(stored["counts"]),
-    }
-    if not isinstance(shared["criterion"], UnresolvedObject):
+    groups = tuple(to_python_labels(stored["groups"]))
+    criterion = _object_from_dict("criterion", stored["criterion"], custom_objects)
+    if not isinstance(criterion, UnresolvedObject):
         try:
-            shared["criterion"].check_groups(list(shared["groups"]))
+            criterion.check_groups(list(groups))
         except FairspanError as error:
             raise SchemaViolation(
                 "criterion", f"does not fit the groups ({error})", "one of the model's own groups"
             ) from error
+    statement = ProblemStatement(
+        criterion=criterion,
+        n_components=stored["n_components"],
+        groups=groups,
+        counts=tuple(stored["counts"]),
+        center=stored["center"],
+        restriction=_object_from_dict("restriction", stored["restriction"], custom_objects),
+    )
+    shared = _SharedClaims(statement, tol=stored["tol"], version=stored["version"])
     # A step is about one component, a prefix about all components up to one.
     steps = [
         _nested_certificate(fields, rows[i : i + 1], shared)
@@ -289,8 +301,17 @@ def _certificate_from_dict(
     return replace(certificate, steps=tuple(steps), prefixes=tuple(prefixes))
 
 
+@dataclass(frozen=True, eq=False)
+class _SharedClaims:
+    """Claims that a certificate shares with its steps and prefixes."""
+
+    statement: ProblemStatement
+    tol: float
+    version: str
+
+
 def _nested_certificate(
-    stored: dict[str, Any], rows: FloatArray, shared: dict[str, Any]
+    stored: dict[str, Any], rows: FloatArray, shared: _SharedClaims
 ) -> Certificate:
     """Certificate of a step or prefix, which is proven by group weights."""
     weights = np.array(stored["weights"], dtype=np.float64)
@@ -298,16 +319,41 @@ def _nested_certificate(
 
 
 def _single_certificate(
-    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, shared: dict[str, Any]
+    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, shared: _SharedClaims
 ) -> Certificate:
     """Certificate without steps and prefixes."""
-    fields = {name: stored[name] for name in _CERTIFICATE_FIELDS} | {
-        "status": Status(stored["status"]),
-        "errors": np.asarray(stored["errors"], dtype=np.float64),
-        "losses": np.asarray(stored["losses"], dtype=np.float64),
-        "trace": tuple(TracePoint(**point) for point in stored["trace"]),
-    }
-    return Certificate(components=rows, proof=proof, **fields, **shared)
+    return Certificate(
+        components=rows,
+        statement=replace(
+            shared.statement,
+            n_components=stored["n_components"],
+            theorem_3_2_holds=stored["theorem_3_2_holds"],
+        ),
+        figures=SolutionFigures(
+            objective=stored["objective"],
+            errors=np.asarray(stored["errors"], dtype=np.float64),
+            losses=np.asarray(stored["losses"], dtype=np.float64),
+            total_variance=stored["total_variance"],
+            constraint_violation=stored["constraint_violation"],
+        ),
+        lower_bound=stored["lower_bound"],
+        proof=proof,
+        assessment=GapAssessment(
+            status=Status(stored["status"]),
+            tol=shared.tol,
+            scale=stored["scale"],
+            absolute_tol=stored["absolute_tol"],
+            resolution=stored["resolution"],
+            unresolved_reason=stored["unresolved_reason"],
+        ),
+        run=RunRecord(
+            solver=stored["solver"],
+            n_eigenproblems=stored["n_eigenproblems"],
+            trace=tuple(TracePoint(**point) for point in stored["trace"]),
+            eigensolver=Eigensolver(stored["eigensolver"]),
+            version=shared.version,
+        ),
+    )
 
 
 def _object_to_dict(instance: Any) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from fairspan.model.adapters import (
 )
 from fairspan.model.export import onnx_bytes, sql_select
 from fairspan.model.serialization import read_subspace, write_subspace
+from fairspan.model.tables import group_table
 from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
@@ -556,7 +557,9 @@ class FairSubspace:
     def _repr_html_(self) -> str | None:
         """HTML table of the certificate for notebooks; None (plain text) without a certificate."""
         certificate = self.certificate
-        return None if certificate is None else certificate.to_table(repr(self)[1:-1])._repr_html_()
+        if certificate is None:
+            return None
+        return group_table(certificate, caption=repr(self)[1:-1])._repr_html_()
 
 
 def load(

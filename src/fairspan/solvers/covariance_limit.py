@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof, Proof
+from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
@@ -98,7 +99,7 @@ def solve_growing(
             raise
         solution = solver.solve(problem, tol, random_state)
         n_eigenproblems = search.n_eigenproblems + solution.n_eigenproblems
-        return replace(solution, n_eigenproblems=n_eigenproblems)
+        return replace(solution, run=replace(solution.run, n_eigenproblems=n_eigenproblems))
     if problem.has_matrices:
         # Cache the groups' optima, which losses refer to.
         eigen_cache = problem.unrestricted.dense_moments.eigen_cache
@@ -556,10 +557,11 @@ class _SubspaceSearch:
             replace(point, lower_bound=min(point.lower_bound, max_bound))
             for point in certificate.trace
         ]
-        return replace(
-            certificate,
+        assessment = replace(
+            certificate.assessment,
             resolution=certificate.resolution + optima_uncertainty,
             status=certificate.status if is_proven else Status.ESTIMATED,
-            eigensolver="projected" if self.is_dense else "matrix-free",
-            trace=tuple(trace),
         )
+        eigensolver = Eigensolver.PROJECTED if self.is_dense else Eigensolver.MATRIX_FREE
+        run = replace(certificate.run, eigensolver=eigensolver, trace=tuple(trace))
+        return replace(certificate, assessment=assessment, run=run)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify, evaluate_solution
 from fairspan.certificates.proofs import Proof
+from fairspan.certificates.records import RunRecord, TracePoint
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction, deflate_reduction
@@ -113,20 +114,16 @@ def _nested_prefixes(
             prefix = _evaluate_prefix(family.reduction_at(d), components, step)
             n_eigenproblems += 1
         # The certificate of a step reports the errors and losses of all components up to this one.
-        step = replace(
-            step,
+        figures = replace(
+            step.figures,
             errors=prefix.errors,
             losses=prefix.losses,
             total_variance=prefix.total_variance,
         )
-        steps.append(step)
+        steps.append(replace(step, figures=figures))
         point = TracePoint(n_eigenproblems, prefix.lower_bound, prefix.objective)
-        yield replace(
-            prefix,
-            n_eigenproblems=n_eigenproblems,
-            trace=(point,),
-            steps=tuple(steps),
-        )
+        run = replace(prefix.run, n_eigenproblems=n_eigenproblems, trace=(point,))
+        yield replace(prefix, run=run, steps=tuple(steps))
 
 
 def _evaluate_prefix(
@@ -146,9 +143,8 @@ def _evaluate_prefix(
     certificate = evaluate_solution(
         reduction.problem, basis, Proof(step.weights), tol=step.tol, lower_bound=lower_bound
     )
-    certificate = replace(
-        certificate, components=components, solver=step.solver, eigensolver=step.eigensolver
-    )
+    run = RunRecord(solver=step.solver, eigensolver=step.eigensolver)
+    certificate = replace(certificate, components=components, run=run)
     return with_unrestricted_errors(reduction, certificate)
 
 
@@ -165,7 +161,7 @@ def _solve_next_component(
     certificate = solve_problem(problem, solver, tol, random_state)
     if problem.n_groups <= _UNIQUE_UP_TO_GROUPS:
         return certificate
-    if certificate.eigensolver != "dense" or not certificate.proof:
+    if not certificate.eigensolver.finds_all_eigenvectors or not certificate.proof:
         return certificate
     tied = problem.second_moments.leading(certificate.weights, 1).tied_vectors
     if not tied.shape[1]:

@@ -142,12 +142,12 @@ def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> 
         if unrestricted is not reduction.problem:
             projector = reduction.projector(certificate.components)
             errors = reconstruction_errors(projector, unrestricted.second_moments)
-            certificate = replace(certificate, errors=errors)
+            certificate = replace(certificate, figures=replace(certificate.figures, errors=errors))
             # Only a claim of optimality could be wrong by what rounding of the encoder adds.
             if reduction.oblique_shift is not None and certificate.status is Status.OPTIMAL:
                 _check_encoder(reduction, certificate)
         losses = np.maximum(certificate.errors - unrestricted.best_errors, 0.0)
-        certificate = replace(certificate, losses=losses)
+        certificate = replace(certificate, figures=replace(certificate.figures, losses=losses))
     return certificate.with_offset(reduction.problem.objective_offset)
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.piecewise import AffinePieces

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
+from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
 from fairspan.parameters import check_integer, check_number
 from fairspan.problem.criteria import LeastVariance, MinimaxCriterion

@@ -19,9 +19,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import Proof
+from fairspan.certificates.records import TracePoint
 from fairspan.parameters import check_choice, check_integer
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem

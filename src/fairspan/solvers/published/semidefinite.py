@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
+from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
 from fairspan.problem.piecewise import Blocks

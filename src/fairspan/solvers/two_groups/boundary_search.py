@@ -21,9 +21,10 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import MeanDistanceProof
+from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.moments.second_moments import DenseSecondMoments

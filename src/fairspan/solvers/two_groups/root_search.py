@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.problem import Problem

@@ -1,0 +1,38 @@
+"""Methods of solving eigenproblems, with what each of them proves."""
+
+from enum import StrEnum
+
+
+class Eigensolver(StrEnum):
+    """How eigenproblems were solved; compares equal to plain text, as files store it.
+
+    DENSE
+        LAPACK on matrices of all features.
+    PROJECTED
+        Within a search subspace, with the bound proven in all features.
+    MATRIX_FREE
+        Within a search subspace, by products with sparse rows of many features. It may miss an
+        eigenvalue, so it proves no bound.
+    THIN
+        LAPACK in row coordinates, if there are fewer rows than features.
+
+    Examples
+    --------
+    >>> Eigensolver.THIN == "thin", Eigensolver.MATRIX_FREE.proves_bounds
+    (True, False)
+    """
+
+    DENSE = "dense"
+    PROJECTED = "projected"
+    MATRIX_FREE = "matrix-free"
+    THIN = "thin"
+
+    @property
+    def proves_bounds(self) -> bool:
+        """Whether no eigenvalue can be missed, so that lower bounds are proven."""
+        return self is not Eigensolver.MATRIX_FREE
+
+    @property
+    def finds_all_eigenvectors(self) -> bool:
+        """Whether all eigenvectors of the features are computed, tied ones included."""
+        return self is Eigensolver.DENSE
