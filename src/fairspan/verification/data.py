@@ -74,7 +74,7 @@ def may_have_zero_errors(certificate: Certificate) -> bool:
         max_error = float(np.max(certificate.errors, initial=0.0))
         is_small = max_error <= _MAX_ZERO_SHARE * certificate.total_variance
         return bool(is_small or certificate.may_be_zero)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError):
         # The certificate was tampered with, which the verification of its fields reports.
         return False
 

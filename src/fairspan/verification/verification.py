@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.records import ProblemStatement
 from fairspan.certificates.status import LOOSE_TOL
 from fairspan.errors import FairspanError, IncompatibleParameters
 from fairspan.formatting.messages import counted
@@ -146,6 +147,8 @@ def verify(
         return _failed_verification(
             f"The model is a {kind} without a certificate: there is nothing to verify."
         )
+    if not isinstance(subspace.certificate.statement, ProblemStatement):
+        return _failed_verification("The certificate does not state its problem.")
     moments = moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
         moments = select_model_features(moments, subspace)
