@@ -13,7 +13,8 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import FloatArray, made
 from fairspan import GroupMoments, Semidefinite
-from fairspan.estimator.fit import fit_moments, fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 
 # Its own types leave out half of its functions.
 cvxpy: Any = import_module("cvxpy")
@@ -49,21 +50,21 @@ def measure(effort: Effort) -> Measured:
 def conic_lines(p: int) -> list[list[str]]:
     """One line for ours and one for each rival."""
     moments = GroupMoments.from_rows(*made(N, p))
-    run = partial(fit_subspace, moments, D)
+    run = partial(fit_moments, moments, FitSettings.parse(D))
     ours, fit = seconds_of({"ours": run}, 5)["ours"], run()
-    least = fit.require_certificate().objective
-    lines = [
-        [str(p), "fairspan", shown_seconds(ours), "1", "", fit.require_certificate().status.value]
-    ]
-    posed = fit_moments(moments, D)[1]
+    least = fit.certificate.objective
+    lines = [[str(p), "fairspan", shown_seconds(ours), "1", "", fit.certificate.status.value]]
+    posed = fit_moments(moments, FitSettings.parse(D)).problem
     references = np.asarray(posed.second_moments.traces - posed.best_errors)
     second = moments.second_moments("global")
     for solver in CONIC_SOLVERS:
         if solver in cvxpy.installed_solvers():
             seconds, value = timed(partial(relaxed, second, references, solver))
             lines.append(_line(p, CONIC_SOLVERS[solver], seconds / ours, seconds, value, least))
-    seconds, whole = timed(partial(fit_subspace, moments, D, solver=Semidefinite()))
-    reached = (whole.require_certificate().objective, whole.require_certificate().status.value)
+    seconds, whole = timed(
+        partial(fit_moments, moments, FitSettings.parse(D, solver=Semidefinite()))
+    )
+    reached = (whole.certificate.objective, whole.certificate.status.value)
     return [*lines, _line(p, "`Semidefinite()`", seconds / ours, seconds, reached, least)]
 
 

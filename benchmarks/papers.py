@@ -12,7 +12,8 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import Labeled, faces, missing, table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
-from fairspan.estimator.fit import fit_moments, fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from reproduction.vu.data_sets import DATA_SETS
 
@@ -60,8 +61,10 @@ def robust_line(
     theirs = RiemannianSubgradient(max_iter=starts.steps, n_starts=starts.n)
     ours, fit = _ours(moments, D, criterion)
     coarse, _ = _ours(moments, D, criterion, _COARSE)
-    posed = fit_moments(moments, D, criterion=criterion)[1]
-    faster, stacked = timed(lambda: fit_subspace(moments, D, criterion=criterion, solver=theirs))
+    posed = fit_moments(moments, FitSettings.parse(D, criterion)).problem
+    faster, stacked = timed(
+        lambda: fit_moments(moments, FitSettings.parse(D, criterion, solver=theirs)).subspace
+    )
     problem = RobustProblem(
         moments.second_moments("global"),
         moments.proportions,
@@ -91,7 +94,9 @@ def weights_line(name: str, rows: Labeled, d: int) -> list[str]:
     moments = GroupMoments.from_rows(*rows)
     theirs = MultiplicativeWeights(max_iter=_ROUNDS)
     ours, fit = _ours(moments, d, "minimax_loss")
-    seconds, baseline = timed(lambda: fit_subspace(moments, d, solver=theirs))
+    seconds, baseline = timed(
+        lambda: fit_moments(moments, FitSettings.parse(d, solver=theirs)).subspace
+    )
     return [
         name,
         f"{moments.n_features}, {d}",
@@ -116,8 +121,8 @@ def excess(theirs: float, ours: float) -> str:
 def _ours(
     moments: GroupMoments, d: int, criterion: str | RobustErrorGap, tol: float = 1e-9
 ) -> tuple[float, FairSubspace]:
-    run = partial(fit_subspace, moments, d, criterion=criterion, tol=tol)
-    return seconds_of({"ours": run}, _OWN_TURNS)["ours"], run()
+    run = partial(fit_moments, moments, FitSettings.parse(d, criterion, tol=tol))
+    return seconds_of({"ours": run}, _OWN_TURNS)["ours"], run().subspace
 
 
 def _robust_text(lines: list[list[str]]) -> str:

@@ -17,7 +17,8 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import FloatArray, missing, table
 from fairspan import GroupMoments
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 
 # minPCA: starts, steps of each, and the parameters of Adam.
 _STARTS, _STEPS, _RATE, _DECAYS, _TINY = 5, 500, 0.1, (0.9, 0.99), 1e-8
@@ -60,9 +61,9 @@ def measure(effort: Effort) -> Measured:
 
 def line_of(name: str, moments: GroupMoments, d: int) -> list[str]:
     """One line: our time, value and proof; time and value of both others."""
-    run = partial(fit_subspace, moments, d, center="group")
+    run = partial(fit_moments, moments, FitSettings.parse(d, center="group"))
     ours, fit = seconds_of({"ours": run}, _OWN_TURNS)["ours"], run()
-    least = fit.require_certificate().objective
+    least = fit.certificate.objective
     second = moments.second_moments("group")
     best = np.linalg.eigvalsh(second)[:, -d:].sum(axis=1)
     descending, found = timed(partial(descents, second, best, d))
@@ -74,7 +75,7 @@ def line_of(name: str, moments: GroupMoments, d: int) -> list[str]:
         str(moments.n_groups),
         shown_seconds(ours),
         f"{least:.6g}",
-        fit.require_certificate().status.value,
+        fit.certificate.status.value,
         shown_seconds(descending),
         f"{descending / ours:.0f}",
         excess(largest_loss(second, best, found), least),

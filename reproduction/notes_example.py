@@ -12,7 +12,8 @@ import numpy as np
 import scipy.optimize
 
 from fairspan.displays.style import BLUE, FOREGROUND, GREEN, MUTED, VERMILION
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, Disparity
 from reproduction.comparison import relative_difference
@@ -65,11 +66,8 @@ NOTES_EXAMPLE = NotesExample()
 
 def errors_of(moments: GroupMoments, criterion: str | Criterion) -> tuple[float, float]:
     """Errors of A and B where one dimension is kept by this criterion, about the origin."""
-    e_a, e_b = (
-        fit_subspace(moments, 1, criterion=criterion, center="none")
-        .require_certificate()
-        .errors.tolist()
-    )
+    fit = fit_moments(moments, FitSettings.parse(1, criterion, center="none"))
+    e_a, e_b = fit.certificate.errors.tolist()
     return e_a, e_b
 
 
@@ -141,7 +139,9 @@ def _draw(figure: "Figure", moments: GroupMoments, flip: float) -> None:
         x, y = zip(*rows, strict=True)
         left.plot(x, y, marker, color=color, markersize=8, linestyle="none", label=f"group {name}")
     left.axhline(0, color=_COLORS[2], linewidth=1.2, zorder=0, label="ordinary PCA")
-    fair = fit_subspace(moments, 1, criterion="equal_error", center="none").components[0]
+    fair = fit_moments(
+        moments, FitSettings.parse(1, "equal_error", center="none")
+    ).subspace.components[0]
     left.axline((0, 0), (fair[0], fair[1]), color=GREEN, linestyle="--", label="equal error")
     left.set(xlim=(-0.3, 4.4), ylim=(-0.5, 4.6), title="Six rows and two directions")
     left.set_aspect("equal")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.datasets import Dataset
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import DenseSecondMoments
@@ -199,7 +200,7 @@ def plain_figures(moments: GroupMoments) -> _Figures:
 
 
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:
-    fit = fit_subspace(moments(), d, center="group")
+    fit = fit_moments(moments(), FitSettings.parse(d, center="group")).subspace
     proof = [
         fit.require_certificate().gap,
         float(_STATUSES.index(str(fit.require_certificate().status))),

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairspan.displays.style import BLUE, MUTED, VERMILION
 from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank, soft_basis
@@ -97,7 +98,8 @@ def _moments(setting: Setting, name: str, group: str) -> GroupMoments:
 
 def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     """Solve the relaxation, with its rank before and after reduction, and exactly d dimensions."""
-    fit, problem, _ = fit_moments(moments(), d, center="group", scale=True)
+    fit = fit_moments(moments(), FitSettings.parse(d, center="group", scale=True))
+    problem = fit.problem
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)
     relaxation.solve(_TOLERANCE * problem.total_variance)
@@ -110,9 +112,9 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.
         "relaxation": relaxation.lower_bound,
-        "exact": fit.require_certificate().objective,
-        "gap": fit.require_certificate().gap,
-        "status": str(fit.require_certificate().status),
+        "exact": fit.certificate.objective,
+        "gap": fit.certificate.gap,
+        "status": str(fit.certificate.status),
         "rank": soft.shape[1],
         "reduced_rank": fewer.shape[1],
         "rise": float(value) - relaxation.upper_bound,

@@ -11,6 +11,7 @@ import pytest
 
 from fairspan import FairPCA, FileRows, GroupMoments, RobustErrorGap
 from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():
@@ -68,14 +69,15 @@ def test_the_headline_has_a_line_for_each_case_and_names_skipped_ones(tmp_path):
 
 def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
     moments, criterion = toy_moments(), RobustErrorGap(0.3, 0.15)
-    fit, posed, _ = fit_moments(moments, 2, criterion=criterion)
+    fit = fit_moments(moments, FitSettings.parse(2, criterion))
+    posed = fit.problem
     problem = printed.RobustProblem(
         moments.second_moments("global"), moments.proportions, criterion.radii(posed), 0.3
     )
     errors = printed.descend(problem, 2, 4, 300)
     value = criterion.value(errors, posed)
-    assert value == pytest.approx(fit.require_certificate().objective, rel=1e-2)
-    assert value >= fit.require_certificate().lower_bound - 1e-12
+    assert value == pytest.approx(fit.certificate.objective, rel=1e-2)
+    assert value >= fit.certificate.lower_bound - 1e-12
 
 
 def test_lines_about_the_papers():

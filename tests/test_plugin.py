@@ -26,7 +26,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParamet
 from fairspan.extending import AffinePieces, Criterion
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from problems import problem_of, random_moments
 from sweeps import each_once
 
@@ -203,7 +203,7 @@ def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_gro
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, n_groups, 6)
     problem = problem_of(matrices, 3, LargestShareLost())
-    solution = AutoSolver().solve(problem, 1e-9)
+    solution = solve_exactly(problem, 1e-9)
     largest = shares_lost(solution.components.T, matrices).max()
     assert solution.objective == pytest.approx(problem.total_variance * largest)
     assert solution.status == "optimal" or n_groups > 2

@@ -16,7 +16,8 @@ from fairspan.errors import (
     InvalidType,
     MissingDependency,
 )
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.pareto import frontier_for_display
 from fairspan.registry import builtin_names
 from problems import errors_of, random_basis, random_moments, top_sum
@@ -183,7 +184,9 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
     X, labels = rows.X, rows.labels
     moments = GroupMoments.from_rows(X, labels)
     curve = frontier(moments, 2, center, scale=scale, tol=1e-3)
-    fitted = fit_subspace(moments, 2, criterion="total_error", center=center, scale=scale)
+    fitted = fit_moments(
+        moments, FitSettings.parse(2, "total_error", center=center, scale=scale)
+    ).subspace
     divisor = X.std(axis=0) if scale else np.ones(5)
     for i in (0, len(curve.errors) // 2, -1):
         subspace = curve.subspace(i)
@@ -341,10 +344,8 @@ def test_real_data(name):
     assert distances_to(curve.errors, fine.errors).max() <= curve.max_deviation + 1e-9 * total
     landmarks = {placed.name: placed for placed in curve.locate_all()}
     for criterion in PARETO:
-        fit = fit_subspace(moments, 3, criterion=criterion, scale=True)
-        np.testing.assert_allclose(
-            landmarks[criterion].errors, fit.require_certificate().errors, rtol=1e-7
-        )
+        fit = fit_moments(moments, FitSettings.parse(3, criterion, scale=True))
+        np.testing.assert_allclose(landmarks[criterion].errors, fit.certificate.errors, rtol=1e-7)
         assert landmarks[criterion].on_frontier
     # The whole row of weights is proven on the rows themselves.
     i = len(curve.errors) // 2

@@ -26,15 +26,15 @@ _pending: list[tuple[Any, Any]] = []
 
 def note_fits() -> None:
     """Note every fit of this process from now on, as it ends."""
-    subspace_of = fits.build_subspace
+    finish = fits.finish_fit
 
-    def noted(found: Any, projector: Any, moments: Any, *others: Any) -> Any:
-        subspace = subspace_of(found, projector, moments, *others)
-        if len(_pending) < MOST_FITS and _is_verified(subspace, moments):
-            _pending.append((subspace, moments))
-        return subspace
+    def noted(*arguments: Any) -> Any:
+        fit = finish(*arguments)
+        if len(_pending) < MOST_FITS and _is_verified(fit.subspace, fit.moments):
+            _pending.append((fit.subspace, fit.moments))
+        return fit
 
-    fits.build_subspace = noted
+    fits.finish_fit = noted
 
 
 def _is_verified(subspace: Any, moments: Any) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
@@ -64,19 +65,17 @@ def grid(radii: tuple[float, ...], penalties: tuple[float, ...]) -> tuple[Settin
 
 def pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """Ordinary PCA about the training mean."""
-    return fit_subspace(moments, d, criterion="total_error", center="none")
+    return fit_moments(moments, FitSettings.parse(d, "total_error", center="none")).subspace
 
 
 def certified_rfpca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """RFPCA by branch and bound, to a proven optimum."""
-    return fit_subspace(
+    return fit_moments(
         moments,
-        d,
-        criterion=_robust(setting),
-        center="none",
-        solver=BoundarySearch(),
-        tol=_TOLERANCE,
-    )
+        FitSettings.parse(
+            d, _robust(setting), center="none", solver=BoundarySearch(), tol=_TOLERANCE
+        ),
+    ).subspace
 
 
 def papers_rfpca(
@@ -85,22 +84,24 @@ def papers_rfpca(
     """RFPCA by the paper's Algorithm 1 from this many random starts."""
 
     def fit(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
-        return fit_subspace(
+        return fit_moments(
             moments,
-            d,
-            criterion=_robust(setting),
-            center="none",
-            solver=RiemannianSubgradient(max_iter=max_iter, n_starts=n_starts),
-            tol=_TOLERANCE,
-            random_state=seed,
-        )
+            FitSettings.parse(
+                d,
+                _robust(setting),
+                center="none",
+                solver=RiemannianSubgradient(max_iter=max_iter, n_starts=n_starts),
+                tol=_TOLERANCE,
+                random_state=seed,
+            ),
+        ).subspace
 
     return fit
 
 
 def exact_fair_pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """Fit the optimum of Samadi et al. (2018), about each group's own mean."""
-    return fit_subspace(moments, d, criterion="minimax_loss", center="group")
+    return fit_moments(moments, FitSettings.parse(d, "minimax_loss", center="group")).subspace
 
 
 def multiplicative_fair_pca(
@@ -108,31 +109,30 @@ def multiplicative_fair_pca(
 ) -> FairSubspace:
     """Fit by the multiplicative weights of Samadi et al., rounded to d components."""
     solver = MultiplicativeWeights(step_size=setting["rate"], max_iter=1000)
-    return fit_subspace(moments, d, criterion="minimax_loss", center="group", solver=solver)
+    return fit_moments(
+        moments, FitSettings.parse(d, "minimax_loss", center="group", solver=solver)
+    ).subspace
 
 
 def mean_parity(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """CFPCA with its mean constraint, without its relaxation."""
-    return fit_subspace(
+    return fit_moments(
         moments,
-        d,
-        criterion="total_error",
-        center="none",
-        restriction=MeanParity(setting.get("tolerance", 0.0)),
-    )
+        FitSettings.parse(
+            d, "total_error", center="none", restriction=MeanParity(setting.get("tolerance", 0.0))
+        ),
+    ).subspace
 
 
 def closest_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """CFPCA with both constraints where its penalty leaves no weight to the variance."""
     restriction = CovarianceParity(n_directions=d)
-    return fit_subspace(
+    return fit_moments(
         moments,
-        d,
-        criterion="total_error",
-        center="none",
-        restriction=restriction,
-        solver="semidefinite",
-    )
+        FitSettings.parse(
+            d, "total_error", center="none", restriction=restriction, solver="semidefinite"
+        ),
+    ).subspace
 
 
 def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
@@ -150,14 +150,12 @@ def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: i
     least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)
     tolerance = max(setting["share"] * float(np.abs(values).max()), 1.1 * least)
     restriction = CovarianceParity(tolerance=tolerance)
-    return fit_subspace(
+    return fit_moments(
         moments,
-        d,
-        criterion="total_error",
-        center="none",
-        restriction=restriction,
-        solver="semidefinite",
-    )
+        FitSettings.parse(
+            d, "total_error", center="none", restriction=restriction, solver="semidefinite"
+        ),
+    ).subspace
 
 
 def _robust(setting: Setting) -> RobustErrorGap:

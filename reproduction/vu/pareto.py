@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
@@ -161,14 +162,18 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | No
         fits[middle] = _at_penalty(moments, middle)
     curve: list[tuple[FairSubspace, float | None]] = [(fits[each], each) for each in sorted(fits)]
     try:
-        equal = fit_subspace(moments, _N_COMPONENTS, criterion="equal_error", center="none")
+        equal = fit_moments(
+            moments, FitSettings.parse(_N_COMPONENTS, "equal_error", center="none")
+        ).subspace
     except IncompatibleParameters:
         return curve
     return [*curve, (equal, None)]
 
 
 def _at_penalty(moments: GroupMoments, penalty: float) -> FairSubspace:
-    return fit_subspace(moments, _N_COMPONENTS, criterion=ErrorGap(penalty), center="none")
+    return fit_moments(
+        moments, FitSettings.parse(_N_COMPONENTS, ErrorGap(penalty), center="none")
+    ).subspace
 
 
 def _gap_and_error(fit: FairSubspace, moments: GroupMoments) -> tuple[float, float]:

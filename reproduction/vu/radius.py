@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.displays.style import BLUE
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.rows.labels import Label
@@ -36,9 +37,9 @@ def performance(train: Part, test: Part, radii: Sequence[float]) -> list[list[fl
             LABELS[0]: fixed,
             LABELS[1]: float(alpha / np.sqrt(N_TRAIN[1])),
         }
-        fit = fit_subspace(
-            moments, 1, criterion=RobustErrorGap(_PENALTY, eps), center="none", tol=1e-7
-        )
+        fit = fit_moments(
+            moments, FitSettings.parse(1, RobustErrorGap(_PENALTY, eps), center="none", tol=1e-7)
+        ).subspace
         errors = errors_of(fit.components, test)
         found.append([errors.gap, errors.error])
     return found

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.displays.style import FOREGROUND, GREEN, ORANGE, SKY, VERMILION
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, RobustErrorGap
@@ -62,7 +63,9 @@ def directions(part: Part) -> list[Direction]:
 def _direction(
     name: str, penalty: float | None, moments: GroupMoments, criterion: str | Criterion
 ) -> Direction:
-    fit: FairSubspace = fit_subspace(moments, 1, criterion=criterion, center="none")
+    fit: FairSubspace = fit_moments(
+        moments, FitSettings.parse(1, criterion, center="none")
+    ).subspace
     x, y = fit.components[0].tolist()
     first, second = fit.require_certificate().errors.tolist()
     return Direction(

@@ -17,6 +17,7 @@ import numpy as np
 from fairspan.certificates.evaluation import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
@@ -36,7 +37,7 @@ from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.labels import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.two_groups.frontier import (
     RIGHT_ANGLE,
     BoundaryPoint,
@@ -222,7 +223,7 @@ class Frontier:
         # The second moments keep solved eigenproblems, which all criteria share.
         problem = replace(self._problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
-        certificate = AutoSolver().solve(problem, tol=_MIN_TOL)
+        certificate = solve_exactly(problem, tol=_MIN_TOL)
         errors = problem.errors(certificate.components.T)
         tol = _ON_FRONTIER_TOL * problem.total_variance
         distance = distance_to_polyline(errors, self.errors)
@@ -417,9 +418,9 @@ def frontier(
     check_n_components(n_components, moments.n_features)
     # The fit of ordinary PCA also provides problem, mean and scale; and the row coordinates of the
     # problem, if there are fewer rows than features.
-    pca, problem, coordinates = fit_moments(
-        moments, n_components, criterion=_PCA_CRITERION, center=center, scale=scale
-    )
+    settings = FitSettings.parse(n_components, _PCA_CRITERION, center=center, scale=scale)
+    pca = fit_moments(moments, settings)
+    problem = pca.problem
     # One thread (None: of every BLAS library): there are many small eigenproblems.
     with limit_blas_threads(None):
         points, max_deviation, n_solved = frontier_vertices(problem, tol * problem.total_variance)
@@ -436,9 +437,9 @@ def frontier(
         max_deviation=max_deviation,
         n_eigenproblems=n_solved,
         _vertices=points,
-        _pca_subspace=pca,
+        _pca_subspace=pca.subspace,
         _problem=problem,
-        _coordinates=coordinates,
+        _coordinates=pca.coordinates,
     )
 
 

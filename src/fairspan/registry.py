@@ -37,7 +37,7 @@ _BUILTINS: dict[str, dict[str, str]] = {
         "uncorrelated": "fairspan.problem.restrictions:Uncorrelated",
     },
     "solver": {
-        "auto": "fairspan.solvers.auto:AutoSolver",
+        "auto": "fairspan.solvers.auto:Auto",
         "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
         "multiplicative": "fairspan.solvers.published.multiplicative_weights:MultiplicativeWeights",
@@ -188,8 +188,10 @@ def resolve_object(
     InvalidType
         Neither a name nor an object that conforms.
     """
+    if isinstance(given, str):
+        return _create(kind, given, parameters or {}, arguments)  # ours, which conform
     value = given
-    if isinstance(given, str | ExternalObject):
+    if isinstance(given, ExternalObject):
         value = _create(kind, given, parameters or {}, arguments)
     _check_conforms(kind, value, protocol)
     return value

@@ -13,7 +13,8 @@ from fairspan.cli import fitting, inputs
 from fairspan.cli.fitting import with_y_classes
 from fairspan.cli.formatting import certificate_text
 from fairspan.cli.param_types import parse_parameters
-from fairspan.estimator.fit import fit_rows, fit_subspace
+from fairspan.estimator.fit import fit_moments, fit_rows
+from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 from sweeps import mostly_long
@@ -203,10 +204,10 @@ def test_groups_that_print_alike_are_not_distinguished(refused, table, features,
 
 def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, monkeypatch):
     def without_bound(*arguments, **settings):
-        moments, fit, *others = fit_rows(*arguments, **settings)
+        fit = fit_rows(*arguments, **settings)
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2_holds": False}
-        fit = replace(fit, certificate=with_claims(fit.certificate, **unknown))
-        return moments, fit, *others
+        certificate = with_claims(fit.certificate, **unknown)
+        return replace(fit, subspace=replace(fit.subspace, certificate=certificate))
 
     monkeypatch.setattr(fitting, "fit_rows", without_bound)
     command = ("fit", data, "--group", "age", "-d", 2, "--force", "-o", tmp_path / "m")
@@ -221,7 +222,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
 
 def test_errors_that_were_to_be_equal_and_are_not_are_reported(table, features):
     moments = fs.GroupMoments.from_rows(table[features], table["age"])
-    fit = fit_subspace(moments, 2, criterion="equal_error").certificate
+    fit = fit_moments(moments, FitSettings.parse(2, "equal_error")).certificate
     assert "more than the criterion allows" not in unwrapped(certificate_text(fit))
     # Others may be below: those of ordinary PCA, for one.
     assert "no subspace of 2 dimensions with equal errors is" in unwrapped(certificate_text(fit))

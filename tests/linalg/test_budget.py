@@ -138,7 +138,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             "fairspan.moments.accumulate._sum_by_code",
             lambda: GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8)),
         ),
-        ("fairspan.estimator.fit.build_subspace", lambda: FairPCA(1).fit_moments(MOMENTS)),
+        ("fairspan.estimator.fit.finish_fit", lambda: FairPCA(1).fit_moments(MOMENTS)),
         (
             "fairspan.moments.wide.group_sparse_rows",
             lambda: FairPCA(1).fit(SPARSE, sensitive_features=np.arange(60) % 2),

@@ -23,6 +23,7 @@ from fairspan import (
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from page_tree import tree_of
 from report_rows import certificate_of, column, facts_by, made_rows, model_of
 from sweeps import mostly_long
@@ -139,7 +140,9 @@ def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
 def test_no_subspace_is_below_the_bound(criterion):
     X, labels = made_rows(2, 5)
     certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, compare=[]))
-    problem = fit_moments(GroupMoments.from_rows(X, labels), 2, criterion=criterion)[1]
+    problem = fit_moments(
+        GroupMoments.from_rows(X, labels), FitSettings.parse(2, criterion)
+    ).problem
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]

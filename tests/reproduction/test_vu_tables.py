@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fairspan import GroupMoments, RobustErrorGap
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.problem.family import build_problem_family
 from real_data import FOLDER, path_of
 from reproduction.comparison import printed_table
@@ -302,7 +303,7 @@ def test_the_setting_of_least_gap_and_error_is_chosen():
 
 
 def _axis(moments, d, setting, seed):
-    fit = fit_subspace(moments, 1, criterion="total_error", center="none")
+    fit = fit_moments(moments, FitSettings.parse(1, "total_error", center="none")).subspace
     return replace(fit, components=np.eye(moments.n_features)[[int(setting["axis"])]])
 
 

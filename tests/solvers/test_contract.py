@@ -1,6 +1,6 @@
 """Every solver on every problem of the bank that it accepts; bounds against a conic solver."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import cvxpy
@@ -22,12 +22,12 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import AUTO, solve_exactly
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.semidefinite import Semidefinite
-from fairspan.solvers.solver import check_supported
+from fairspan.solvers.solver import Solver, check_supported
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     MINIMAX,
@@ -44,8 +44,26 @@ from problems import (
 )
 from sweeps import each_once, mostly_long
 
+
+@dataclass(frozen=True)
+class Chosen(Solver):
+    """The exact solver that "auto" chooses."""
+
+    name = "auto"
+
+    def unsupported_reason(self, problem):
+        try:
+            AUTO.choose(problem)
+        except IncompatibleParameters as error:
+            return error.args[0]
+        return None
+
+    def solve(self, problem, tol, random_state=None):
+        return solve_exactly(problem, tol)
+
+
 SOLVERS = (
-    AutoSolver(),
+    Chosen(),
     BoundarySearch(),
     DualNewton(),
     MultiplicativeWeights(max_iter=50),
@@ -266,7 +284,7 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
     relaxed = conic_optimum(problem)
     slack = 2e-6 * problem.total_variance
     try:
-        solution = AutoSolver().solve(problem, 1e-9)
+        solution = solve_exactly(problem, 1e-9)
     except IncompatibleParameters:
         # Equal errors at exactly d components may be out of reach though the relaxation has some.
         assert isinstance(criterion, EqualError)

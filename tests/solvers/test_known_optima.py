@@ -5,7 +5,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, LeastVariance, MinimaxError, MinimaxLoss, TotalError
 from fairspan.errors import InvalidInput
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -53,7 +53,7 @@ def test_a_tie_of_higher_dimension_at_rank_exactly_d():
 @each_once(k=[2, 3], criterion=MINIMAX, seed=range(8))
 def test_ellipses_in_the_plane_against_every_angle(seed, criterion, k):
     matrices = random_moments(np.random.default_rng(seed), k, 2)
-    solution = AutoSolver().solve(problem_of(matrices, 1, criterion), 1e-9)
+    solution = solve_exactly(problem_of(matrices, 1, criterion), 1e-9)
     least, _ = least_of_angles(lambda basis: value_of(matrices, basis, criterion))
     scale = (traces_of(matrices) / divisors_of(matrices, criterion)).max()
     assert solution.lower_bound <= least + 1e-12 * scale

@@ -11,7 +11,8 @@ from scipy import sparse
 import fairspan
 from fairspan import FairPCA, GroupMoments, MeanParity, NashWelfare
 from fairspan.errors import InvalidInput
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.problem import Problem
@@ -58,10 +59,12 @@ def diagonal_moments(p: int, spectrum: str, share: float = 0.0) -> GroupMoments:
     "p", [pytest.param(499, marks=pytest.mark.long), 500, pytest.param(501, marks=pytest.mark.long)]
 )
 def test_a_warm_start_ends_where_a_cold_one_does(p: int, spectrum: str) -> None:
-    near = fit_subspace(diagonal_moments(p, spectrum, 0.1), 3, criterion="nash_welfare").certificate
+    near = fit_moments(
+        diagonal_moments(p, spectrum, 0.1), FitSettings.parse(3, "nash_welfare")
+    ).certificate
     moments = diagonal_moments(p, spectrum)
     cold, warm = (
-        fit_subspace(moments, 3, criterion="nash_welfare", warm_start=each).certificate
+        fit_moments(moments, FitSettings.parse(3, "nash_welfare"), warm_start=each).certificate
         for each in (None, near)
     )
     assert cold.status == warm.status == "optimal"

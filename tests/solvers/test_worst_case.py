@@ -14,7 +14,7 @@ from fairspan import FairPCA
 from fairspan.auditing.models import ordinary_pca
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.metrics import group_errors
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -82,7 +82,7 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
     matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
-    solution = AutoSolver().solve(problem_of(matrices, d, criterion), 1e-9)
+    solution = solve_exactly(problem_of(matrices, d, criterion), 1e-9)
     basis, size = solution.components.T, np.trace(matrices, axis1=1, axis2=2).max()
     corners = matrices / divisors_of(matrices, criterion)[:, None, None]
     for shares in rng.dirichlet(np.full(k, 0.5), 50):
@@ -146,7 +146,7 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
     matrices = random_moments(rng, k, 4)
     normalized = matrices / traces_of(matrices)[:, None, None]
     error, loss, least, plain_error, plain_loss = (
-        AutoSolver().solve(problem_of(each, 2, criterion), 1e-9).lower_bound
+        solve_exactly(problem_of(each, 2, criterion), 1e-9).lower_bound
         for each, criterion in (
             *((matrices, ERROR), (matrices, LOSS), (normalized, VARIANCE)),
             *((normalized, fs.MinimaxError()), (normalized, fs.MinimaxLoss())),
@@ -159,7 +159,7 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
 def test_an_end_is_optimal_where_a_group_has_little_to_keep():
     # Of the second group no direction keeps as much as the first one's second best.
     matrices = np.array([np.diag([9.0, 8.0]), np.diag([0.1, 0.2])])
-    solution = AutoSolver().solve(problem_of(matrices, 1, VARIANCE), 1e-9)
+    solution = solve_exactly(problem_of(matrices, 1, VARIANCE), 1e-9)
     assert solution.objective == pytest.approx(-0.2, abs=1e-12)
     np.testing.assert_allclose(solution.weights, [0, 1], atol=1e-12)
     np.testing.assert_allclose(np.abs(solution.components), [[0, 1]], atol=1e-7)

@@ -9,7 +9,8 @@ import numpy as np
 
 from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
@@ -607,19 +608,23 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
     if certificate.groups == tuple(moments.labels) and not subspace.is_nested:
         # The rows and the subspace may be in other coordinates than those of the fit.
         warm_start = replace(certificate, components=subspace.components)
-    return fit_subspace(
-        moments,
+    settings = FitSettings(
         subspace.dimension,
-        criterion=certificate.criterion,
-        restriction=certificate.restriction,
-        center=center,
+        certificate.criterion,
+        certificate.restriction,
+        center,
         tol=max(certificate.tol, model.refit_tol),
         # A soft projection, with components shorter than one, has more of them than its dimension.
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
+    )
+    fit = fit_moments(
+        moments,
+        settings,
         warm_start=warm_start,
         second_moments=second_moments if isinstance(second_moments, DenseSecondMoments) else None,
-    ).projector
+    )
+    return fit.subspace.projector
 
 
 def _refit_errors_and_cosine(

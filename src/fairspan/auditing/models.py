@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.linalg.double_double import exact_sum
 from fairspan.model.adapters import ReconstructionModel
 from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
@@ -188,10 +189,8 @@ def ordinary_pca(moments: Moments, n_components: int, center: Any, *, scale: boo
     about the groups' means, as in Samadi et al. (2018).
     """
     fit_center: Center = "none" if center == "none" else "global"
-    pca = fit_subspace(
-        moments, n_components, criterion=_PCA_CRITERION, center=fit_center, scale=scale
-    )
-    return replace(pca, center=center)
+    settings = FitSettings.parse(n_components, _PCA_CRITERION, center=fit_center, scale=scale)
+    return replace(fit_moments(moments, settings).subspace, center=center)
 
 
 def audited_pca(

@@ -14,13 +14,14 @@ from fairspan.cli.inputs import InputData
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import fit_rows
+from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.restrictions import get_restriction
 from fairspan.rows.labels import Label, format_label, format_list
-from fairspan.solvers.solver import get_solver
+from fairspan.solvers.auto import resolve_solver
 from fairspan.storage.archive import looks_like_archive
 
 # Seed for solvers with random starts, so that commands are reproducible.
@@ -51,7 +52,7 @@ def fit_fair_model(
     # labels once the rows have been read, so criterion and restriction are made again then.
     get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
-    solver = get_solver(fit_options.solver, **fit_options.solver_parameters)
+    solver = resolve_solver(fit_options.solver, **fit_options.solver_parameters)
     needs_labels = restriction is not None and bool(restriction.within_classes)
     usage_error_if(
         needs_labels and data.row_source is not None and not data.has_y,
@@ -59,15 +60,13 @@ def fit_fair_model(
     )
     dimension = data.resolve_dimension(fit_options.n_components)
     moments = data.moments
-    _, fair, _, _ = fit_rows(  # only the subspace is used
-        data.row_source,
-        moments,
+    settings = FitSettings(
         dimension,
-        criterion=get_criterion(
+        get_criterion(
             fit_options.criterion,
             **with_group_labels(fit_options.criterion_parameters, moments.labels),
         ),
-        restriction=get_restriction(
+        get_restriction(
             fit_options.restriction, **with_y_classes(fit_options.restriction_parameters, moments)
         ),
         center=fit_options.center,
@@ -78,6 +77,7 @@ def fit_fair_model(
         nested=fit_options.nested,
         random_state=_SEED,
     )
+    fair = fit_rows(data.row_source, moments, settings).subspace
     d = fair.dimension
     certificate = fair.require_certificate()
     report_dimension(

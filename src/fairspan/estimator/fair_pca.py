@@ -1,9 +1,8 @@
 """FairPCA: fair principal component analysis as a scikit-learn estimator."""
 
-import numbers
 from collections.abc import Callable, Collection
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,17 +19,16 @@ from fairspan.errors import (
     warn,
 )
 from fairspan.estimator.features import in_order_of_features, set_or_check_features
-from fairspan.estimator.fit import fit_rows
+from fairspan.estimator.fit import Fit, fit_rows
+from fairspan.estimator.settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
-from fairspan.moments.base import check_center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.moments.second_moments import error_reduction_by_component
-from fairspan.parameters import check_bool, check_choice, init_parameters, plain_value
+from fairspan.parameters import check_bool, check_choice, init_parameters
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import check_n_components
-from fairspan.problem.restrictions import get_restriction
+from fairspan.problem.restrictions import Restriction, get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
@@ -50,7 +48,7 @@ from fairspan.rows.opening import (
 )
 from fairspan.rows.protocol import BaseRows
 from fairspan.rows.remedies import group_limit_remedies
-from fairspan.solvers.solver import get_solver
+from fairspan.solvers.auto import resolve_solver
 from fairspan.typing import FloatArray
 
 # Noise below this fraction of the total variance, and variances below this fraction of the largest
@@ -68,8 +66,29 @@ _SINGLE_GROUP_LABEL = "all"
 _OBJECT_PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "criterion": get_criterion,
     "restriction": get_restriction,
-    "solver": get_solver,
+    "solver": resolve_solver,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class _OpenedRows:
+    """Rows that were passed to a fit.
+
+    Attributes
+    ----------
+    rows : RowSource or PartitionedRows
+    has_groups : bool
+        Whether groups were passed, rather than deliberately omitted.
+    has_classes : bool
+        Whether the last attribute of each label is the class in y.
+    reserved_columns : tuple of str
+        Columns that are groups, weights or classes, and no features.
+    """
+
+    rows: Rows
+    has_groups: bool
+    has_classes: bool
+    reserved_columns: tuple[str, ...]
 
 
 class FairPCA(
@@ -429,7 +448,7 @@ class FairPCA(
         # Moments of incomplete rows cannot be merged, so an error also says what to do about them.
         remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}
         with caller_remedies(remedies):
-            return self._fit_rows(X, y, sensitive_features, sample_weight, incremental=True)
+            return self._add_rows(X, y, sensitive_features, sample_weight)
 
     def fit_moments(self, moments: Moments) -> "FairPCA":
         """Fit the model on moments, without rows.
@@ -445,22 +464,23 @@ class FairPCA(
         """
         if not isinstance(moments, Moments):
             raise not_moments_error(moments)
-        settings = self._validated_settings()
+        settings = self._parse_settings()
         # Check the number of groups only against an explicit limit: the moments may have been made
         # with one above the default.
         if self.max_groups is not None:
             with caller_remedies(group_limit_remedies(_CALL)):
                 GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
-        restriction = settings["restriction"]
-        if restriction is not None and isinstance(moments, GroupMoments):
+        if settings.restriction is not None and isinstance(moments, GroupMoments):
             # Columns named by the restriction are no features. Other moments, which keep their rows
             # instead of matrices, cannot have such attributes.
-            moments = moments.with_attributes(restriction.columns)
+            moments = moments.with_attributes(settings.restriction.columns)
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
-        return self._finish_fit(
-            fitted, moments, settings, reserved_columns=(), has_groups=True, rows=None
-        )
+        self._warn_about_groups(moments)
+        fitted._set_fit(fit_rows(None, moments, settings))
+        fitted._reserved_columns = ()
+        fitted._fitted_with_groups = True
+        return self._become(fitted)
 
     def transform(self, X: Any) -> Any:
         """Project rows to their coordinates, without group labels.
@@ -651,8 +671,8 @@ class FairPCA(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _validated_settings(self) -> dict[str, Any]:
-        """Keyword arguments of :func:`fit_moments`, validated before any data are read.
+    def _parse_settings(self) -> FitSettings:
+        """Validate all parameters, before any data are read.
 
         Raises
         ------
@@ -660,47 +680,91 @@ class FairPCA(
         """
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
         check_choice("on_missing", self.on_missing, ON_MISSING)
-        is_bool = isinstance(self.tol, bool | np.bool_)
-        is_number = isinstance(self.tol, numbers.Real) and not is_bool
-        if not is_number or not 0 <= self.tol < 1:
-            raise InvalidParameter(
-                f"tol is {self.tol!r}",
-                "Allowed: a number of at least 0 and below 1, relative to the objective",
-                "Use the default, 1e-9",
-            )
-        for name in ("scale", "allow_extra", "nested", "whiten"):
-            check_bool(name, getattr(self, name))
-        check_center(self.center)
+        check_bool("whiten", self.whiten)
         GroupLimit(self.max_groups)  # raises if max_groups is invalid
-        # Criterion, restriction and solver as objects, also if they were given by name.
-        settings = {
-            name: get_object(getattr(self, name)) for name, get_object in _OBJECT_PARAMETERS.items()
-        }
-        for name in ("center", "scale", "tol", "allow_extra", "nested", "random_state"):
-            settings[name] = plain_value(getattr(self, name))
-        return settings
+        return FitSettings.parse(
+            self.n_components,
+            self.criterion,
+            restriction=self.restriction,
+            center=self.center,
+            scale=self.scale,
+            solver=self.solver,
+            tol=self.tol,
+            allow_extra=self.allow_extra,
+            nested=self.nested,
+            random_state=self.random_state,
+        )
 
-    def _fit_rows(
+    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> "FairPCA":
+        """Fit on rows; this estimator is unchanged if anything raises.
+
+        Parameters are those of :meth:`fit`.
+        """
+        settings = self._parse_settings()
+        opened = self._open_rows(X, y, sensitive_features, sample_weight, settings.restriction)
+        fitted = copy(self)
+        set_or_check_features(fitted, opened.rows, reset=True)
+        check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
+        limit = GroupLimit(self.max_groups)
+        moments = compute_moments(opened.rows, limit, has_y=opened.has_classes)
+        if opened.has_groups:
+            self._warn_about_groups(moments)
+        fitted._set_fit(fit_rows(opened.rows, moments, settings))
+        fitted._reserved_columns = opened.reserved_columns
+        fitted._fitted_with_groups = opened.has_groups
+        return self._become(fitted)
+
+    def _add_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> "FairPCA":
+        """Fit on rows merged with the moments of earlier rows, if there are any.
+
+        This estimator is unchanged if anything raises. Parameters are those of :meth:`fit`.
+        """
+        settings = self._parse_settings()
+        opened = self._open_rows(X, y, sensitive_features, sample_weight, settings.restriction)
+        rows = opened.rows
+        reserved_columns = opened.reserved_columns
+        earlier_moments = None
+        if hasattr(self, "moments_"):
+            self._check_grouped_as_before(has_groups=opened.has_groups)
+            earlier_moments = self.moments_.to_dense()
+            # Later rows may be passed with their labels in arrays: keep the names of the first.
+            reserved_columns = reserved_columns or self._reserved_columns
+            rows = in_order_of_features(rows, earlier_moments.feature_names)
+        fitted = copy(self)
+        set_or_check_features(fitted, rows, reset=earlier_moments is None)
+        check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
+        # Matrices, since moments that keep their rows cannot be merged.
+        moments = compute_group_moments(
+            rows, GroupLimit(self.max_groups), initial=earlier_moments, has_y=opened.has_classes
+        )
+        if opened.has_groups:
+            known_groups = () if earlier_moments is None else earlier_moments.labels
+            self._warn_about_groups(moments, known_groups)
+        # The new rows are not all rows of the moments, so they cannot be read again.
+        fitted._set_fit(fit_rows(None, moments, settings))
+        fitted._reserved_columns = reserved_columns
+        fitted._fitted_with_groups = opened.has_groups
+        return self._become(fitted)
+
+    def _open_rows(
         self,
         X: Any,
         y: Any,
         sensitive_features: Any,
         sample_weight: Any,
-        *,
-        incremental: bool = False,
-    ) -> "FairPCA":
-        """Fit on rows, merged with the moments of earlier rows if `incremental`.
+        restriction: Restriction | None,
+    ) -> _OpenedRows:
+        """Open rows with the groups, classes and attribute columns that a fit needs.
 
-        Returns this estimator, which is unchanged if anything raises. Parameters are those of
-        :meth:`fit`.
+        Raises
+        ------
+        InvalidInput
+            Groups or classes are missing, or the rows are invalid.
         """
-        settings = self._validated_settings()
-        limit = GroupLimit(self.max_groups)
-        restriction = settings["restriction"]
         # Open rows carry their groups.
         has_groups = sensitive_features is not None or is_row_source(X)
-        needs_labels = bool(has_groups and restriction is not None and restriction.within_classes)
-        if needs_labels and y is None:
+        needs_classes = bool(has_groups and restriction is not None and restriction.within_classes)
+        if needs_classes and y is None:
             raise InvalidInput(
                 f"y is missing, but required by {restriction!r}",
                 "Allowed: the class of each row: an array, or the name of a column of X",
@@ -709,46 +773,17 @@ class FairPCA(
         # With missing_groups="error", opening the rows raises.
         if not has_groups and self.missing_groups == "ignore":
             sensitive_features = SingleGroup(_SINGLE_GROUP_LABEL)
-        fitted = copy(self)
-        y_used = y if needs_labels else None
-        restriction_columns = () if restriction is None else restriction.columns
+        y_used = y if needs_classes else None
         rows = open_rows(
             X,
             sensitive_features,
             extra_labels={"y": y_used},
             sample_weight=sample_weight,
             on_missing=self.on_missing,
-            attributes=restriction_columns,
+            attributes=() if restriction is None else restriction.columns,
         )
         warn_about_unused_categories(rows)
-        reserved_columns = _reserved_columns(rows, y_used)
-        previous_moments = None
-        if incremental and hasattr(self, "moments_"):
-            self._check_grouped_as_before(has_groups=has_groups)
-            previous_moments = self.moments_.to_dense()
-            # Later rows may be passed with their labels in arrays: keep the names of the first.
-            reserved_columns = reserved_columns or self._reserved_columns
-            rows = in_order_of_features(rows, previous_moments.feature_names)
-        set_or_check_features(fitted, rows, reset=previous_moments is None)
-        check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
-        moments: Moments
-        if incremental:
-            # Matrices, since moments that keep their rows cannot be merged.
-            moments = compute_group_moments(
-                rows, limit, initial=previous_moments, has_y=needs_labels
-            )
-        else:
-            moments = compute_moments(rows, limit, has_y=needs_labels)
-        known_groups = () if previous_moments is None else previous_moments.labels
-        return self._finish_fit(
-            fitted,
-            moments,
-            settings,
-            reserved_columns,
-            has_groups=has_groups,
-            known_groups=known_groups,
-            rows=None if incremental else rows,  # the new rows are not all rows of the moments
-        )
+        return _OpenedRows(rows, has_groups, needs_classes, _reserved_columns(rows, y_used))
 
     def _check_grouped_as_before(self, *, has_groups: bool) -> None:
         """Raise InvalidInput if only one of the previous and the new rows have groups."""
@@ -761,81 +796,47 @@ class FairPCA(
             "Refit on all rows with their groups",
         )
 
-    def _finish_fit(
-        self,
-        result: "FairPCA",
-        moments: Moments,
-        settings: dict[str, Any],
-        reserved_columns: tuple[str, ...],
-        *,
-        has_groups: bool,
-        known_groups: Collection[Label] = (),
-        rows: Rows | None = None,
-    ) -> "FairPCA":
-        """Fit a copy of this estimator and take over its state only if that succeeds.
+    def _set_fit(self, fit: Fit) -> None:
+        """Set the attributes that follow from a fit.
 
-        Parameters
-        ----------
-        result : FairPCA
-            The copy, which already has the features of the rows.
-        moments : GroupMoments, SparseMoments or WideMoments
-        settings : dict
-            Keyword arguments of :func:`fit_moments`.
-        reserved_columns : tuple of str
-            Columns of the rows that are not features, which `transform` ignores.
-        has_groups : bool
-            Whether groups were passed, rather than deliberately omitted.
-        known_groups : collection of labels
-            Groups of earlier rows, for which warnings were already issued.
-        rows : RowSource or PartitionedRows, optional
-            All rows of the moments, if they can be read again.
-
-        Returns
-        -------
-        FairPCA
-            This estimator.
+        Raises
+        ------
+        IncompatibleParameters
+            With `whiten`, the components are not orthonormal, or rows hardly vary along one.
         """
-        if has_groups:
-            self._warn_about_groups(moments, known_groups)
-        moments, subspace, problem, coordinates = fit_rows(
-            rows, moments, self.n_components, **settings
-        )
-        projector = subspace.projector
-        if coordinates is not None:
-            # The second moments of the problem are in coordinates of the space that the rows span,
-            # so express the columns of the projector (of encoder and decoder) in them too.
-            projected_columns = coordinates.project(projector.stacked_columns)
-            projector = projector.with_stacked_columns(projected_columns)
-        certificate = subspace.require_certificate()
-        variance_kept = error_reduction_by_component(projector, problem.second_moments)
+        subspace = fit.subspace
+        certificate = fit.certificate
+        moments = fit.moments
+        variance_kept = fit.variance_kept()
         pooled_variance = moments.proportions @ variance_kept
-        total_variance = np.float64(certificate.total_variance)
-        group_variances = problem.second_moments.traces
-        result.components_ = subspace.components
-        result.mean_ = np.asarray(subspace.mean)
-        result.scale_ = subspace.scale
-        result.n_components_ = subspace.n_components
-        result.explained_variance_ = pooled_variance
+        group_variances = fit.problem.second_moments.traces
+        self.components_ = subspace.components
+        self.mean_ = np.asarray(subspace.mean)
+        self.scale_ = subspace.scale
+        self.n_components_ = subspace.n_components
+        self.explained_variance_ = pooled_variance
         with np.errstate(invalid="ignore"):  # 0 / 0 for a group, or a table, without variance
-            result.explained_variance_ratio_ = pooled_variance / total_variance
-            result.group_explained_variance_ratio_ = variance_kept / group_variances[:, None]
-        result.groups_ = moments.groups
-        result.group_errors_ = certificate.errors
-        result.group_losses_ = certificate.losses
-        result.disparity_ = signed_disparity(certificate.errors)
-        result.moments_ = moments
+            self.explained_variance_ratio_ = pooled_variance / np.float64(
+                certificate.total_variance
+            )
+            self.group_explained_variance_ratio_ = variance_kept / group_variances[:, None]
+        self.groups_ = moments.groups
+        self.group_errors_ = certificate.errors
+        self.group_losses_ = certificate.losses
+        self.disparity_ = signed_disparity(certificate.errors)
+        self.moments_ = moments
         if self.whiten:
             subspace = whiten_subspace(subspace, moments, pooled_variance)
-        result.subspace_ = subspace
-        result.solution_ = certificate
-        result.solver_ = certificate.solver
-        result._reserved_columns = reserved_columns
-        result._fitted_with_groups = has_groups
-        # Nothing has raised, so this estimator becomes the fitted copy.
-        self.__dict__ = result.__dict__
+        self.subspace_ = subspace
+        self.solution_ = certificate
+        self.solver_ = certificate.solver
+
+    def _become(self, fitted: "FairPCA") -> "FairPCA":
+        """Take over the state of a fitted copy, after nothing has raised; return this estimator."""
+        self.__dict__ = fitted.__dict__
         return self
 
-    def _warn_about_groups(self, moments: Moments, known_groups: Collection[Label]) -> None:
+    def _warn_about_groups(self, moments: Moments, known_groups: Collection[Label] = ()) -> None:
         """Warn of a single group, of suspicious labels, and of many groups.
 
         Suspicious labels of `known_groups` are not reported again, and many groups are not if all

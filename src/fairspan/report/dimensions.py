@@ -24,7 +24,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.warm_start import WarmStart
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import FittedCriterion
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from fairspan.typing import FloatArray
 
 # Number of dimensions that are fitted; as many points as a figure can show apart.
@@ -175,7 +175,7 @@ def solve_by_dimension(
 def _solve_or_none(problem: Problem) -> Certificate | None:
     """Solve the problem; None if it is infeasible, as when equal errors cannot be achieved."""
     try:
-        return AutoSolver().solve(problem, CURVE_TOL)
+        return solve_exactly(problem, CURVE_TOL)
     except IncompatibleParameters:
         return None
 

@@ -11,6 +11,7 @@ from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.displays.records import zero_negligible
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
@@ -59,15 +60,17 @@ def fit_criteria(
     """
     # Ordinary PCA does not know the groups, so it never has group centers.
     pca_center: Center = "none" if settings.center == "none" else "global"
-    pca, pca_problem, _row_coordinates = fit_moments(
-        moments, n_components, criterion=PCA_CRITERION, center=pca_center, scale=settings.scale
+    pca_settings = FitSettings.parse(
+        n_components, PCA_CRITERION, center=pca_center, scale=settings.scale
     )
+    pca = fit_moments(moments, pca_settings)
     # Criteria with PCA's center have the same second moments, which are computed once. Only dense
     # ones can be shared.
     shared_second_moments = None
-    if pca_center == settings.center and isinstance(pca_problem.second_moments, DenseSecondMoments):
-        shared_second_moments = pca_problem.second_moments
-    fits = [FittedCriterion(PCA, pca, pca_problem)]
+    pca_second_moments = pca.problem.second_moments
+    if pca_center == settings.center and isinstance(pca_second_moments, DenseSecondMoments):
+        shared_second_moments = pca_second_moments
+    fits = [FittedCriterion(PCA, pca.subspace, pca.problem)]
     skipped = []
     named_criteria = list(zip(settings.criteria, model_names(settings.criteria), strict=True))
     for criterion, name in track("comparing criteria", named_criteria, "criteria"):
@@ -79,12 +82,9 @@ def fit_criteria(
             skipped.append((name, _NOT_COMPARED_REASON.format(max_groups)))
             continue
         try:
-            subspace, problem, _row_coordinates = fit_moments(
+            fit = fit_moments(
                 moments,
-                n_components,
-                criterion=criterion,
-                center=settings.center,
-                scale=settings.scale,
+                replace(pca_settings, criterion=criterion, center=settings.center),
                 second_moments=shared_second_moments,
             )
         except (IncompatibleParameters, InvalidInput) as error:
@@ -92,7 +92,7 @@ def fit_criteria(
                 raise
             skipped.append((name, printable("{}. {}.".format(*error.args))))
             continue
-        fits.append(FittedCriterion(name, subspace, problem))
+        fits.append(FittedCriterion(name, fit.subspace, fit.problem))
     return tuple(fits), tuple(skipped)
 
 

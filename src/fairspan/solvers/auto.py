@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.problem import Problem
-from fairspan.solvers.solver import Solver, get_solver
+from fairspan.registry import resolve_object
+from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported
 
 # Exact solvers, which work within a search subspace where that is faster.
 _EXACT_SOLVERS = ("boundary", "dual_newton")
@@ -25,8 +26,8 @@ _MIN_SUBSPACE_TOL = 1e-12
 
 
 @dataclass(frozen=True)
-class AutoSolver(Solver):
-    """Solver that delegates to the first exact solver that supports the problem.
+class Auto:
+    """Choice of a solver by the problem: the first exact one that supports it.
 
     The boundary search for one and two groups and for linear criteria; otherwise Newton's method on
     the dual.
@@ -34,17 +35,63 @@ class AutoSolver(Solver):
 
     name: ClassVar[str] = "auto"
 
-    def unsupported_reason(self, problem: Problem) -> str | None:
-        """Reason why no exact solver supports the problem; None if one does."""
-        boundary, dual_newton = _exact_solvers()
-        return boundary.unsupported_reason(problem) and dual_newton.unsupported_reason(problem)
+    def choose(self, problem: Problem) -> Solver:
+        """Choose the solver of a problem.
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
-        """Solve by boundary search where it is supported, else by Newton's method on the dual."""
-        boundary, dual_newton = _exact_solvers()
-        is_supported = boundary.unsupported_reason(problem) is None
-        solver = boundary if is_supported else dual_newton
-        return solve_problem(problem, solver, tol, random_state)
+        Raises
+        ------
+        IncompatibleParameters
+            No exact solver supports the problem.
+        """
+        reasons = []
+        for solver in _exact_solvers():
+            reason = solver.unsupported_reason(problem)
+            if reason is None:
+                return solver
+            reasons.append(reason)
+        raise not_supported(self.name, problem, reasons[-1])
+
+
+AUTO = Auto()
+"""The choice that "auto" stands for."""
+
+
+def resolve_solver(solver: object, **parameters: Any) -> Solver | Auto:
+    """Return the choice "auto", a solver by name, with parameters, or the given solver.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        As for :func:`~fairspan.solvers.solver.get_solver`.
+
+    Examples
+    --------
+    >>> resolve_solver("auto"), resolve_solver("boundary")
+    (Auto(), BoundarySearch())
+    """
+    if isinstance(solver, Auto):
+        return solver
+    return cast(Solver | Auto, resolve_object("solver", solver, Solver, parameters))
+
+
+def choose_solver(requested: Solver | Auto, problem: Problem) -> Solver:
+    """Return the requested solver, or the choice of "auto", after checks that it is supported.
+
+    Raises
+    ------
+    IncompatibleParameters
+        The solver does not support the problem, or no bound can be proven for its criterion.
+    """
+    if not isinstance(requested, Auto):
+        check_supported(requested, problem)
+        return requested
+    problem.criterion.check_problem(problem)
+    return requested.choose(problem)
+
+
+def solve_exactly(problem: Problem, tol: float) -> Certificate:
+    """Solve with the exact solver that "auto" chooses."""
+    return solve_problem(problem, AUTO.choose(problem), tol)
 
 
 def solve_problem(

@@ -22,6 +22,7 @@ from fairspan.linalg import leading_subspace
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
+from fairspan.solvers.auto import Auto
 from fairspan.solvers.covariance_ascent import best_feasible_subspace
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
 from fairspan.solvers.solver import Solver
@@ -30,7 +31,7 @@ from fairspan.typing import FloatArray
 
 
 def solver_for_limit(
-    problem: Problem, restriction: Restriction | None, solver: Solver
+    problem: Problem, restriction: Restriction | None, solver: Solver | Auto
 ) -> "BoundarySearch | CovarianceLimitSolver":
     """Solver for a restriction with a tolerance, which is not linear in the components.
 
@@ -42,7 +43,7 @@ def solver_for_limit(
     problem : Problem
         With the limit set by the restriction.
     restriction : Restriction or None
-    solver : Solver
+    solver : Solver or Auto
         Requested solver: "auto", or the one that the limit needs.
 
     Raises

@@ -18,9 +18,9 @@ from fairspan.certificates.records import RunRecord, TracePoint
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction, deflate_reduction
-from fairspan.solvers.auto import solve_problem
+from fairspan.solvers.auto import Auto, choose_solver, solve_problem
 from fairspan.solvers.solve import select_solver, solve_reduction, with_unrestricted_errors
-from fairspan.solvers.solver import Solver, check_supported
+from fairspan.solvers.solver import Solver
 from fairspan.solvers.variance_kept import keeps_variance, variance_not_kept
 from fairspan.typing import FloatArray
 
@@ -30,7 +30,7 @@ _UNIQUE_UP_TO_GROUPS = 2
 
 def solve_nested(
     family: ProblemFamily,
-    solver: Solver,
+    solver: Solver | Auto,
     n_components: int | float,
     tol: float,
     random_state: Any = None,
@@ -40,7 +40,7 @@ def solve_nested(
     Parameters
     ----------
     family : ProblemFamily
-    solver : Solver
+    solver : Solver or Auto
     n_components : int or float
         d, or the fraction of every group's variance to keep with as few components as possible.
     tol : float
@@ -92,7 +92,7 @@ def _prefixes_for_variance(
 
 
 def _nested_prefixes(
-    family: ProblemFamily, solver: Solver, tol: float, random_state: Any
+    family: ProblemFamily, solver: Solver | Auto, tol: float, random_state: Any
 ) -> Iterator[Certificate]:
     """Yield the certificate of the first d components, with its steps, for d = 1, 2, ...
 
@@ -105,8 +105,8 @@ def _nested_prefixes(
     n_eigenproblems = 0
     for d in count(1):
         deflated = deflate_reduction(first_problem, components.T)
-        check_supported(solver, deflated.problem)
-        step = solve_reduction(deflated, solver, tol, random_state, _solve_next_component)
+        step_solver = choose_solver(solver, deflated.problem)
+        step = solve_reduction(deflated, step_solver, tol, random_state, _solve_next_component)
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
         prefix = step

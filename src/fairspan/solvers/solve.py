@@ -17,8 +17,8 @@ from fairspan.problem.family import ProblemFamily
 from fairspan.problem.oblique import encoder_not_resolved
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.solvers.auto import solve_problem
-from fairspan.solvers.solver import Solver, check_supported
+from fairspan.solvers.auto import Auto, choose_solver, solve_problem
+from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
 # Error that an oblique encoder may add to the objective, as a multiple of tolerance plus
@@ -26,7 +26,7 @@ from fairspan.typing import FloatArray
 _MAX_ADDED_ERROR = 4.0
 
 
-def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> Any:
+def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver | Auto) -> Any:
     """Solver for a reduced problem: the requested one, or the one that its limit needs.
 
     Raises
@@ -39,8 +39,7 @@ def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -
         from fairspan.solvers.covariance_limit import solver_for_limit
 
         return solver_for_limit(reduction.problem, family.restriction, solver)
-    check_supported(solver, reduction.problem)
-    return solver
+    return choose_solver(solver, reduction.problem)
 
 
 def solve_reduction(
@@ -171,7 +170,11 @@ def _check_encoder(reduction: Reduction, certificate: Certificate) -> None:
 
 
 def solve_for_dimension(
-    family: ProblemFamily, solver: Solver, n_components: int, tol: float, random_state: Any = None
+    family: ProblemFamily,
+    solver: Solver | Auto,
+    n_components: int,
+    tol: float,
+    random_state: Any = None,
 ) -> tuple[Reduction, Certificate]:
     """Solve for a given dimension; return the reduction and the certificate.
 

@@ -58,14 +58,18 @@ def check_supported(solver: Solver, problem: Problem) -> None:
     # Raises if no solver can support the criterion for this problem.
     problem.criterion.check_problem(problem)
     reason = solver.unsupported_reason(problem)
-    if reason is None:
-        return
+    if reason is not None:
+        raise not_supported(solver.name, problem, reason)
+
+
+def not_supported(name: str, problem: Problem, reason: str) -> IncompatibleParameters:
+    """Error for a solver, of this name, that does not support a problem for a reason."""
     groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
     # The exact solvers come first.
-    others = [get_solver(name) for name in builtin_names("solver") if name != "auto"]
+    others = [get_solver(other) for other in builtin_names("solver") if other != "auto"]
     supported = [other.name for other in others if other.unsupported_reason(problem) is None]
-    raise IncompatibleParameters(
-        f"The solver {solver.name!r} does not support the criterion {problem.criterion.name!r} "
+    return IncompatibleParameters(
+        f"The solver {name!r} does not support the criterion {problem.criterion.name!r} "
         f"with {groups}: {reason}",
         f"Solvers that support it: {', '.join(map(repr, supported)) or 'none'}",
         "Use solver='auto'" if supported else "Choose another criterion, or merge groups",

@@ -11,6 +11,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
+from fairspan.solvers.auto import Auto
 from fairspan.solvers.solve import solve_for_dimension
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
@@ -25,7 +26,7 @@ _VARIANCE_ROUNDING = 1e-20
 
 def solve_for_variance_kept(
     family: ProblemFamily,
-    solver: Solver,
+    solver: Solver | Auto,
     min_variance_kept: float,
     tol: float,
     random_state: Any = None,

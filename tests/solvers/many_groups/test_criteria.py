@@ -17,11 +17,10 @@ from fairspan.problem.criteria import (
     NashWelfare,
     RobustErrorGap,
 )
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import AUTO, choose_solver
 from fairspan.solvers.local_descent import Iterate, QuadraticModel
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank
-from fairspan.solvers.solver import check_supported
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     RELATIVE,
@@ -317,12 +316,12 @@ def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to
     assert change <= rounding <= 1e3 * change + 1e-13 * moved
 
 
-@pytest.mark.parametrize("solver", [AutoSolver(), DualNewton()])
+@pytest.mark.parametrize("solver", [AUTO, DualNewton()])
 @pytest.mark.parametrize("sizes", [(0,), (1, 0, 1)])
 def test_nash_welfare_of_a_group_without_variance_is_reported(solver, sizes):
     problem = problem_of([size * np.eye(3) for size in sizes], 1, NashWelfare())
     with pytest.raises(IncompatibleParameters, match="without variance"):
-        check_supported(solver, problem)
+        choose_solver(solver, problem)
 
 
 @pytest.mark.filterwarnings("error")

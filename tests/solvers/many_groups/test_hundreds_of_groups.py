@@ -15,7 +15,7 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.piecewise import AffinePieces, Blocks
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.solvers.local_descent import descend
 from fairspan.solvers.many_groups import relaxation
@@ -142,7 +142,7 @@ class SumOfTwoMaxima(Criterion):
 def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
     rng = np.random.default_rng(seed)
     problem = problem_of(random_moments(rng, 4, 7), 1 + seed, SumOfTwoMaxima())
-    solution = AutoSolver().solve(problem, 1e-9)
+    solution = solve_exactly(problem, 1e-9)
     mixture = np.tensordot(solution.weights, problem.second_moments.matrices, axes=1)
     bound = float(np.trace(mixture)) - top_sum(mixture, 1 + seed)
     slack = 1e-8 * problem.total_variance
@@ -164,7 +164,7 @@ def test_fifty_groups_are_answered_honestly(criterion):
     rng = np.random.default_rng(1)
     matrices = random_moments(rng, 50, 12)
     problem = problem_of(matrices, 3, criterion, list(rng.dirichlet(np.full(50, 5.0))))
-    solution = AutoSolver().solve(problem, 1e-9)
+    solution = solve_exactly(problem, 1e-9)
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
     assert solution.lower_bound <= solution.objective + 1e-12 * abs(solution.objective)

@@ -28,7 +28,7 @@ from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import as_generator
-from fairspan.solvers.auto import AutoSolver
+from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
@@ -115,7 +115,7 @@ class RiemannianSubgradient(Solver):
         bases = self._descend(problem, starts)
         values = [problem.objective(basis) for basis in bases]
         # A lower bound on the value of every d-dimensional subspace, from another solver.
-        reference = AutoSolver().solve(replace(problem, allow_extra=False), tol)
+        reference = solve_exactly(replace(problem, allow_extra=False), tol)
         lower_bound = reference.lower_bound
         n_eigenproblems = reference.n_eigenproblems
         trace = [

@@ -1,0 +1,124 @@
+"""Settings of a fit: parsed once, and passed as one record to everything that fits."""
+
+import numbers
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fairspan.errors import InvalidParameter
+from fairspan.moments.base import Center, check_center
+from fairspan.parameters import check_bool, plain_value
+from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.restrictions import Restriction, get_restriction
+from fairspan.solvers.auto import AUTO, Auto, resolve_solver
+from fairspan.solvers.solver import Solver
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Settings of a fit, valid for any rows; `n_components` is checked when features are known.
+
+    Attributes
+    ----------
+    n_components : int or float
+        d, or a fraction of every group's variance: the smallest d at which this criterion keeps
+        that fraction for every group.
+    criterion : Criterion
+    restriction : Restriction or None
+        Limits the allowed subspaces; excess losses still refer to the best of all subspaces.
+    center : {"global", "group", "none"}
+        Point about which errors are measured: the mean of all rows, that of each group, or zero.
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    solver : Solver or Auto
+    tol : float
+        Largest gap that counts as optimal, relative to the objective.
+    allow_extra : bool
+        Whether a soft projection of more than d components may be returned.
+    nested : bool
+        Whether the first components solve the problem with fewer dimensions.
+    random_state : int, Generator, RandomState or None
+        Used by solvers with random starts.
+
+    Raises
+    ------
+    InvalidParameter
+        A setting is out of range.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import TotalError
+    >>> FitSettings(2, TotalError(), center="none").solver
+    Auto()
+    """
+
+    n_components: int | float
+    criterion: Criterion
+    restriction: Restriction | None = None
+    center: Center = "global"
+    scale: bool = False
+    solver: Solver | Auto = AUTO
+    tol: float = 1e-9
+    allow_extra: bool = False
+    nested: bool = False
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        is_bool = isinstance(self.tol, bool | np.bool_)
+        is_number = isinstance(self.tol, numbers.Real) and not is_bool
+        if not is_number or not 0 <= self.tol < 1:
+            raise InvalidParameter(
+                f"tol is {self.tol!r}",
+                "Allowed: a number of at least 0 and below 1, relative to the objective",
+                "Use the default, 1e-9",
+            )
+        # Certificates are saved as JSON, which has built-in numbers only.
+        object.__setattr__(self, "tol", plain_value(self.tol))
+        for name in ("scale", "allow_extra", "nested"):
+            value = getattr(self, name)
+            check_bool(name, value)
+            object.__setattr__(self, name, bool(value))
+        check_center(self.center)
+
+    @classmethod
+    def parse(
+        cls,
+        n_components: int | float,
+        criterion: str | Criterion = "minimax_loss",
+        *,
+        restriction: str | Restriction | None = None,
+        solver: str | Solver | Auto = "auto",
+        **others: Any,
+    ) -> Self:
+        """Create settings with criterion, restriction and solver given as objects or by name.
+
+        Parameters
+        ----------
+        n_components, criterion, restriction, solver
+            See the attributes.
+        **others
+            Other attributes by name.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            An unknown name, an object of another kind, or a setting out of range.
+
+        Examples
+        --------
+        >>> FitSettings.parse(2, "error_gap", restriction="mean_parity").criterion
+        ErrorGap(penalty=0.5)
+        """
+        return cls(
+            n_components,
+            get_criterion(criterion),
+            get_restriction(restriction),
+            solver=resolve_solver(solver),
+            **others,
+        )
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether `n_components` is a fraction of variance instead of a number of components."""
+        return not isinstance(self.n_components, numbers.Integral)
