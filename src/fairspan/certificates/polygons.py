@@ -18,15 +18,15 @@ def lower_bound_beyond_lines(
     scores: Callable[[FloatArray], FloatArray],
     normals: FloatArray,
     offsets: FloatArray,
-    traces: FloatArray,
+    max_errors: FloatArray,
     tol: float,
 ) -> float:
     """Lower bound, over all errors beyond all supporting lines, on the largest of several scores.
 
     The errors (e_1, e_2) of every subspace lie in the polygon that the lines w.e >= b cut from the
-    box between zero and the groups' total variances. Scores that increase along (1, 1) attain their
-    minimum on its lower-left sides; being concave, each score is at least its chord on every
-    segment of a side.
+    box between zero and the largest errors. Scores that increase along (1, 1) attain their minimum
+    on its lower-left sides; being concave, each score is at least its chord on every segment of a
+    side.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def lower_bound_beyond_lines(
         w.
     offsets : (m,) array
         b, such that every subspace has w.e >= b.
-    traces : (2,) array
-        Upper ends of the box, such as the groups' total variances tr S_g.
+    max_errors : (2,) array
+        Upper ends of the box: errors that no subspace of interest exceeds.
     tol : float
         Largest allowed distance of the bound from the minimum on the polygon.
 
@@ -46,7 +46,7 @@ def lower_bound_beyond_lines(
     float
         The bound; -inf if nothing is left of the box.
     """
-    x, y = traces
+    x, y = max_errors
     corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
     for normal, offset in zip(normals, offsets, strict=True):
         corners = clip_polygon(corners, normal, offset)

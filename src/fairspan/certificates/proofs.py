@@ -132,9 +132,10 @@ class Proof:
 class SupportingLinesProof(Proof):
     """Supporting lines of two groups' errors, beyond which no value is below the bound.
 
-    For the weights w of each line, every subspace has w.e >= L(M). The scores of the robust error
-    gap are concave in the errors, so along each side of the polygon formed by the lines they are
-    smallest at an end.
+    For the weights w of each line, the errors e of every subspace have w.e >= L(M), where L(M) is
+    the sum of the p - d smallest eigenvalues of the mixture M = sum_g w_g S_g of the groups' second
+    moments (Ky Fan). The scores of the robust error gap are concave in the errors, so along each
+    side of the polygon formed by the lines they are smallest at an end.
 
     Attributes
     ----------

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.status import Status
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.reduction import Reduction
@@ -24,27 +27,84 @@ from fairspan.verification.tolerances import (
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
-def certificate_failures(
-    recomputed: Certificate,
-    certificate: Certificate,
-    tolerances: Tolerances,
-    *,
-    matrix_free: bool = False,
-    may_use_row_space: bool = False,
-) -> Iterator[str]:
-    """Yield a message for each claimed objective, tolerance, resolution or bound that is wrong.
+@dataclass(frozen=True, eq=False)
+class JudgedClaims:
+    """Claims of a certificate, beside what was recomputed from the data.
 
-    Parameters
+    Attributes
     ----------
-    recomputed, certificate : Certificate
-        Recomputed from the components and the proof; and the claims.
+    certificate : Certificate
+        The claims.
+    recomputed : Certificate
+        Recomputed from the components and the proof of `certificate`.
     tolerances : Tolerances
+        Largest differences between the two.
+    reduction : Reduction
+        The problem within the allowed directions.
+    basis : (m, r) array
+        Basis of the components in the coordinates of that problem.
+    eigensolvers : frozenset of Eigensolver
+        Those that a fit of these data may have used. They round differently from the matrices used
+        here, so the smallest gap that they resolve is another one.
+    has_row_spread : bool
+        Whether the size of a typical row is known, which rows tell but moments do not.
     matrix_free : bool
-        Whether the fit used sparse rows, which prove no bound, so that a bound of minus infinity is
-        an honest claim.
-    may_use_row_space : bool
-        Whether the fit may have used row coordinates, which round differently.
+        Whether the data are sparse rows without matrices, which prove no bound, so that a bound of
+        minus infinity is an honest claim.
     """
+
+    certificate: Certificate
+    recomputed: Certificate
+    tolerances: Tolerances
+    reduction: Reduction
+    basis: FloatArray
+    eigensolvers: frozenset[Eigensolver]
+    has_row_spread: bool
+    matrix_free: bool = False
+
+    @cached_property
+    def claimed_status(self) -> Status:
+        """Status that the certificate claims."""
+        return Status(self.certificate.status)
+
+    @property
+    def claimed_gap(self) -> float:
+        """Gap that the certificate claims, or its violation of a constraint if that is larger."""
+        return max(abs(self.certificate.gap), self.certificate.constraint_violation)
+
+    @property
+    def is_clearly_closed(self) -> bool:
+        """Whether the claimed gap is within the tolerance by more than a factor."""
+        return ROUNDING_FACTOR * self.claimed_gap < self.certificate.absolute_tol
+
+    @cached_property
+    def lenient_status(self) -> Status:
+        """Recomputed status, with a gap within a small factor of tolerance or resolution closed."""
+        if self.recomputed.status is Status.OPTIMAL:
+            return Status.OPTIMAL
+        lenient = evaluate_reduction(
+            self.reduction,
+            self.basis,
+            self.certificate.proof,
+            self.certificate.tol,
+            ROUNDING_FACTOR,
+        )
+        return lenient.status
+
+
+def claim_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for each claim that is wrong: figures, bound, limits and status."""
+    yield from _figure_failures(claims)
+    yield from _bound_failures(claims)
+    yield from _limit_failures(claims)
+    yield from _status_failures(claims)
+
+
+def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for each claimed objective, tolerance or resolution that is wrong."""
+    certificate = claims.certificate
+    recomputed = claims.recomputed
+    tolerances = claims.tolerances
     if not 0 <= certificate.tol < 1:
         yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
     # Tolerance of each figure; None if both must be equal.
@@ -57,9 +117,7 @@ def certificate_failures(
     }
     for name, tol in tols.items():
         yield from mismatches({name: (getattr(recomputed, name), getattr(certificate, name), tol)})
-    yield from _resolution_failures(
-        recomputed, certificate, tolerances, may_use_row_space=may_use_row_space
-    )
+    yield from _resolution_failures(claims)
     # A fit sets the absolute tolerance to one of these two figures, which are compared themselves.
     relative_tol = certificate.tol * certificate.scale
     resolution_tol = max(relative_tol, certificate.resolution)
@@ -71,25 +129,21 @@ def certificate_failures(
             f"tolerance = {relative_tol:.9g}, or {resolution_tol:.9g} with the resolution, but the "
             f"model says {certificate.absolute_tol:.9g}."
         )
-    yield from _bound_failures(recomputed, certificate, tolerances, matrix_free=matrix_free)
 
 
-def _resolution_failures(
-    recomputed: Certificate,
-    certificate: Certificate,
-    tolerances: Tolerances,
-    *,
-    may_use_row_space: bool,
-) -> Iterator[str]:
+def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
     """Yield a message unless the claimed resolution has the recomputed order of magnitude.
 
     It depends on the method of solving, so it may differ by a large factor.
     """
+    recomputed = claims.recomputed
+    tolerances = claims.tolerances
+    claimed = claims.certificate.resolution
     # Rounding error bounds are of similar size for matrices in any coordinates. But a fit to the
     # rows themselves may resolve much smaller figures, so the lower limit is then relaxed.
     may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
-    if may_use_row_space or may_be_sparse:
+    if Eigensolver.THIN in claims.eigensolvers or may_be_sparse:
         # An objective that may be zero can be exact in rows, with any small resolution.
         if recomputed.scale <= ZERO_ROUNDINGS * recomputed.resolution:
             min_resolution = 0.0
@@ -102,27 +156,22 @@ def _resolution_failures(
         + tolerances.method
         + tolerances.matrix_free_resolution
     )
-    is_similar = min_resolution <= certificate.resolution <= max_resolution
-    if tolerances.is_converged and not is_similar:
+    if tolerances.is_converged and not min_resolution <= claimed <= max_resolution:
         # A tolerance of zero, since the two are already known to differ by too much.
-        yield from mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
+        yield from mismatches({"resolution": (recomputed.resolution, claimed, 0.0)})
 
 
-def _bound_failures(
-    recomputed: Certificate,
-    certificate: Certificate,
-    tolerances: Tolerances,
-    *,
-    matrix_free: bool,
-) -> Iterator[str]:
+def _bound_failures(claims: JudgedClaims) -> Iterator[str]:
     """Yield a message unless the claimed lower bound is proven and below the objective.
 
     Without matrices (`recomputed.proof` is None) the proof cannot be evaluated, so the claim is
-    only compared with the objective. If the fit used sparse rows (`matrix_free`), it proved no
-    bound and may honestly claim minus infinity.
+    only compared with the objective. A fit to sparse rows proved no bound and may honestly claim
+    minus infinity.
     """
+    certificate = claims.certificate
+    recomputed = claims.recomputed
     claimed = certificate.lower_bound
-    tol = tolerances.objective
+    tol = claims.tolerances.objective
     is_unproven = certificate.proof is None and claimed > -math.inf
     if math.isnan(claimed) or claimed == math.inf or is_unproven:
         yield f"The model has no proof of its lower bound {claimed!r}."
@@ -134,7 +183,7 @@ def _bound_failures(
     if recomputed.proof is None:
         return
     proven = recomputed.lower_bound
-    is_unbounded = matrix_free and claimed == -math.inf
+    is_unbounded = claims.matrix_free and claimed == -math.inf
     # A bound may be claimed up to the tolerance of the gap below the proven one, which overstates
     # nothing; above the proven one only by rounding.
     gap_tol = min(certificate.absolute_tol, ROUNDING_FACTOR * recomputed.absolute_tol + tol)
@@ -145,130 +194,98 @@ def _bound_failures(
         yield f"The lower bound exceeds the objective by {-recomputed.gap:.1e}."
 
 
-def status_failures(
-    reduction: Reduction,
-    basis: FloatArray,
-    recomputed: Certificate,
-    certificate: Certificate,
-    tolerances: Tolerances,
-    *,
-    may_be_sparse: bool,
-    may_use_row_space: bool,
-    has_row_spread: bool,
-) -> Iterator[str]:
-    """Yield a message for each exceeded limit, and for a status that is not justified.
-
-    Parameters
-    ----------
-    reduction : Reduction
-        The problem within the allowed directions.
-    basis : (m, r) array
-        Basis of the components in the coordinates of that problem.
-    recomputed, certificate : Certificate
-        Recomputed from the components and the proof; and the claims.
-    tolerances : Tolerances
-    may_be_sparse, may_use_row_space : bool
-        Whether a fit of these data may avoid matrices, or use row coordinates. Both round
-        differently from matrices, so the smallest gap that they resolve is another one.
-    has_row_spread : bool
-        Whether the size of a typical row is known, which rows tell but moments do not.
-    """
-    problem = reduction.problem
-    claimed_status = Status(certificate.status)
-    if problem.limit is not None and not is_feasible(problem.limit, basis):
+def _limit_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for each limit of the restriction or the criterion that is exceeded."""
+    recomputed = claims.recomputed
+    limit = claims.reduction.problem.limit
+    if limit is not None and not is_feasible(limit, claims.basis):
         yield "The components exceed the limit of the restriction."
     violation = recomputed.constraint_violation
     if violation > ROUNDING_FACTOR * max(recomputed.absolute_tol, recomputed.resolution):
         yield f"The groups' errors differ by {violation:.1e} more than the criterion allows."
-    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
+
+
+def _status_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for a status that is not justified."""
+    certificate = claims.certificate
+    claimed_status = claims.claimed_status
     max_gap = ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
-    if claimed_status is not Status.OPEN_GAP and not claimed_gap <= max_gap:
-        yield f"The model is called {claimed_status}, and its own gap is {claimed_gap:.1e}."
-    # A gap that is clearly within the tolerance must not be called open.
-    is_closed = ROUNDING_FACTOR * claimed_gap < certificate.absolute_tol
-    closed_message = (
-        f"The model is called {claimed_status}, but its own gap of {claimed_gap:.1e} is within the "
-        "tolerance."
-    )
-    if recomputed.proof is None:
-        # The bound, and hence the gap, cannot be recomputed: only statuses that need no proven
-        # bound are accepted, and the claimed gap must agree with them.
-        unproven_status = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
-        if claimed_status not in (Status.OPEN_GAP, unproven_status):
-            yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
-        is_resolved = certificate.resolution <= certificate.absolute_tol
-        if claimed_status is Status.OPEN_GAP and is_resolved and is_closed:
-            yield closed_message
-        return
-    lenient_status = recomputed.status
-    if lenient_status is not Status.OPTIMAL:
-        # Accept a gap within a small factor of the tolerance or the resolution.
-        lenient = evaluate_reduction(
-            reduction, basis, certificate.proof, certificate.tol, ROUNDING_FACTOR
-        )
-        lenient_status = lenient.status
-    if not _is_justified(
-        claimed_status,
-        lenient_status,
-        recomputed,
-        certificate,
-        tolerances,
-        may_be_sparse=may_be_sparse,
-    ):
+    if claimed_status is not Status.OPEN_GAP and not claims.claimed_gap <= max_gap:
+        yield f"The model is called {claimed_status}, and its own gap is {claims.claimed_gap:.1e}."
+    if claims.recomputed.proof is None:
+        yield from _unproven_status_failures(claims)
+    else:
+        yield from _proven_status_failures(claims)
+
+
+def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for a status that is not justified, if no bound can be recomputed.
+
+    Nor can the gap: only statuses that need no proven bound are accepted, and the claimed gap must
+    agree with them.
+    """
+    certificate = claims.certificate
+    claimed_status = claims.claimed_status
+    has_matrices = claims.reduction.problem.has_matrices
+    unproven_status = Status.OPEN_GAP if has_matrices else Status.ESTIMATED
+    if claimed_status not in (Status.OPEN_GAP, unproven_status):
+        yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
+    is_resolved = certificate.resolution <= certificate.absolute_tol
+    if claimed_status is Status.OPEN_GAP and is_resolved and claims.is_clearly_closed:
+        yield _closed_gap_message(claims)
+
+
+def _proven_status_failures(claims: JudgedClaims) -> Iterator[str]:
+    """Yield a message for a status that the recomputed gap does not justify."""
+    recomputed = claims.recomputed
+    may_use_row_space = Eigensolver.THIN in claims.eigensolvers
+    if not _is_justified(claims):
         message = (
-            f"The model is called {certificate.status_text}, but the recomputed status is "
+            f"The model is called {claims.certificate.status_text}, but the recomputed status is "
             f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
         )
-        rows_would_help = recomputed.may_be_zero and not has_row_spread
-        if lenient_status is Status.UNRESOLVED and (may_use_row_space or rows_would_help):
+        rows_would_help = recomputed.may_be_zero and not claims.has_row_spread
+        is_unresolved = claims.lenient_status is Status.UNRESOLVED
+        if is_unresolved and (may_use_row_space or rows_would_help):
             message += PASS_ROWS_HINT
         yield message
     # A gap that is closed must not be called open, nor unresolved. A fit in row coordinates or
     # without matrices may resolve less than the matrices here: it may call the gap unresolved.
-    may_resolve_less = may_use_row_space or may_be_sparse
-    claims_open = claimed_status is Status.OPEN_GAP or (
-        claimed_status is Status.UNRESOLVED and not may_resolve_less
+    may_resolve_less = may_use_row_space or Eigensolver.MATRIX_FREE in claims.eigensolvers
+    claims_open = claims.claimed_status is Status.OPEN_GAP or (
+        claims.claimed_status is Status.UNRESOLVED and not may_resolve_less
     )
-    if claims_open and recomputed.status is Status.OPTIMAL and is_closed:
-        yield closed_message
+    if claims_open and recomputed.status is Status.OPTIMAL and claims.is_clearly_closed:
+        yield _closed_gap_message(claims)
 
 
-def _is_justified(
-    claimed_status: Status,
-    lenient_status: Status,
-    recomputed: Certificate,
-    certificate: Certificate,
-    tolerances: Tolerances,
-    *,
-    may_be_sparse: bool,
-) -> bool:
-    """Whether a claimed status is justified by the status with larger tolerances.
+def _closed_gap_message(claims: JudgedClaims) -> str:
+    """Message for a gap that is called open although it is clearly within the tolerance."""
+    return (
+        f"The model is called {claims.claimed_status}, but its own gap of "
+        f"{claims.claimed_gap:.1e} is within the tolerance."
+    )
 
-    Parameters
-    ----------
-    claimed_status, lenient_status : Status
-        That of the certificate, and that of the same gap with tolerance and resolution multiplied
-        by a small factor.
-    recomputed, certificate : Certificate
-        Recomputed from the components and the proof; and the claims.
-    tolerances : Tolerances
-    may_be_sparse : bool
-        Whether a fit may have avoided matrices.
-    """
-    is_optimal = lenient_status is Status.OPTIMAL
+
+def _is_justified(claims: JudgedClaims) -> bool:
+    """Whether the claimed status is justified by the status with larger tolerances."""
+    certificate = claims.certificate
+    recomputed = claims.recomputed
+    tolerances = claims.tolerances
+    is_optimal = claims.lenient_status is Status.OPTIMAL
     # Another method of solving, such as one without matrices, may have found such a gap closed.
     is_within_method_tol = recomputed.gap <= tolerances.method
     # The weakest claim needs no justification; the caller rejects it if the gap is closed.
-    if claimed_status is Status.OPEN_GAP:
+    if claims.claimed_status is Status.OPEN_GAP:
         return True
-    if claimed_status is Status.UNRESOLVED:
-        return lenient_status is not Status.OPEN_GAP or is_within_method_tol
-    if claimed_status is Status.ESTIMATED:
+    if claims.claimed_status is Status.UNRESOLVED:
+        return claims.lenient_status is not Status.OPEN_GAP or is_within_method_tol
+    if claims.claimed_status is Status.ESTIMATED:
         # Only iterations without matrices produce this status.
+        may_be_sparse = Eigensolver.MATRIX_FREE in claims.eigensolvers
         return may_be_sparse and (is_optimal or is_within_method_tol)
-    claimed_gap = max(abs(certificate.gap), certificate.constraint_violation)
-    is_within_tol = claimed_gap <= certificate.absolute_tol and not recomputed.may_be_zero
-    if lenient_status is Status.UNRESOLVED and is_within_tol:
+    is_within_tol = claims.claimed_gap <= certificate.absolute_tol and not recomputed.may_be_zero
+    if claims.lenient_status is Status.UNRESOLVED and is_within_tol:
         # Moments of the same rows may differ in their last digits.
         return abs(recomputed.gap) <= tolerances.gap
     return is_optimal

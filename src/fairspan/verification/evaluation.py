@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_solution
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
 from fairspan.model.subspace import FairSubspace
@@ -74,14 +75,16 @@ class Evaluation:
     is_wide: bool
 
     @cached_property
-    def may_use_row_space(self) -> bool:
-        """Whether a fit of these rows may use row coordinates."""
-        return self.is_wide or has_few_rows(self.moments)
-
-    @property
-    def may_be_sparse(self) -> bool:
-        """Whether a fit of these rows may avoid matrices."""
-        return self.matrix_free or self.moments.n_features > compute.MAX_DENSE_FEATURES
+    def eigensolvers(self) -> frozenset[Eigensolver]:
+        """Eigensolvers that a fit of these data may have used; they round differently."""
+        n_features = self.moments.n_features
+        is_possible = {
+            Eigensolver.DENSE: True,
+            Eigensolver.PROJECTED: n_features >= auto.SMALL_SUBSPACES_FROM,
+            Eigensolver.MATRIX_FREE: self.matrix_free or n_features > compute.MAX_DENSE_FEATURES,
+            Eigensolver.THIN: self.is_wide or has_few_rows(self.moments),
+        }
+        return frozenset(each for each, possible in is_possible.items() if possible)
 
     @property
     def unrestricted(self) -> Problem:
@@ -141,12 +144,12 @@ class Evaluation:
         criterion = problem.criterion
         errors = self.errors
         tol = 0.0
-        if self.may_use_row_space or self.may_be_sparse:
+        if self.eigensolvers & {Eigensolver.THIN, Eigensolver.MATRIX_FREE}:
             row_rounding = _ROW_ROUNDING_FACTOR * problem.variance_rounding
             tol = criterion.rounding_bound(row_rounding, errors, problem)
             # The bound from supporting lines is the minimum over a polygon, up to this tolerance.
             tol += POLYGON_TOL * abs(self.recomputed.objective)
-        if self.may_use_row_space:
+        if Eigensolver.THIN in self.eigensolvers:
             # Row coordinates may be as inexact as a fit accepts, or as those used here.
             row_problem = replace(
                 problem,
@@ -166,7 +169,7 @@ class Evaluation:
     @cached_property
     def matrix_free_resolution(self) -> float:
         """Resolution of a fit without matrices; zero if no fit of these data avoids them."""
-        if not self.may_be_sparse:
+        if Eigensolver.MATRIX_FREE not in self.eigensolvers:
             return 0.0
         problem = self.unrestricted
         error_rounding = _MATRIX_FREE_ROUNDING * problem.second_moments.traces
@@ -194,7 +197,7 @@ class Evaluation:
     def optima_tol(self) -> FloatArray:
         """Error bound of the groups' optima, if they are found in a search subspace, shape (k,)."""
         traces = self.unrestricted.second_moments.traces
-        if self.moments.n_features < auto.SMALL_SUBSPACES_FROM:
+        if Eigensolver.PROJECTED not in self.eigensolvers:
             return np.zeros(len(traces))
         relative_tol = _SUBSPACE_OPTIMA_TOL
         tol = self.subspace.require_certificate().tol

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.reduction import deflate_reduction
-from fairspan.verification.claims import certificate_failures, status_failures
+from fairspan.verification.claims import JudgedClaims, claim_failures
 from fairspan.verification.evaluation import Evaluation, evaluate_reduction
 from fairspan.verification.failure import VerificationFailure
 from fairspan.verification.tolerances import objective_tolerances
@@ -94,28 +94,18 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
             method_tol=0.0,  # no allowance for another method of solving
             is_capped=is_capped,
         )
-        tolerances = replace(
-            tolerances,
-            matrix_free_resolution=evaluation.matrix_free_resolution,
-            is_converged=is_converged,
+        claims = JudgedClaims(
+            certificate=step,
+            recomputed=recomputed,
+            tolerances=replace(
+                tolerances,
+                matrix_free_resolution=evaluation.matrix_free_resolution,
+                is_converged=is_converged,
+            ),
+            reduction=deflated,
+            basis=component,
+            eigensolvers=evaluation.eigensolvers,
+            has_row_spread=evaluation.moments.row_spread is not None,
         )
-        messages = [
-            *certificate_failures(
-                recomputed,
-                step,
-                tolerances,
-                may_use_row_space=evaluation.may_use_row_space,
-            ),
-            *status_failures(
-                deflated,
-                component,
-                recomputed,
-                step,
-                tolerances,
-                may_be_sparse=evaluation.may_be_sparse,
-                may_use_row_space=evaluation.may_use_row_space,
-                has_row_spread=evaluation.moments.row_spread is not None,
-            ),
-        ]
-        for message in messages:
+        for message in claim_failures(claims):
             yield f"Component {i + 1}, in the complement of the previous ones: {message}"

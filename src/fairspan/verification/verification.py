@@ -24,11 +24,20 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
+from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import error_reduction_by_component
 from fairspan.moments.wide import WideMoments
-from fairspan.problem.family import build_problem_family, check_means_agree
-from fairspan.verification.claims import certificate_failures, status_failures
-from fairspan.verification.comparisons import data_comparisons, estimator_comparisons, mismatches
+from fairspan.problem.family import ProblemFamily, build_problem_family, check_means_agree
+from fairspan.problem.reduction import Reduction
+from fairspan.problem.restrictions import Restriction
+from fairspan.typing import FloatArray
+from fairspan.verification.claims import JudgedClaims, claim_failures
+from fairspan.verification.comparisons import (
+    Comparisons,
+    data_comparisons,
+    estimator_comparisons,
+    mismatches,
+)
 from fairspan.verification.components import (
     basis_in_coordinates,
     component_failures,
@@ -205,6 +214,31 @@ def _verify_moments(
     VerificationFailure
         No further check is possible.
     """
+    evaluation = _evaluate_model(model, subspace, moments, matrix_free=matrix_free, is_wide=is_wide)
+    failures = _explained_failures(evaluation)
+    recomputed = evaluation.recomputed
+    summary = _summary_messages(recomputed, subspace, moments)
+    return Verification(
+        holds=not failures,
+        objective=recomputed.objective,
+        lower_bound=recomputed.lower_bound,
+        gap=recomputed.gap,
+        messages=(*failures, *summary),
+    )
+
+
+def _evaluate_model(
+    model: Any, subspace: FairSubspace, moments: Moments, *, matrix_free: bool, is_wide: bool
+) -> Evaluation:
+    """Pose the problem that the certificate names, and evaluate components and proof in it.
+
+    Parameters are those of :func:`_verify_moments`.
+
+    Raises
+    ------
+    VerificationFailure
+        The components or the encoder are not those of such a problem.
+    """
     certificate = subspace.require_certificate()
     check_same_data(subspace, certificate, moments)
     family = build_problem_family(
@@ -222,40 +256,20 @@ def _verify_moments(
     check_oblique(subspace, reduction)
     # Few rows span few coordinates. A fit may use these instead of the features, and then its
     # figures round differently from those of matrices.
-    may_use_row_space = is_wide or has_few_rows(moments)
-    rows_would_help = may_use_row_space and family.coordinates is None
-    oblique_rounding = reduction.problem.oblique_rounding
-    if rows_would_help and oblique_rounding > certificate.absolute_tol:
-        raise VerificationFailure(
-            "From moments, the cost of the restriction is known only up to "
-            f"{oblique_rounding:.1e}, and the tolerance is {certificate.absolute_tol:.1e}."
-            f"{PASS_ROWS_HINT}"
-        )
-    projector = subspace.projector
-    basis = projector.basis
-    if family.coordinates is not None:
-        # The problem is posed in row coordinates: keep the part of the components within them.
-        basis = basis_in_coordinates(family.coordinates.project(basis))
-        projector = projector.with_stacked_columns(
-            family.coordinates.project(projector.stacked_columns)
-        )
+    rows_would_help = (is_wide or has_few_rows(moments)) and family.coordinates is None
+    if rows_would_help:
+        _check_oblique_rounding(reduction, certificate)
+    projector, basis = _project_to_coordinates(subspace.projector, family)
     errors = projector_errors(reduction, projector, basis)
     check_encoder(subspace, family, reduction, moments)
     variances_kept = error_reduction_by_component(
         projector, reduction.problem.unrestricted.second_moments
     )
     basis, outside_norm = restrict_basis(reduction, basis)
-    max_outside_norm = ORTHONORMALITY_TOL
-    if outside_norm > max_outside_norm:
-        # Computed only if needed: it costs a decomposition of the means.
-        max_outside_norm = largest_outside_norm(moments, certificate.restriction)
-    if outside_norm > max_outside_norm:
-        raise VerificationFailure(
-            f"The components leave the allowed directions of the restriction by {outside_norm:.1e}."
-            + (PASS_ROWS_HINT if rows_would_help else "")
-        )
-    recomputed = evaluate_reduction(reduction, basis, certificate.proof, certificate.tol)
-    evaluation = Evaluation(
+    _check_allowed_directions(
+        outside_norm, moments, certificate.restriction, rows_would_help=rows_would_help
+    )
+    return Evaluation(
         model=model,
         subspace=subspace,
         moments=moments,
@@ -266,19 +280,74 @@ def _verify_moments(
         outside_norm=outside_norm,
         errors=errors,
         variances_kept=variances_kept,
-        recomputed=recomputed,
+        recomputed=evaluate_reduction(reduction, basis, certificate.proof, certificate.tol),
         matrix_free=matrix_free,
         is_wide=is_wide,
     )
-    failures = _explained_failures(evaluation)
-    summary = _summary_messages(recomputed, subspace, moments)
-    return Verification(
-        holds=not failures,
-        objective=recomputed.objective,
-        lower_bound=recomputed.lower_bound,
-        gap=recomputed.gap,
-        messages=(*failures, *summary),
-    )
+
+
+def _check_oblique_rounding(reduction: Reduction, certificate: Certificate) -> None:
+    """Check that moments of few rows tell the cost of an oblique restriction precisely enough.
+
+    Raises
+    ------
+    VerificationFailure
+        Rounding exceeds the tolerance; the rows themselves are more precise.
+    """
+    rounding = reduction.problem.oblique_rounding
+    if rounding > certificate.absolute_tol:
+        raise VerificationFailure(
+            f"From moments, the cost of the restriction is known only up to {rounding:.1e}, and "
+            f"the tolerance is {certificate.absolute_tol:.1e}.{PASS_ROWS_HINT}"
+        )
+
+
+def _project_to_coordinates(
+    projector: Projector, family: ProblemFamily
+) -> tuple[Projector, FloatArray]:
+    """Express a projector and the basis of its components in the coordinates of the problem.
+
+    These are the features or, for fewer rows than features, coordinates in the span of the rows. Of
+    the components, only the part within that span is kept.
+    """
+    coordinates = family.coordinates
+    if coordinates is None:
+        return projector, projector.basis
+    basis = basis_in_coordinates(coordinates.project(projector.basis))
+    columns = coordinates.project(projector.stacked_columns)
+    return projector.with_stacked_columns(columns), basis
+
+
+def _check_allowed_directions(
+    outside_norm: float,
+    moments: Moments,
+    restriction: Restriction | None,
+    *,
+    rows_would_help: bool,
+) -> None:
+    """Check that components lie in the directions that the restriction allows, up to rounding.
+
+    Parameters
+    ----------
+    outside_norm : float
+        Norm of the part of the components outside the allowed directions.
+    moments : GroupMoments, SparseMoments or WideMoments
+    restriction : Restriction or None
+    rows_would_help : bool
+        Whether the rows themselves would be more precise than these moments.
+
+    Raises
+    ------
+    VerificationFailure
+    """
+    # The limit for rounded means is computed only if needed: it costs a decomposition of the means.
+    if outside_norm <= ORTHONORMALITY_TOL:
+        return
+    if outside_norm > largest_outside_norm(moments, restriction):
+        raise VerificationFailure(
+            f"The components leave the allowed directions of the restriction by {outside_norm:.1e}."
+            + (PASS_ROWS_HINT if rows_would_help else "")
+        )
 
 
 def _em_distance_message(em_distance: float) -> str:
@@ -335,29 +404,68 @@ def _failures(
     """
     # Runs of the EM algorithm may differ by more than the cap.
     is_capped = is_capped and is_converged
-    subspace = evaluation.subspace
-    certificate = subspace.require_certificate()
-    unrestricted = evaluation.unrestricted
     em_rounding = np.zeros(len(evaluation.errors))
     if not is_converged:
-        em_distance = evaluation.em_distance
-        em_rounding = ROUNDING_FACTOR * em_distance * unrestricted.second_moments.traces
-    component_rounding = evaluation.component_rounding + em_rounding[:, None]
-
+        traces = evaluation.unrestricted.second_moments.traces
+        em_rounding = ROUNDING_FACTOR * evaluation.em_distance * traces
+    subspace = evaluation.subspace
+    certificate = subspace.require_certificate()
     yield from component_failures(subspace.projector, is_soft=subspace.is_soft)
+    yield from mismatches(
+        _comparisons(evaluation, em_rounding, is_capped=is_capped, is_converged=is_converged)
+    )
+    yield from claim_failures(
+        _judge_claims(evaluation, em_rounding, is_capped=is_capped, is_converged=is_converged)
+    )
+    try:
+        # In units of each component, which may vary much less than the features.
+        check_means_agree(evaluation.family, evaluation.projector)
+    except IncompatibleParameters:
+        yield (
+            f"The components do not satisfy {certificate.restriction!r}: along one of them the "
+            "groups differ by more than rounding, relative to its standard deviation within groups."
+        )
+    if certificate.steps or certificate.prefixes:
+        yield from _nested_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
+
+
+def _comparisons(
+    evaluation: Evaluation, em_rounding: FloatArray, *, is_capped: bool, is_converged: bool
+) -> Comparisons:
+    """Collect what the model says of its rows and of itself, with what was recomputed.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    em_rounding : (k,) array
+        Error bound of each group's variance, if the EM algorithm has not converged; otherwise zero.
+    is_capped, is_converged : bool
+        See :func:`_failures`.
+    """
+    subspace = evaluation.subspace
+    component_rounding = evaluation.component_rounding + em_rounding[:, None]
     comparisons = data_comparisons(
         evaluation, em_rounding, component_rounding, is_capped=is_capped, is_converged=is_converged
     )
-    comparisons |= estimator_comparisons(
+    return comparisons | estimator_comparisons(
         evaluation.model,
         subspace,
-        certificate,
+        subspace.require_certificate(),
         evaluation.variances_kept,
-        unrestricted,
+        evaluation.unrestricted,
         component_rounding,
     )
-    yield from mismatches(comparisons)
 
+
+def _judge_claims(
+    evaluation: Evaluation, em_rounding: FloatArray, *, is_capped: bool, is_converged: bool
+) -> JudgedClaims:
+    """Put the claims of the certificate beside what was recomputed, with their tolerances.
+
+    Parameters are those of :func:`_comparisons`.
+    """
+    certificate = evaluation.subspace.require_certificate()
+    unrestricted = evaluation.unrestricted
     # Components lie slightly outside of the allowed directions, as if the subspace were rotated.
     rotation_effect = evaluation.rotation_effect + em_rounding
     resolution = evaluation.recomputed.resolution + unrestricted.criterion.rounding_bound(
@@ -371,38 +479,20 @@ def _failures(
         evaluation.method_tol,
         is_capped=is_capped,
     )
-    tolerances = replace(
-        tolerances,
-        matrix_free_resolution=evaluation.matrix_free_resolution,
-        is_converged=is_converged,
-    )
-    yield from certificate_failures(
-        evaluation.recomputed,
-        certificate,
-        tolerances,
-        matrix_free=evaluation.matrix_free,
-        may_use_row_space=evaluation.may_use_row_space,
-    )
-    yield from status_failures(
-        evaluation.reduction,
-        evaluation.basis,
-        evaluation.recomputed,
-        certificate,
-        tolerances,
-        may_be_sparse=evaluation.may_be_sparse,
-        may_use_row_space=evaluation.may_use_row_space,
+    return JudgedClaims(
+        certificate=certificate,
+        recomputed=evaluation.recomputed,
+        tolerances=replace(
+            tolerances,
+            matrix_free_resolution=evaluation.matrix_free_resolution,
+            is_converged=is_converged,
+        ),
+        reduction=evaluation.reduction,
+        basis=evaluation.basis,
+        eigensolvers=evaluation.eigensolvers,
         has_row_spread=evaluation.moments.row_spread is not None,
+        matrix_free=evaluation.matrix_free,
     )
-    try:
-        # In units of each component, which may vary much less than the features.
-        check_means_agree(evaluation.family, evaluation.projector)
-    except IncompatibleParameters:
-        yield (
-            f"The components do not satisfy {certificate.restriction!r}: along one of them the "
-            "groups differ by more than rounding, relative to its standard deviation within groups."
-        )
-    if certificate.steps or certificate.prefixes:
-        yield from _nested_failures(evaluation, is_capped=is_capped, is_converged=is_converged)
 
 
 def _nested_failures(
