@@ -4,10 +4,11 @@ from typing import cast
 
 import numpy as np
 
+from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
-from fairspan.solvers.published.riemannian import _ERROR_ROUNDING, horizontal_projection
+from fairspan.solvers.published.riemannian import horizontal_projection
 from fairspan.typing import FloatArray
 
 
@@ -84,7 +85,7 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
         return 0.0
     criterion, errors = problem.criterion, problem.errors(basis)
     slopes = criterion.score_gradients(
-        np.maximum(errors, _ERROR_ROUNDING * problem.second_moments.traces), problem
+        np.maximum(errors, FIGURE_ROUNDING * problem.second_moments.traces), problem
     )
     images = problem.second_moments.apply(basis)
     gradients = horizontal_projection(basis, -2 * np.tensordot(slopes, images, axes=1))

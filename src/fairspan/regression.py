@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dpstrf
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ENTRY_TERMS, EPS
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments
@@ -33,9 +34,6 @@ __all__ = [
 # Smallest accepted tolerance of a column, 1 - R^2 of its regression on the others, as in regression
 # diagnostics: below it, its coefficient has fewer than four significant digits.
 _MIN_TOLERANCE = 1e-12
-# Variances below this fraction of the squared bound that they are computed from are rounding: a few
-# hundred roundings.
-_VARIANCE_ROUNDING = 1e-13
 # Loadings of a dependent column below this are rounding: the root of its tolerance.
 _MIN_LOADING = 1e-6
 # Number of dependent columns that a message lists.
@@ -236,7 +234,8 @@ def inverse_factor(
     """
     display_names = [printable(name) for name in names]
     variances = np.diag(covariance)
-    constant = np.flatnonzero(variances <= _VARIANCE_ROUNDING * deviation_bounds**2)
+    # Smaller variances are the rounding error of the bound from which they are computed.
+    constant = np.flatnonzero(variances <= EIGENVALUE_ROUNDING * deviation_bounds**2)
     if len(constant):
         raise InvalidInput(
             f"These columns are constant: {join_truncated([display_names[i] for i in constant])}",
@@ -245,7 +244,7 @@ def inverse_factor(
         )
     deviations = np.sqrt(variances)
     # Means are rounded to eps |mean|, and so are the differences between means of merged parts.
-    rounding = 8 * np.finfo(np.float64).eps * float((mean_bounds / deviations).max())
+    rounding = EPS * ENTRY_TERMS * float((mean_bounds / deviations).max())
     scaled = covariance / np.outer(deviations, deviations)
     np.fill_diagonal(scaled, 1.0)  # otherwise rounding would choose the first pivot
     lower, pivots, rank, _ = dpstrf(scaled, tol=max(_MIN_TOLERANCE, rounding), lower=1)

@@ -17,14 +17,11 @@ numbers, a gap that is small relative to the total variance can exceed every los
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fairspan.certificates.rounding import resolution_scale
-from fairspan.certificates.status import LOOSE_TOL, ZERO_RESOLUTIONS, Status, tolerance_suffix
+from fairspan.certificates.status import ZERO_RESOLUTIONS, Status, tolerance_suffix
+from fairspan.linalg.rounding import EPS, LOOSE_TOL
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
-
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def assess_gap(
     # certain.
     objective_uncertainty = gap.objective_rounding if criterion.has_concave_scores else 0.0
     # Next to a large constant, the last digit of the objective may exceed the tolerance.
-    last_digit = _EPSILON * abs(gap.objective + problem.objective_offset)
+    last_digit = EPS * abs(gap.objective + problem.objective_offset)
     objective_uncertainty = max(objective_uncertainty, last_digit)
 
     resolution = gap.resolution

@@ -18,6 +18,7 @@ from fairspan.certificates.records import ProblemStatement, RunRecord, SolutionF
 from fairspan.certificates.rounding import errors_and_rounding
 from fairspan.certificates.status import Status
 from fairspan.linalg import graded_eigh, normalize_signs
+from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import encoder_columns
@@ -29,8 +30,6 @@ from fairspan.typing import FloatArray
 # Largest distance of the EM algorithm from its limit, in standard deviations, that is not reported
 # as the reason of an unresolved gap: smaller distances are about as large as rounding.
 EM_CONVERGENCE_TOL = 1e-11
-# Tolerance for unit length among the columns of a soft basis.
-_UNIT_LENGTH_TOL = 1e-12
 
 
 def evaluate_solution(
@@ -215,7 +214,7 @@ def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
     Only columns of unit length are rotated. The basis of a soft projection, which may have more
     than d dimensions, also has shorter columns; these follow unchanged. Signs are normalized.
     """
-    has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - _UNIT_LENGTH_TOL
+    has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - SUM_ROUNDING
     compressed = problem.second_moments.compress(basis[:, has_unit_length])
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
     axes = pooled  # empty if no column has unit length

@@ -5,10 +5,11 @@ from itertools import combinations
 
 import numpy as np
 
+from fairspan.linalg.rounding import EPS
 from fairspan.typing import FloatArray
 
 # Rounding error, relative to the largest errors, by which clipping may move a corner inwards.
-CLIPPING_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+CLIPPING_ROUNDING = 32 * EPS
 # Largest number of segments that are split to refine the bound beyond the lines. A search that
 # stops here returns a valid bound that is not tight.
 _MAX_SPLITS = 400

@@ -14,6 +14,7 @@ import numpy as np
 from fairspan.certificates.polygons import CLIPPING_ROUNDING, lower_bound_beyond_lines
 from fairspan.errors import InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
+from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
@@ -202,7 +203,7 @@ class SupportingLinesProof(Proof):
                 lambda points: criterion.scores(points, problem),
                 lines,
                 line_offsets,
-                upper_errors + np.finfo(np.float64).tiny,
+                upper_errors + TINY,
                 POLYGON_TOL * value,
             )
 

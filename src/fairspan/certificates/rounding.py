@@ -2,18 +2,13 @@
 
 import numpy as np
 
-from fairspan.certificates.status import LOOSE_TOL
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound
+from fairspan.linalg.rounding import EPS, FIGURE_ROUNDING, LOOSE_TOL, VALUE_ROUNDING
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
-# Rounding error of errors, relative to the variance, for operators that are not matrices.
-_OPERATOR_ROUNDING = 1e-14
 # Solvers aim for this fraction of the requested gap, so that evaluating again cannot fail the test.
 _TARGET_SAFETY = 0.75
-# Relative rounding error of an error that no evaluation avoids: a few rounding errors.
-_UNAVOIDABLE_ROUNDING = 4 * _EPSILON
 
 
 def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
@@ -42,11 +37,11 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
 
     An error is the inner error, that of the basis within the directions of the problem, plus the
     excluded variance in directions that a restriction or previous components removed. Without
-    matrices (sparse rows), the rounding bound is a fixed fraction of the variance.
+    matrices (sparse rows), the rounding bound is the fraction FIGURE_ROUNDING of the variance.
     """
     second_moments = problem.dense_moments
     if not problem.has_matrices:
-        return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
+        return problem.errors(basis), np.asarray(FIGURE_ROUNDING * second_moments.traces)
     inner_errors = second_moments.inner_errors(basis)
     # Norms of the residual projector I - VV': of its rows, which scale the rounding errors of the
     # second moments, and of the rounding error of the group means after projection.
@@ -58,7 +53,7 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
     # What nested components removed, besides the errors that a restriction fixes.
     deflated_errors = second_moments.excluded_variances - problem.fixed_errors
-    fixed_rounding = problem.fixed_rounding + _EPSILON * deflated_errors
+    fixed_rounding = problem.fixed_rounding + EPS * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
     # Excess losses under a restriction also contain the rounding errors of the best errors.
     rounding = (
@@ -88,7 +83,7 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
     It is smaller than the bound of :func:`errors_and_rounding`, which allows for the worst case.
     """
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
-    rounding = _UNAVOIDABLE_ROUNDING * inner_errors
+    rounding = VALUE_ROUNDING * inner_errors
     if not problem.has_matrices:
         return rounding
     return rounding + basis_rounding_bound(problem.dense_moments.root_traces, inner_errors)
@@ -117,7 +112,7 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
         # The resolution of sparse rows is relative to the variance, but small errors are sums of
         # squared residuals, whose rounding error is much smaller: residuals displaced by m in root
         # mean square change an error e by at most 2 sqrt(e) m + m^2.
-        displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
+        displacement = FIGURE_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
         inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
         rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
         min_variance = problem.smallest_row_variance / float(problem.divisors.max())

@@ -2,8 +2,7 @@
 
 from enum import StrEnum
 
-# A tolerance above this is stated together with the status.
-LOOSE_TOL = 1e-6
+from fairspan.linalg.rounding import LOOSE_TOL
 
 
 class Status(StrEnum):

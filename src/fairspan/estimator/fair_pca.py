@@ -22,6 +22,7 @@ from fairspan.estimator.features import in_order_of_features, set_or_check_featu
 from fairspan.estimator.fit import Fit, fit_rows
 from fairspan.estimator.settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.parameters import check_bool, check_choice, init_parameters
@@ -51,9 +52,6 @@ from fairspan.rows.remedies import group_limit_remedies
 from fairspan.solvers.auto import resolve_solver
 from fairspan.typing import FloatArray
 
-# Noise below this fraction of the total variance, and variances below this fraction of the largest
-# one, are rounding and count as zero.
-_NOISE_ROUNDING = 1e-13
 # How a hint names the call that takes parameters about rows.
 _CALL = "FairPCA({})"
 _COMPLETE_PARTS = (
@@ -629,7 +627,8 @@ class FairPCA(
         inside, noise = self._covariance_and_noise("get_precision")
         has_noise_directions = self.subspace_.n_features > self.subspace_.dimension
         variances = np.linalg.eigvalsh(inside)
-        is_singular_inside = variances[0] <= _NOISE_ROUNDING * variances[-1]
+        # Variances and noise that are rounding errors count as zero.
+        is_singular_inside = variances[0] <= EIGENVALUE_ROUNDING * variances[-1]
         if is_singular_inside or (has_noise_directions and noise == 0):
             raise IncompatibleParameters(
                 "The covariance is singular: the rows do not vary along some direction",
@@ -656,7 +655,7 @@ class FairPCA(
         total = float(proportions @ second_moments.traces)
         n_outside = subspace.n_features - subspace.dimension
         residual_variance = total - float(self.explained_variance_.sum())
-        if n_outside == 0 or not residual_variance > _NOISE_ROUNDING * total:
+        if n_outside == 0 or not residual_variance > EIGENVALUE_ROUNDING * total:
             return inside, 0.0
         return inside, residual_variance / n_outside
 

@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.errors import IncompatibleParameters
+from fairspan.linalg.rounding import ENTRY_TERMS, EPS
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.typing import FloatArray
-
-# Relative rounding error of a computed variance, and of an entry of a component: a few roundings.
-_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 
 
 def whiten_subspace(
@@ -48,8 +46,9 @@ def whiten_subspace(
     direction_variances = subspace.components**2 @ feature_variances
     # Rounding of the sums of p products, relative to the direction's features. The entries of a
     # component are rounded themselves, which adds a fraction of every feature.
-    entry_rounding = _ROUNDINGS**2 * float(feature_variances.sum())
-    rounding = subspace.n_features * _ROUNDINGS * direction_variances + entry_rounding
+    entry_rounding = (EPS * ENTRY_TERMS) ** 2 * float(feature_variances.sum())
+    n_terms = ENTRY_TERMS * subspace.n_features
+    rounding = EPS * n_terms * direction_variances + entry_rounding
     is_negligible = variances <= rounding
     is_zero = (variances == 0) & (direction_variances == 0)
     rejected = np.flatnonzero(is_negligible & ~is_zero)

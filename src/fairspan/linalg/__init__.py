@@ -6,7 +6,6 @@ raise none of these questions are passed to numpy directly.
 """
 
 from fairspan.linalg.eigen import (
-    TIE_TOL,
     EigenCache,
     Eigendecomposition,
     LeadingSubspace,
@@ -36,7 +35,6 @@ from fairspan.linalg.scatter import is_valid_scatter
 
 __all__ = [
     "N_GUARD_VECTORS",
-    "TIE_TOL",
     "ApproximateSubspace",
     "EigenCache",
     "Eigendecomposition",

@@ -23,12 +23,11 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, EPS, TINY
 from fairspan.linalg.threads import BlasPackage, limit_blas_threads
 from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray
 
-# Eigenvalues closer than this, relative to the matrix norm, are indistinguishable in float64.
-TIE_TOL = 1e-13
 # LAPACK's partial decomposition (evr) is faster than the full one from this many features on, and
 # up to this ratio of computed eigenvectors to features.
 _MIN_PARTIAL_FEATURES = 40
@@ -42,8 +41,6 @@ _INACCURATE_RATIO = 1e-5
 _MIN_DEFLATION_RATIO = 16.0
 # Eigenvalues below this ratio of the largest count as zero.
 ZERO_RATIO = 1e-60
-EPS = float(np.finfo(np.float64).eps)
-TINY = float(np.finfo(np.float64).tiny)
 # Loadings within this relative distance of the largest count as tied with it, so that the sign of
 # (1, -1) / sqrt(2) does not depend on the last bit.
 _SIGN_TOL = 1e-8
@@ -149,7 +146,7 @@ class Eigendecomposition:
 
     def leading(self, n_components: int, tie_tol: float = 0.0) -> LeadingSubspace:
         """Return the d leading eigenvectors, as :func:`leading_subspace` does."""
-        rounding = TIE_TOL * float(self.error_scales[n_components - 1])
+        rounding = EIGENVALUE_ROUNDING * float(self.error_scales[n_components - 1])
         return LeadingSubspace.from_eigenpairs(
             self.values, self.vectors, n_components, max(tie_tol, rounding)
         )
@@ -203,7 +200,7 @@ def leading_subspace(
                 matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
             )
         count_eigenproblem()
-        tolerance = max(tie_tol, TIE_TOL * float(np.abs(matrix).sum(axis=0).max()))
+        tolerance = max(tie_tol, EIGENVALUE_ROUNDING * float(np.abs(matrix).sum(axis=0).max()))
         # On a near multiple of the identity LAPACK may return fewer than requested. An eigenvalue
         # far below the largest one is too inaccurate without deflation.
         if len(values) > d and float(values[0]) > _INACCURATE_RATIO * float(values[-1]):
@@ -447,7 +444,8 @@ class EigenCache:
 
         Which eigenvalues count as tied depends on the tolerance of the caller.
         """
-        if not subspace.is_tied and subspace.gap > TIE_TOL * abs(subspace.eigenvalues[0]):
+        rounding = EIGENVALUE_ROUNDING * abs(subspace.eigenvalues[0])
+        if not subspace.is_tied and subspace.gap > rounding:
             self._store((weights.tobytes(), len(subspace.eigenvalues)), subspace)
 
     def _store(

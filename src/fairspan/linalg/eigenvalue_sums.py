@@ -14,23 +14,15 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.linalg.eigen import (
-    EPS,
-    TINY,
     ZERO_RATIO,
     Eigendecomposition,
     graded_eigh,
     is_zero,
     symmetrize,
 )
+from fairspan.linalg.rounding import CANCELLATION_RATIO, ENTRY_TERMS, EPS, ROTATION_TERMS, TINY
 from fairspan.typing import FloatArray
 
-# Rounding error of a second-moment entry, in units of eps times the root mean squares of its two
-# columns; it depends on the order in which the rows are summed.
-_ENTRY_ROUNDING = 8.0
-# Errors below this ratio of the variance are computed without subtraction.
-_DIRECT_RATIO = 1e-4
-# Rotation of a subspace by rounding its basis to float64, in units of eps.
-_ROTATION_ROUNDING = 16.0
 # Gap below the deflated eigenvalues, relative to the largest remaining one, from which the
 # neglected coupling is tiny.
 _MIN_GAP_RATIO = 1e-3
@@ -122,10 +114,9 @@ def smallest_eigenvalue_sum(
         norms = np.sqrt(np.einsum("gij,gij->g", inner, inner))
         # Rounding of the products (relative to `norms`) and of the entries of each S_g.
         row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
-        entry_rounding = _ENTRY_ROUNDING * (rms @ row_norms) ** 2
-        rounding = float(
-            np.abs(weights) @ (EPS * (2 * p * norms + entry_rounding) + basis_rounding)
-        )
+        entry_rounding = EPS * ENTRY_TERMS * (rms @ row_norms) ** 2
+        product_rounding = EPS * 2 * p * norms
+        rounding = float(np.abs(weights) @ (product_rounding + entry_rounding + basis_rounding))
         # Products of subnormal numbers have a larger relative rounding error.
         rounding += TINY * p
         if n_deflated == d:
@@ -197,15 +188,16 @@ def error_rounding_bound(
     (k,) array
     """
     # Rounding of the entries of S_g.
-    entry_term = _ENTRY_ROUNDING * (column_rms @ row_norms) ** 2
+    entry_rounding = EPS * ENTRY_TERMS * (column_rms @ row_norms) ** 2
     # Errors that are a small part of the variance are computed directly. Larger ones are the
     # variance less what is kept, two sums of p terms whose rounding errors accumulate like a random
     # walk.
     variances = (column_rms**2).sum(axis=1)
-    sum_factor = max(4.0, np.sqrt(len(row_norms)))
-    subtracted = np.where(errors > _DIRECT_RATIO * variances, sum_factor * variances, 0.0)
-    product_rounding = EPS * (2 * len(row_norms) * errors + entry_term + subtracted)
-    return np.asarray(product_rounding + basis_rounding_bound(np.sqrt(variances), errors))
+    n_terms = max(4.0, np.sqrt(len(row_norms)))
+    subtracted = np.where(errors > CANCELLATION_RATIO * variances, variances, 0.0)
+    rounding = EPS * 2 * len(row_norms) * errors + entry_rounding
+    rounding = rounding + EPS * n_terms * subtracted
+    return np.asarray(rounding + basis_rounding_bound(np.sqrt(variances), errors))
 
 
 def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatArray:
@@ -221,7 +213,7 @@ def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatAr
     errors : (k,) array
         Errors e of the groups; zeros where only the second-order term matters.
     """
-    rotated = _ROTATION_ROUNDING * EPS * root_traces
+    rotated = EPS * ROTATION_TERMS * root_traces
     return np.asarray(2 * rotated * np.sqrt(np.maximum(errors, 0.0)) + rotated**2)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.linalg.eigen import TIE_TOL, LeadingSubspace, symmetrize
+from fairspan.linalg.eigen import LeadingSubspace, symmetrize
+from fairspan.linalg.rounding import ANGLE_TOL, EIGENVALUE_ROUNDING, EPS, RANK_TOL, ROTATION_TERMS
 from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray, IndexArray
 
@@ -22,19 +23,11 @@ Operator = Callable[[FloatArray], FloatArray]
 
 # Guard vectors computed beyond the d requested ones: they reveal ties and speed up convergence.
 N_GUARD_VECTORS = 6
-# Target angle to the true subspace in radians, if the spectrum has a gap at d.
-_ANGLE_TOL = 1e-9
 _MAX_ITERATIONS = 600
 # Restart beyond this many blocks; a longer basis needs fewer operator products.
 _MAX_BLOCKS = 24
 # Columns that a basis may always have: small blocks would restart too often.
 _MIN_BASIS_SIZE = 160
-# A unit column whose component orthogonal to the basis is shorter than this is rounding error.
-_DEPENDENCE_TOL = 1e-10
-# Eigenvalue of the Gram matrix, relative to the largest, below which columns count as dependent.
-_GRAM_RANK_TOL = 1e-13
-# Rounding error of a residual relative to the norm of the operator: no iteration gets below it.
-_RESIDUAL_FLOOR = 16 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +140,10 @@ def leading_subspace_krylov(
         if sum_tol is None:
             sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
-            # Stop at the tolerance, or where residuals are rounding errors.
+            # Stop at the tolerance, or where residuals are the rounding error of the basis times
+            # the norm: no iteration gets below it.
             sum_error = _sum_error(ritz_values, residuals, d)
-            residual_floor = _RESIDUAL_FLOOR * norm_bound * np.sqrt(d)
+            residual_floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(d)
             is_at_floor = np.linalg.norm(residual_norms[:d]) <= residual_floor
             converged = sum_error <= sum_tol or bool(is_at_floor)
         if converged or basis.shape[1] == max_dim:
@@ -174,7 +168,7 @@ def leading_subspace_krylov(
         basis = np.hstack([basis, new_columns])
         images = np.hstack([images, new_images])
     leading = LeadingSubspace.from_eigenpairs(
-        ritz_values, ritz_vectors, d, max(tie_tol, TIE_TOL * norm_bound)
+        ritz_values, ritz_vectors, d, max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
     )
     return ApproximateSubspace(leading, ritz_vectors, sum_error)
 
@@ -194,13 +188,13 @@ def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray
            [0.]])
     """
     columns = _normalize_columns(columns, min_norm=0.0)
-    columns = _normalize_columns(columns - basis @ (basis.T @ columns), _DEPENDENCE_TOL)
+    columns = _normalize_columns(columns - basis @ (basis.T @ columns), RANK_TOL)
     # Twice: nearly dependent columns lose orthogonality in the first pass. Scaled eigenvectors of
     # the Gram matrix orthonormalize the columns, without those of tiny eigenvalues.
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
         values, rotation = np.linalg.eigh(columns.T @ columns)
-        is_independent = values > _GRAM_RANK_TOL * values.max(initial=0.0)
+        is_independent = values > EIGENVALUE_ROUNDING * values.max(initial=0.0)
         columns = columns @ (rotation[:, is_independent] / np.sqrt(values[is_independent]))
     return np.asarray(columns)
 
@@ -224,7 +218,7 @@ def _convergence(
     # Norm of the residuals of all d vectors together, and the sum of their norms.
     residual = float(np.linalg.norm(residual_norms[:d]))
     residual_sum = float(residual_norms[:d].sum())
-    rounding = TIE_TOL * norm_bound
+    rounding = EIGENVALUE_ROUNDING * norm_bound
     gap = 0.0
     if len(residual_norms) > d:
         # Eigenvalue d + 1 is at most its Ritz value plus its residual, if none was missed.
@@ -234,7 +228,7 @@ def _convergence(
     sum_error = float(min(residual**2 / gap, residual_sum))
     # Both the angle, residual / gap, and the error of the sum, residual^2 / gap, must be within
     # their tolerances; a residual that is rounding error cannot be reduced.
-    residual_tol = max(rounding, min(_ANGLE_TOL * gap, np.sqrt(rounding * gap)))
+    residual_tol = max(rounding, min(ANGLE_TOL * gap, np.sqrt(rounding * gap)))
     return sum_error, residual <= residual_tol
 
 

@@ -3,12 +3,9 @@
 import numpy as np
 import scipy.linalg
 
+from fairspan.linalg.rounding import AGREEMENT_TOL, SUM_ROUNDING
 from fairspan.typing import FloatArray
 
-# Rounding error of a scaled scatter entry (a correlation).
-_CORRELATION_TOL = 1e-9
-# Deviations below this ratio of the mean are rounding errors of the rows.
-_MEAN_ROUNDING = 1e-12
 # Squares of smaller deviations underflow.
 _UNDERFLOW = 1.5e-154
 
@@ -33,16 +30,18 @@ def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bo
     variances = np.diag(scatter)
     if not (variances >= 0).all():
         return False
-    # Rounding error of the deviation of one row; `weight` rows add up its square.
-    deviation_rounding = np.maximum(_MEAN_ROUNDING * np.abs(mean), _UNDERFLOW)
+    # Rounding error of the deviation of one row, from the sum that made the mean. The squares of
+    # `weight` rows add up.
+    deviation_rounding = np.maximum(SUM_ROUNDING * np.abs(mean), _UNDERFLOW)
     scales = np.sqrt(variances) + np.sqrt(weight) * deviation_rounding
     with np.errstate(over="ignore"):
         scaled = scatter / scales[:, None]
         scaled /= scales
-    # A cheap necessary condition: correlations are at most one.
-    if np.abs(scaled).max(initial=0.0) > 1 + _CORRELATION_TOL:
+    # A cheap necessary condition: correlations are at most one, up to the digits in which another
+    # program may have written the matrix.
+    if np.abs(scaled).max(initial=0.0) > 1 + AGREEMENT_TOL:
         return False
     # Allow for eigenvalues of a scatter that are negative by rounding.
-    scaled[np.diag_indices_from(scaled)] += _CORRELATION_TOL * len(scaled)
+    scaled[np.diag_indices_from(scaled)] += AGREEMENT_TOL * len(scaled)
     _, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)
     return bool(failed == 0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup, warn
 from fairspan.formatting.messages import counted
+from fairspan.linalg.rounding import EPS, LOOSE_TOL
 from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
 from fairspan.progress import track
 from fairspan.random_state import as_generator
@@ -30,9 +31,6 @@ _SVM_MAX_ITER = 100_000
 _MAX_BLOCK_ROWS = 2_000
 # Number of rows whose distances give the median distance: half a million pairs.
 _MEDIAN_ROWS = 1_000
-# Difference of group means, relative to the standard deviation of a column, below which the means
-# are equal by construction: by chance they differ by about 1 / sqrt(rows).
-_EQUAL_MEANS_TOL = 1e-6
 
 
 def leakage(
@@ -132,7 +130,7 @@ def _standardize(
     mean = train.mean(axis=0)
     scale = train.std(axis=0)
     # A constant column may differ from its mean by rounding, which is not variance.
-    rounding = 10 * np.finfo(np.float64).eps * np.abs(mean)
+    rounding = EPS * 10 * np.abs(mean)
     scale = np.where(scale > rounding, scale, np.inf)
     if np.isinf(scale).any():
         constant = [names[j] if names else int(j) for j in np.flatnonzero(np.isinf(scale))]
@@ -387,7 +385,8 @@ def _means_are_equal(means: FloatArray, rows: FloatArray) -> bool:
     """Whether group means agree far better than chance allows in every column."""
     deviations = rows.std(axis=0)
     ranges = means.max(axis=0) - means.min(axis=0)
-    return bool(deviations.any() and (ranges <= _EQUAL_MEANS_TOL * deviations).all())
+    # By chance, means differ by about 1 / sqrt(rows): closer ones are equal by construction.
+    return bool(deviations.any() and (ranges <= LOOSE_TOL * deviations).all())
 
 
 def _median_distance(rows: FloatArray, rng: np.random.Generator) -> float:

@@ -7,10 +7,8 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import symmetric_root, symmetrize
+from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.typing import FloatArray
-
-# Relative tolerance for symmetry and nonnegative eigenvalues.
-_RELATIVE_TOL = 1e-9
 
 
 def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
@@ -75,6 +73,6 @@ def _is_covariance(matrix: FloatArray, p: int) -> bool:
     if matrix.shape != (p, p) or not np.isfinite(matrix).all():
         return False
     eigenvalues = np.linalg.eigvalsh(symmetrize(matrix))
-    tol = _RELATIVE_TOL * float(np.abs(eigenvalues).max(initial=0.0))
+    tol = AGREEMENT_TOL * float(np.abs(eigenvalues).max(initial=0.0))
     asymmetry = np.abs(matrix - matrix.T).max(initial=0.0)
     return bool(asymmetry <= tol and eigenvalues.min(initial=0.0) >= -tol)

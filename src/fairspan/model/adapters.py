@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, describe_type
+from fairspan.linalg.rounding import RANK_TOL, SINGLE_PRECISION_TOL
 from fairspan.typing import FloatArray
 
 # Multiples of a step's own scale at which it is probed, since many maps are linear only locally.
 PROBE_SCALES = (1.0, 1e3, 1e6)
-# Relative tolerance for equal results, also for steps that compute in single precision.
-PROBE_TOL = 1e-6
 # Number of rows transformed at once.
 _BLOCK_ROWS = 512
-# A column of the decoder that adds less than this fraction to the others is dependent.
-_RANK_TOL = 1e-10
 # Components (d, p), mean (p,), and the decoder (p, d) if the projection is oblique, else None.
 AffineProjection = tuple[FloatArray, FloatArray, FloatArray | None]
 ALLOWED_MODELS = (
@@ -266,8 +263,9 @@ def _detect_standardization(
     except (ValueError, ArithmeticError):
         return None
     magnitudes = np.abs(start) + np.abs(slope * rows)
-    is_affine = (np.abs(coordinates - (start + slope * rows)) <= PROBE_TOL * magnitudes).all()
-    is_inverse = (np.abs(reconstructed - rows) <= PROBE_TOL * (magnitudes / slope)).all()
+    allowed = SINGLE_PRECISION_TOL * magnitudes  # steps may compute in single precision
+    is_affine = (np.abs(coordinates - (start + slope * rows)) <= allowed).all()
+    is_inverse = (np.abs(reconstructed - rows) <= SINGLE_PRECISION_TOL * (magnitudes / slope)).all()
     return (-start[0] / slope, 1.0 / slope) if is_affine and is_inverse else None
 
 
@@ -295,7 +293,7 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
         # Coordinates z of the model are triangle @ z in the orthonormal basis.
         basis, triangle = np.linalg.qr(decoder)
         lengths = np.diag(triangle)
-        has_full_rank = np.abs(lengths).min() > _RANK_TOL * np.abs(lengths).max()
+        has_full_rank = np.abs(lengths).min() > RANK_TOL * np.abs(lengths).max()
         if not has_full_rank:
             return None
         if not _rows_close(reconstructed, coordinates @ decoder.T + mean, rows):
@@ -317,9 +315,9 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
     is_affine = _rows_close(coordinates, rows @ encoder.T + start, coordinates)
     # Otherwise reconstructions would be shifted or shrunk within the subspace.
     origin_shift = np.abs(encoder @ mean + start[0]).max()
-    keeps_origin = origin_shift <= PROBE_TOL * (1.0 + np.abs(start).max())
+    keeps_origin = origin_shift <= SINGLE_PRECISION_TOL * (1.0 + np.abs(start).max())
     basis_encoder = triangle @ encoder
-    is_left_inverse = np.allclose(basis_encoder @ basis, np.eye(d), atol=PROBE_TOL)
+    is_left_inverse = np.allclose(basis_encoder @ basis, np.eye(d), atol=SINGLE_PRECISION_TOL)
     return (basis_encoder, mean, basis) if is_affine and keeps_origin and is_left_inverse else None
 
 
@@ -337,5 +335,5 @@ def _rows_close(rows: FloatArray, expected: FloatArray, references: FloatArray) 
     """Whether rows agree up to rounding, relative to the largest entry of each reference row."""
     if rows.shape != expected.shape or not np.isfinite(rows).all():
         return False
-    allowed = PROBE_TOL * (1.0 + np.abs(references).max(axis=1, keepdims=True))
+    allowed = SINGLE_PRECISION_TOL * (1.0 + np.abs(references).max(axis=1, keepdims=True))
     return bool((np.abs(rows - expected) <= allowed).all())

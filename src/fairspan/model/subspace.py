@@ -10,9 +10,9 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType, warn
 from fairspan.formatting.messages import counted
+from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
 from fairspan.model.adapters import (
     ALLOWED_MODELS,
-    PROBE_TOL,
     ReconstructionModel,
     detect_projection,
     reconstruction_model,
@@ -706,7 +706,7 @@ def _subspace_from_projection(
         decoder is None
         and isinstance(fitted_components, np.ndarray)
         and fitted_components.shape == components.shape
-        and np.allclose(fitted_components, components, atol=PROBE_TOL)
+        and np.allclose(fitted_components, components, atol=SINGLE_PRECISION_TOL)
     )
     if exposes_components:
         components = fitted_components.astype(np.float64)

@@ -12,6 +12,7 @@ from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.messages import counted, describe_position
 from fairspan.formatting.table import Table
 from fairspan.linalg.double_double import exact_sum
+from fairspan.linalg.rounding import EPS
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.rows.labels import Label, format_label, table_name, to_python_labels
@@ -22,8 +23,6 @@ Center = Literal["global", "group", "none"]
 # Fourth powers of magnitudes in this range, and their sums, neither overflow nor underflow.
 _MIN_MAGNITUDE = 1e-75
 _MAX_MAGNITUDE = 1e75
-# Relative rounding error of the difference of two means: a subtraction and the sum over groups.
-_OFFSET_ROUNDING = 2 * float(np.finfo(np.float64).eps)
 # Both limits of magnitudes are divided by this factor to get those of a column's root mean square:
 # some entries are larger than that, and zeros among the entries make it smaller.
 _MAX_TO_RMS = 4.0
@@ -309,7 +308,9 @@ class BaseMoments(ABC):
         """
         if point is None:  # the offsets are exactly zero
             return np.zeros(self.n_features)
-        return np.asarray(_OFFSET_ROUNDING * np.abs(self.offsets_from(point)).max(axis=0))
+        # Two terms: a subtraction, and the sum over groups.
+        max_offsets = np.abs(self.offsets_from(point)).max(axis=0)
+        return np.asarray(EPS * 2 * max_offsets)
 
     @cached_property
     def standard_deviations(self) -> FloatArray:

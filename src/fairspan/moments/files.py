@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.moments.em import EMSummary
 from fairspan.rows.labels import label_array, to_python_labels
 from fairspan.storage.schema import (
@@ -25,9 +26,6 @@ from fairspan.storage.schema import (
 )
 from fairspan.typing import FloatArray
 
-# Largest integer up to which all are exact in float64; no table has more rows.
-_MAX_ROWS = 2**53
-
 MOMENTS_SCHEMA = Schema(
     "moments",
     "consistent moments",
@@ -35,7 +33,7 @@ MOMENTS_SCHEMA = Schema(
         {
             "groups": label_list("k"),
             "feature_names": optional(list_of(TEXT, "p", unique=True)),
-            "n_dropped": integer(0, _MAX_ROWS),
+            "n_dropped": integer(0, MAX_EXACT_INTEGER),
             # Number of trailing label attributes that are classes of y.
             "n_label_columns": integer(0, 1),
             # Binary exponent of the unit of very large or very small weights.
@@ -53,8 +51,8 @@ MOMENTS_SCHEMA = Schema(
             "counts": array_of(
                 "k",
                 "i",
-                f"numbers from 0 on, which add up to no more than {_MAX_ROWS}",
-                lambda array: array.min() >= 0 and sum(array.tolist()) <= _MAX_ROWS,
+                f"numbers from 0 on, which add up to no more than {MAX_EXACT_INTEGER}",
+                lambda array: array.min() >= 0 and sum(array.tolist()) <= MAX_EXACT_INTEGER,
             ),
             "weights": array_of("k", "f", "finite numbers above 0", all_positive),
             "means": array_of("k p", "f"),

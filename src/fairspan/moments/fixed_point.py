@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.linalg.rounding import RANK_TOL
 from fairspan.typing import FloatArray
 
 # Stop when the estimated distance to the limit is below this, in units.
@@ -28,8 +29,6 @@ _MAX_COMBINED_STEPS = 20
 _MAX_DIFFERENCE_ENTRIES = 2**24
 # Restart if a step is longer than the shortest one by this factor: the last combination diverged.
 _RESTART_RATIO = 10.0
-# Relative singular value below which differences of steps count as linearly dependent.
-_DEPENDENCE_TOL = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +164,7 @@ class _StepMemory:
         columns = np.vstack([steps / sizes[:, None], residual.reshape(1, -1)])
         triangle = np.asarray(np.linalg.qr(columns.T, mode="r"))[:n_steps]
         left, values, right = np.linalg.svd(triangle[:, :n_steps], full_matrices=False)
-        is_independent = values > _DEPENDENCE_TOL * values[0]
+        is_independent = values > RANK_TOL * values[0]
         pseudo_inverse = (right[is_independent].T / values[is_independent]) / sizes[:, None]
         # How far the point moves per unit change of the step, along each independent direction.
         responses = pseudo_inverse.T @ points

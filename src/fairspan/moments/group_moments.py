@@ -14,6 +14,7 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg import is_valid_scatter
 from fairspan.linalg.double_double import divide
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
+from fairspan.linalg.rounding import EPS, SUM_ROUNDING
 from fairspan.moments.accumulate import (
     RunningMoments,
     StackedMoments,
@@ -70,14 +71,10 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
-# Largest relative correction of a mean: half a unit in the last place, rounded up.
-_MAX_MEAN_CORRECTION = float(np.finfo(np.float64).eps)
 # Largest weight of a group: 1e20 rows of the largest weight of a row.
 _MAX_GROUP_WEIGHT = 1e20 * MAX_WEIGHT
 # Largest absolute exponent of the unit of weights: beyond that of subnormal numbers.
 _MAX_EXPONENT = 1500
-# Accepted asymmetry of a covariance, relative to the standard deviations of its features.
-_SYMMETRY_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,7 +150,8 @@ class GroupMoments(BaseMoments):
             raise _invalid_moments_error(f"groups are {format_list(self.labels)}")
         if self.mean_corrections is not None:
             _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
-            if (np.abs(self.mean_corrections) > _MAX_MEAN_CORRECTION * np.abs(self.means)).any():
+            # A correction is at most half a unit in the last place; EPS rounds this up.
+            if (np.abs(self.mean_corrections) > EPS * np.abs(self.means)).any():
                 raise _invalid_moments_error(
                     "mean_corrections are larger than the rounding of the means"
                 )
@@ -169,7 +167,7 @@ class GroupMoments(BaseMoments):
         arrays = (self.scatters, self.means, self.weights)
         for label, scatter, mean, weight in zip(self.labels, *arrays, strict=True):
             sizes = np.sqrt(np.abs(np.diag(scatter)))
-            if (np.abs(scatter - scatter.T) > _SYMMETRY_TOL * np.outer(sizes, sizes)).any():
+            if (np.abs(scatter - scatter.T) > SUM_ROUNDING * np.outer(sizes, sizes)).any():
                 raise _invalid_moments_error(f"The matrix of group {label!r} is not symmetric")
             if not is_valid_scatter(scatter, mean, weight):
                 raise _invalid_moments_error(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.moments.base import BaseMoments, describe_column
 from fairspan.registry import LazyModule
 from fairspan.rows.arrays import ArrayRows
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 else:
     nw = LazyModule("narwhals.stable.v2")
 
-# Integers up to this one are exact in double precision.
-_MAX_EXACT_INTEGER = 2.0**53
 # Smallest accepted ratio of differences to the rounding error: six digits are then left.
 _MIN_RANGE_TO_ROUNDING = 2.0**20
 
@@ -43,12 +42,12 @@ def check_integer_precision(rows: Any, moments: BaseMoments) -> None:
     # Moments select the columns that may be affected, and their exact ranges decide.
     largest = np.abs(moments.means).max(axis=0)
     rounding = np.spacing(np.maximum(largest, 1.0))
-    is_rounded = (largest >= _MAX_EXACT_INTEGER / 2) & (
+    is_rounded = (largest >= MAX_EXACT_INTEGER / 2) & (
         moments.standard_deviations < _MIN_RANGE_TO_ROUNDING * rounding
     )
     for feature in np.flatnonzero(is_rounded).tolist():
         minimum, maximum = _integer_range(rows, feature)
-        if minimum == maximum or max(abs(minimum), abs(maximum)) <= _MAX_EXACT_INTEGER:
+        if minimum == maximum or max(abs(minimum), abs(maximum)) <= MAX_EXACT_INTEGER:
             continue
         if maximum - minimum >= _MIN_RANGE_TO_ROUNDING * rounding[feature]:
             continue

@@ -19,16 +19,11 @@ from typing import Protocol, cast
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.rounding import CANCELLATION_RATIO, SINGLE_PRECISION_TOL, SUM_ROUNDING
 from fairspan.typing import FloatArray
 
-# Tolerance of entries of the Gram matrix of components.
-_ORTHONORMAL_TOL = 1e-6
-# Squared length below which a basis column counts as shorter than one.
-_UNIT_LENGTH_TOL = 1e-12
 # Tolerance of the dimension of a soft projection, which must be an integer.
 _DIMENSION_TOL = 1e-5
-# Tolerance of encoder @ decoder = I.
-_IDENTITY_TOL = 1e-6
 
 
 def encoder_columns(basis: FloatArray) -> FloatArray:
@@ -53,7 +48,7 @@ def encoder_columns(basis: FloatArray) -> FloatArray:
            [0. , 0.5]])
     """
     retained = np.minimum(np.einsum("ij,ij->j", basis, basis), 1.0)
-    is_soft_column = retained < 1 - _UNIT_LENGTH_TOL
+    is_soft_column = retained < 1 - SUM_ROUNDING
     soft = retained[is_soft_column]
     factors = np.ones_like(retained)
     factors[is_soft_column] = np.sqrt((1 - np.sqrt(1 - soft)) / soft)
@@ -90,7 +85,7 @@ def captured_basis(encoder: FloatArray) -> FloatArray:
 
 def is_soft(components: FloatArray) -> bool:
     """Return whether some of (r, p) orthogonal rows are shorter than one."""
-    return bool((np.einsum("ij,ij->i", components, components) < 1 - _ORTHONORMAL_TOL).any())
+    return bool((np.einsum("ij,ij->i", components, components) < 1 - SINGLE_PRECISION_TOL).any())
 
 
 def soft_dimension(components: FloatArray) -> float:
@@ -118,11 +113,11 @@ def check_components(components: FloatArray, *, may_be_soft: bool = True) -> Non
     gram = components @ components.T
     weights = np.diag(gram)
     is_soft_projection = False
-    if may_be_soft and (weights <= 1 + _ORTHONORMAL_TOL).all():
+    if may_be_soft and (weights <= 1 + SINGLE_PRECISION_TOL).all():
         dimension = soft_dimension(components)
         is_soft_projection = abs(dimension - max(round(dimension), 1)) <= _DIMENSION_TOL
     expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
-    if not np.allclose(gram, expected, atol=_ORTHONORMAL_TOL):
+    if not np.allclose(gram, expected, atol=SINGLE_PRECISION_TOL):
         raise InvalidInput(
             "The components are not orthonormal",
             "Allowed: orthonormal rows",
@@ -204,7 +199,7 @@ class Projector:
         # above suffices.
         product = self.encoder @ self.decoder
         identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
-        if not np.allclose(product, identity, atol=_IDENTITY_TOL):
+        if not np.allclose(product, identity, atol=SINGLE_PRECISION_TOL):
             raise InvalidInput(
                 "The encoder is not a left inverse of the decoder",
                 "Allowed: an encoder and a decoder whose product is the identity",
@@ -220,7 +215,7 @@ class Projector:
         if self.oblique_decoder is not None:
             return False
         gram = self.encoder @ self.encoder.T
-        return bool((np.abs(gram - np.eye(len(gram))) <= FULL_SPAN_TOL).all())
+        return bool((np.abs(gram - np.eye(len(gram))) <= SUM_ROUNDING).all())
 
     def residuals(self, rows: FloatArray) -> FloatArray:
         """Residuals x - D E x of centered rows, shape (n, p).
@@ -287,9 +282,5 @@ def _orthonormal_distances(
     return distances
 
 
-# Entries of I - VV' below this are rounding errors if V is square and not soft.
-FULL_SPAN_TOL = 1e-12
-# Below this ratio to the total, a difference of traces has lost more than four digits.
-CANCELLATION_RATIO = 1e-4
 # Squared coordinates computed at a time.
 _CHUNK_ENTRIES = 2**20

@@ -13,20 +13,17 @@ import numpy as np
 import scipy
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.rounding import EPS, RANK_TERMS
 from fairspan.moments.base import BaseMoments, RowSpread
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Aggregator, Rows, aggregate
 from fairspan.rows.protocol import BaseRows, RowSource
 from fairspan.typing import FloatArray
 
-# Singular values below this many rounding errors for each column, relative to the largest, are
-# zero. In factors of 3 to 60 features, merged from up to 1,000 blocks, zeros were up to 3.6.
-_RANK_ROUNDING_UNITS = 32
 # Largest number of entries (256 MB) of a triangular factor; of more, the rank remains unknown.
 _MAX_FACTOR_ENTRIES = 2**25
 # Standardized features with a variance below this along some direction may be collinear.
 _MAX_SINGULAR_VARIANCE = 1e-9
-_EPSILON = float(np.finfo(np.float64).eps)
 
 MomentsType = TypeVar("MomentsType", bound=BaseMoments)
 
@@ -252,5 +249,5 @@ def _numerical_rank(factor: FloatArray) -> int:
     lengths = np.linalg.norm(factor, axis=0)
     scaled = factor[:, lengths > 0] / lengths[lengths > 0]
     singular_values = np.linalg.svd(scaled, compute_uv=False)
-    tol = _RANK_ROUNDING_UNITS * factor.shape[1] * _EPSILON
+    tol = EPS * RANK_TERMS * factor.shape[1]
     return int((singular_values > tol * singular_values[0]).sum())

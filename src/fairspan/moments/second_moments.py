@@ -24,8 +24,9 @@ from fairspan.linalg import (
     smallest_eigenvalue_sum,
 )
 from fairspan.linalg.complement import OrthogonalComplement
+from fairspan.linalg.rounding import CANCELLATION_RATIO, ENTRY_TERMS, EPS, SUM_ROUNDING
 from fairspan.linalg.threads import limit_blas_threads
-from fairspan.moments.projector import CANCELLATION_RATIO, FULL_SPAN_TOL, Projector, encoder_columns
+from fairspan.moments.projector import Projector, encoder_columns
 from fairspan.typing import FloatArray
 
 # Up to this captured share, the squared row norm of E = I - VV' is accurate as a difference.
@@ -37,8 +38,6 @@ _MAX_KRYLOV_RATIO = 1 / 40
 _COMPONENTS_PER_GUARD = 8
 # Use multithreaded products from this many features.
 _MIN_THREADED_FEATURES = 400
-# Relative rounding error of sums of products.
-_SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 class SecondMoments(Protocol):
@@ -96,8 +95,6 @@ def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -
 # Factor from the distance of correlations to that of second moments: the means of a group and of
 # all rows have the same distance, and each enters once.
 _MEANS_FACTOR = 3.0
-# Relative rounding of an error or loss: the last four of the sixteen digits of float64.
-_FIGURE_ROUNDING = 1e-12
 
 
 def figure_roundings(
@@ -122,7 +119,7 @@ def figure_roundings(
         varies = second_moments.column_rms > second_moments.offset_rounding_error
         min_rms = np.where(varies, second_moments.column_rms, np.inf).min(axis=1)
         scales = np.where(varies.any(axis=1), min_rms**2, scales)
-    return np.asarray(_FIGURE_ROUNDING * np.maximum(scales, errors))
+    return np.asarray(SUM_ROUNDING * np.maximum(scales, errors))
 
 
 def error_reduction_by_component(projector: Projector, second_moments: SecondMoments) -> FloatArray:
@@ -292,7 +289,7 @@ class DenseSecondMoments:
             columns = encoder_columns(basis)
             residual_projector = np.eye(len(basis)) - columns @ columns.T
             is_square = basis.shape[1] == len(basis)
-            if is_square and np.abs(residual_projector).max() <= FULL_SPAN_TOL:
+            if is_square and np.abs(residual_projector).max() <= SUM_ROUNDING:
                 residual_projector[:] = 0.0  # exactly zero if V spans everything
             images = self.matrices[cancels] @ residual_projector
             errors[cancels] = images.reshape(len(images), -1) @ residual_projector.ravel()
@@ -463,6 +460,6 @@ def deflate(
     )
     # Terms of Q'S_gQ are bounded by column RMS values; and rounding the basis to float64 leaves a
     # residue of the removed directions. That residue is of second order (`errors` of zero).
-    sum_rounding = _SUM_ROUNDING * ((abs_basis @ second_moments.column_rms.T) ** 2).sum(axis=0)
+    sum_rounding = EPS * ENTRY_TERMS * ((abs_basis @ second_moments.column_rms.T) ** 2).sum(axis=0)
     basis_rounding = basis_rounding_bound(second_moments.root_traces, errors=np.zeros(k))
     return deflated, sum_rounding + basis_rounding, complement

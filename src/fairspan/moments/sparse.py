@@ -26,8 +26,9 @@ from fairspan.linalg import (
     unit_of,
 )
 from fairspan.linalg.double_double import divide, exact_sum
+from fairspan.linalg.rounding import CANCELLATION_RATIO
 from fairspan.moments.base import no_group_labels_error
-from fairspan.moments.projector import CANCELLATION_RATIO, encoder_columns
+from fairspan.moments.projector import encoder_columns
 from fairspan.rows.blocks import rows_per_block
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit

@@ -33,6 +33,7 @@ from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.memory import check_memory, explain_memory_errors
+from fairspan.linalg.rounding import ANGLE_TOL, EPS, FIGURE_ROUNDING, RANK_TOL, SUM_ROUNDING
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
@@ -50,33 +51,20 @@ from fairspan.rows.sparse import SparseRows
 from fairspan.rows.validation import to_finite_float64, to_numeric
 from fairspan.typing import FloatArray, IndexArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
 # A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
 _MAX_CHOLQR2_LOSS = 1e-9
 # ... and up to which a single round of Cholesky QR suffices.
 _MAX_CHOLQR_LOSS = 1e-11
-# Orthonormality error of lifted columns that needs no correction.
-_ORTHONORMAL_TOL = 1e-14
-# Relative residual below which a direction counts as dependent on others.
-_RANK_TOL = 1e-10
-# Components along zero-variance directions below this are ignored: captured variance changes only
-# by the square. Iterative solvers leave residues of this size.
-_PADDING_TOL = 1e-9
 # Largest accepted error of the axes, ||Q'Q - I|| or relative distance of rows from the span.
 _MAX_AXES_ERROR = 1e-8
 # Random probes that bound the error of the axes; each bound fails with probability 10^-10.
 _N_PROBES = 10
 # Seed of the zero-variance directions; arbitrary but unlikely to be chosen by users.
 _PADDING_SEED = 0x5AFE_C0DE_2018
-# Group means (relative to the RMS distance of rows from the shift) and rows of a group (relative to
-# the longest row) that differ by less count as equal.
-_EQUAL_TOL = 1e-14
 # Features that are compared first to see whether rows are distinct.
 _N_SAMPLED_FEATURES = 16
-# Products of equal rows differ by less than this, relative to the largest product.
-_EQUAL_PRODUCT_TOL = 1e-12
 # Rows copied at a time.
 _BLOCK_ROWS = 64
 # Features processed at a time when forming axes.
@@ -373,7 +361,7 @@ class WideMoments(RowMoments):
         axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
         # Pivot in the small factor; pivoting the tall matrix is slow.
         rotation, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
-        rank = int((np.abs(np.diag(upper)) > len(row_norms) * _EPSILON).sum())
+        rank = int((np.abs(np.diag(upper)) > EPS * len(row_norms)).sum())
         coordinates = np.empty((len(row_norms), rank))
         coordinates[order] = upper[:rank].T
         coordinates *= row_norms[:, None]
@@ -406,7 +394,7 @@ class WideMoments(RowMoments):
         lower, inverse = _cholesky_with_inverse(gram)
         # Estimate of ||Q'Q - I||, the error that one round leaves (top of this module). It is NaN,
         # which counts as too large, if the factorization fails.
-        orthogonality_loss = _EPSILON * float(np.vdot(inverse, inverse))
+        orthogonality_loss = EPS * float(np.vdot(inverse, inverse))
         if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
             return None
         if orthogonality_loss > _MAX_CHOLQR_LOSS:
@@ -525,7 +513,7 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     # Equal rows have nearly equal products with a random vector: only such neighbors are compared.
     products = rows @ np.random.default_rng(_PADDING_SEED).standard_normal(p)
     order = np.argsort(products, kind="stable")
-    is_near = np.diff(products[order]) <= _EQUAL_PRODUCT_TOL * float(np.abs(products).max())
+    is_near = np.diff(products[order]) <= SUM_ROUNDING * float(np.abs(products).max())
     candidates = np.unique(order[np.append(is_near, False) | np.append(False, is_near)])
     # `first_equal` is the first row that each row equals; rows with equal hashes are compared.
     first_equal = all_indices.copy()
@@ -623,7 +611,7 @@ class RowSpace:
         # Sums of rows are rounded relative to the distance of rows from the shift.
         rms_distance = np.sqrt(squares.sum() / len(squares))
         max_difference = np.linalg.norm(moments.means - moments.means[0], axis=1).max()
-        if max_difference <= _EQUAL_TOL * rms_distance:
+        if max_difference <= FIGURE_ROUNDING * rms_distance:
             common_means = np.tile(moments.mean, (moments.n_groups, 1))
             moments = replace(
                 moments, means=common_means, mean_corrections=None, skip_validation=True
@@ -631,7 +619,7 @@ class RowSpace:
         # A group of equal rows has no variance, which rounding would make positive. Scatters are
         # sums over the rows, hence the weights.
         traces = np.einsum("gii->g", moments.scatters)
-        is_constant = traces <= _EQUAL_TOL**2 * squares.max() * moments.weights
+        is_constant = traces <= FIGURE_ROUNDING**2 * squares.max() * moments.weights
         if is_constant.any():
             scatters = np.where(is_constant[:, None, None], 0.0, moments.scatters)
             moments = replace(moments, scatters=scatters, skip_validation=True)
@@ -691,15 +679,16 @@ class RowSpace:
         lifted = self._lift_axes(columns)
         # Components along axes without variance. These axes are formed only if needed.
         padding = columns[self.n_axes :]
-        if np.linalg.norm(padding) > _PADDING_TOL:
+        # Iterative solvers leave shorter residues along directions without variance.
+        if np.linalg.norm(padding) > ANGLE_TOL:
             lifted = lifted + self._padding @ padding
         gram = columns.T @ columns
         gram_error = lifted.T @ lifted - gram
-        if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > _ORTHONORMAL_TOL:
+        if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > FIGURE_ROUNDING:
             # Axes that are weighted sums of rows are less orthogonal than explicit ones. Correct
             # to first order within the span of the columns, so that errors change only in
             # proportion to themselves.
-            lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=_RANK_TOL)[0] / 2
+            lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=RANK_TOL)[0] / 2
         return lifted
 
     def project(self, columns: FloatArray) -> FloatArray:
@@ -711,12 +700,12 @@ class RowSpace:
         squares = np.einsum("ij,ij->j", columns, columns)
         coordinates = self._project_on_axes(columns)
         residual_squares = squares - np.einsum("ij,ij->j", coordinates, coordinates)
-        if (residual_squares <= _ORTHONORMAL_TOL * squares).all():
+        if (residual_squares <= FIGURE_ROUNDING * squares).all():
             # The columns are in the span of the other axes: nothing is left for the padding.
             return np.vstack([coordinates, padding])
         # Project twice, since the residual must be orthogonal to the axes.
         coordinates, residual = self._decompose(columns)
-        if self.n_padding and np.linalg.norm(residual) > _PADDING_TOL * np.linalg.norm(columns):
+        if self.n_padding and np.linalg.norm(residual) > ANGLE_TOL * np.linalg.norm(columns):
             padding = self._padding.T @ residual
         return np.vstack([coordinates, padding])
 
@@ -737,7 +726,7 @@ class RowSpace:
         for _ in range(2):  # twice: reorthogonalize nearly dependent columns
             residual = self._decompose(columns)[1]
             axes, upper, _ = qr(residual, mode="economic", pivoting=True)
-            rank = int((np.abs(np.diag(upper)) > _RANK_TOL).sum())
+            rank = int((np.abs(np.diag(upper)) > RANK_TOL).sum())
             columns = axes[:, :rank]
         return columns
 

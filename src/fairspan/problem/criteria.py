@@ -20,6 +20,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.formatting.messages import counted
 from fairspan.linalg import scaled_to_one
+from fairspan.linalg.rounding import ANGLE_TOL, EPS, TINY
 from fairspan.parameters import (
     check_bool,
     check_number,
@@ -52,11 +53,6 @@ __all__ = [
 # Largest penalty on a gap. Near 1 / eps the mean error, to which the penalized gap is added, would
 # be lost to rounding.
 _MAX_PENALTY = 1e15
-_EPSILON = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)
-# Errors that differ by less than this fraction of the variance are tied: iterative eigenvectors are
-# no more accurate.
-_TIE_TOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -190,7 +186,8 @@ class Disparity(Criterion):
         # Ordinary PCA knows no restriction.
         unrestricted = problem.unrestricted
         errors = unrestricted.errors(unrestricted.pooled_optimum.vectors)
-        tie_tol = _TIE_TOL * float(unrestricted.second_moments.traces.max())
+        # Errors are tied up to the accuracy of iterative eigenvectors.
+        tie_tol = ANGLE_TOL * float(unrestricted.second_moments.traces.max())
         return int(np.flatnonzero(errors >= errors.max() - tie_tol)[-1])
 
 
@@ -645,7 +642,7 @@ class ErrorGap(Criterion):
         deviation = weights - problem.proportions
         deviation = deviation - deviation.mean()
         limit = 2 * self.penalty
-        norm = max(float(np.abs(deviation).sum()), limit, np.finfo(np.float64).tiny)
+        norm = max(float(np.abs(deviation).sum()), limit, TINY)
         return np.asarray(problem.proportions + deviation * (limit / norm))
 
     def lower_bound(
@@ -806,7 +803,7 @@ class RobustErrorGap(ErrorGap):
         """
         radii = self.radii(problem)
         root_rounding = 2 * np.sqrt(radii) * (np.sqrt(errors + error_rounding) - np.sqrt(errors))
-        group_rounding = error_rounding + root_rounding + _EPSILON * radii
+        group_rounding = error_rounding + root_rounding + EPS * radii
         return float((np.abs(self.pair_weights(problem)) @ group_rounding).max())
 
     def theorem_3_2_holds(self, problem: Problem) -> bool:
@@ -879,7 +876,7 @@ class NashWelfare(Criterion):
     def _clipped_variance_kept(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """Variances kept c_g, clipped below at epsilon times the group's variance."""
         traces = problem.second_moments.traces
-        return np.maximum(traces - errors, _EPSILON * traces)
+        return np.maximum(traces - errors, EPS * traces)
 
     def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return positive weights.
@@ -887,7 +884,7 @@ class NashWelfare(Criterion):
         For such weights mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M).
         """
         scaled = scaled_to_one(weights)
-        min_weight = _EPSILON * float(scaled.max())
+        min_weight = EPS * float(scaled.max())
         if min_weight > 0:
             return np.maximum(scaled, min_weight)
         return 1 / problem.second_moments.traces
@@ -903,7 +900,7 @@ class NashWelfare(Criterion):
         all w_g c_g are equal.
         """
         max_weighted_variance = max(
-            float(weights @ problem.second_moments.traces) - min_weighted_error, _TINY
+            float(weights @ problem.second_moments.traces) - min_weighted_error, TINY
         )
         return float(np.log(problem.n_groups * weights).mean() - np.log(max_weighted_variance))
 
@@ -927,8 +924,8 @@ class NashWelfare(Criterion):
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
         """Sum the logarithm's rounding error and that of its argument, amplified by it."""
-        variances_kept = np.maximum(problem.second_moments.traces - errors, _TINY)
-        log_rounding = 2 * (problem.n_features + np.abs(np.log(variances_kept)).mean()) * _EPSILON
+        variances_kept = np.maximum(problem.second_moments.traces - errors, TINY)
+        log_rounding = 2 * (problem.n_features + np.abs(np.log(variances_kept)).mean()) * EPS
         return float(log_rounding + (problem.variance_rounding / variances_kept).mean())
 
 

@@ -7,24 +7,18 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import graded_eigh
 from fairspan.linalg.complement import OrthogonalComplement
+from fairspan.linalg.rounding import (
+    EIGENVALUE_ROUNDING,
+    EPS,
+    RANK_TERMS,
+    SUM_ROUNDING,
+    TINY,
+    TRANSFORMATION_TERMS,
+    VALUE_ROUNDING,
+)
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.typing import FloatArray, IndexArray
-
-# Rounding error of a mean, relative to its feature's standard deviation within the group: that of
-# the sum over the rows.
-_SPREAD_ROUNDING = 1e-12
-# Rounding error of a mean, relative to the mean: a few times eps, from the rows themselves.
-_MEAN_ROUNDING = 1e-15
-# A difference of means counts as a further direction if its residual from the previous ones exceeds
-# this many times its rounding error.
-_MIN_RESIDUAL_ROUNDINGS = 32.0
-# A direction whose variance is below this fraction of that of its columns has none.
-_VARIANCE_ROUNDING = 1e-13
-_EPSILON = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)
-# Entries of a unit vector that may be rounding error.
-_ENTRY_ROUNDING = 64 * _EPSILON
 
 
 def central_differences(moments: Moments) -> FloatArray:
@@ -147,9 +141,9 @@ def mean_difference_directions(
     pair_scale = np.where(pair_scale > 0, pair_scale, 1.0)
     scaled = differences / feature_scale / pair_scale[:, None]
     # QR with column pivoting: the diagonal holds the length of each scaled difference's residual
-    # from those before it, in rounding errors.
+    # from those before it, in rounding errors. A residual of few of them is no further direction.
     upper, order, *_ = lapack.dgeqp3(scaled.T)
-    is_direction = np.abs(np.diag(upper)) > _MIN_RESIDUAL_ROUNDINGS
+    is_direction = np.abs(np.diag(upper)) > RANK_TERMS
     # LAPACK counts columns from one, and its order is that of scaled lengths: return the unscaled
     # differences in the order of their own lengths.
     selected = differences[order[: len(is_direction)][is_direction] - 1]
@@ -177,9 +171,9 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     # plus one rounding of the difference itself, in units of the median mean's rounding error.
     rounding = _mean_rounding(means, variances)
     divisors = np.sort(rounding, axis=0)[m // 2]
-    divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
+    divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), TINY))
     rounding = rounding / divisors
-    scaled = means * (_EPSILON / divisors)
+    scaled = means * (EPS / divisors)
     pairs: list[tuple[int, int]] = []
     # For each mean outside the tree, its distance from the tree and the mean to which it is paired.
     nearest = dict.fromkeys(range(1, m), (np.inf, 0))
@@ -194,8 +188,11 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
 
 
 def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Bound the rounding error of each entry of the means, shape (m, p)."""
-    return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
+    """Bound the rounding error of each entry of the means, shape (m, p).
+
+    The sum over the rows is rounded relative to their spread, and the rows relative to the mean.
+    """
+    return SUM_ROUNDING * np.sqrt(variances) + VALUE_ROUNDING * np.abs(means)
 
 
 def split_by_variance(
@@ -223,8 +220,9 @@ def split_by_variance(
     # Entries that should be zero are rounded too, as where a constant column is next to others.
     abs_entries = np.abs(rotated)
     feature_deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    entry_rounding = feature_deviations @ np.where(abs_entries <= _ENTRY_ROUNDING, abs_entries, 0.0)
-    variance_rounding = _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2
+    max_zero = EPS * TRANSFORMATION_TERMS
+    entry_rounding = feature_deviations @ np.where(abs_entries <= max_zero, abs_entries, 0.0)
+    variance_rounding = EIGENVALUE_ROUNDING * (feature_deviations @ abs_entries) ** 2
     variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
     has_variance = variances > np.maximum(variance_rounding, entry_rounding**2)
     return rotated[:, has_variance], rotated[:, ~has_variance]

@@ -12,6 +12,13 @@ from scipy.linalg import blas
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted, describe_position
 from fairspan.linalg.complement import OrthogonalComplement
+from fairspan.linalg.rounding import (
+    ENTRY_TERMS,
+    EPS,
+    LOOSE_TOL,
+    TRANSFORMATION_TERMS,
+    ZERO_EIGENVALUE,
+)
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
@@ -38,22 +45,10 @@ from fairspan.problem.restrictions import (
 from fairspan.registry import builtin_names
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
-# Assumed squared length of a typical row, as a share of the mean of all, if only moments are known:
-# a single row may be 1e8 times larger than the others.
-_UNKNOWN_TYPICAL_SHARE = float(np.finfo(np.float64).eps)
-# Relative rounding error of sums of squares, as in the forbidden directions.
-_SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# Largest difference of means that must be equal, relative to the standard deviation of a component.
+_MAX_MEAN_DIFFERENCE = LOOSE_TOL
 # Directions are few if they are at most this fraction (1 / n) of all.
 _FEW_DIRECTIONS_DIVISOR = 20
-# Largest difference of means that must be equal, relative to the standard deviation of a component.
-_MAX_MEAN_DIFFERENCE = 1e-6
-# Directions of the standardized features whose variance is below this fraction of the largest have
-# no variance but rounding error.
-_VARIANCE_TOL = 1e-12
-# Allowed difference of means along directions without variance, in rounding errors of the features:
-# about as many as a transformation of the rows adds up.
-_MAX_DIFFERENCE_ROUNDINGS = 64.0
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +176,7 @@ class ProblemFamily:
             fixed_errors=fixed_errors,
             common_error=common_error,
             fixed_rounding=rounding,
-            inner_variance_rounding=_SUM_ROUNDING * self.moments.variances.sum(axis=1),
+            inner_variance_rounding=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
         )
         return Reduction(problem, axes)
 
@@ -274,7 +269,8 @@ class ProblemFamily:
             return False
         differences = (self._constrained_means[second] - self._constrained_means[first]) @ columns
         max_difference = np.abs(differences).max(initial=0.0)
-        relative_rounding = len(columns) * _EPSILON + self.template.orthogonality_defect
+        relative_rounding = EPS * len(columns)
+        relative_rounding += self.template.orthogonality_defect
         max_norm = np.sqrt(len(columns)) * self._pair_magnitudes.max(initial=0.0)
         max_length = np.linalg.norm(columns, axis=0).max()
         bound = float(max_difference + relative_rounding * max_norm * max_length)
@@ -296,7 +292,7 @@ class ProblemFamily:
         # A mean is rounded relative to the numbers of which it is computed.
         magnitudes = self._pair_magnitudes
         squares = columns**2
-        mean_rounding = _EPSILON / 2 * np.sqrt(magnitudes**2 @ squares)
+        mean_rounding = EPS / 2 * np.sqrt(magnitudes**2 @ squares)
         if self.template.orthogonality_defect:
             # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
@@ -314,8 +310,9 @@ class ProblemFamily:
             squared_magnitudes = magnitudes**2 + pair_variances
             squared_rounding = squared_magnitudes @ squares
             squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
+            # A transformation of the rows adds up several.
             rounding[is_constant] = (
-                _MAX_DIFFERENCE_ROUNDINGS * _EPSILON * np.sqrt(squared_rounding[is_constant])
+                EPS * TRANSFORMATION_TERMS * np.sqrt(squared_rounding[is_constant])
             )
             if (deviation := self._total_deviation) > 0:
                 # Numbers may be so large that all variance is rounding error. Even then, a
@@ -405,7 +402,7 @@ class ProblemFamily:
 
     def _variance_rounding(self, feature_variances: FloatArray, squares: FloatArray) -> FloatArray:
         """Return the rounding error of variances along columns, given their squared entries."""
-        return np.asarray(len(squares) * _SUM_ROUNDING * (feature_variances @ squares))
+        return np.asarray(EPS * ENTRY_TERMS * len(squares) * (feature_variances @ squares))
 
     def _entry_rounding_variance(
         self, feature_variances: FloatArray, squares: FloatArray
@@ -417,7 +414,7 @@ class ProblemFamily:
     @property
     def _entry_rounding(self) -> float:
         """Rounding error of the entries of a column, relative to its length."""
-        return _SUM_ROUNDING + self.template.orthogonality_defect
+        return EPS * ENTRY_TERMS + self.template.orthogonality_defect
 
     @property
     def _total_deviation(self) -> float:
@@ -516,7 +513,7 @@ class ProblemFamily:
         deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
         deviations = np.where(deviations > 0, deviations, 1.0)
         eigenvalues = np.linalg.eigvalsh(pooled / deviations / deviations[:, None])
-        return int(np.count_nonzero(eigenvalues > _VARIANCE_TOL * eigenvalues[-1]))
+        return int(np.count_nonzero(eigenvalues > ZERO_EIGENVALUE * eigenvalues[-1]))
 
     def _oblique_reduction(self, unrestricted: Problem) -> Reduction:
         """Problem of an oblique restriction: PCA of the rows after a shift that makes means agree.
@@ -545,8 +542,8 @@ class ProblemFamily:
             ),
             parent=unrestricted,
             common_error=shift.variance_lost,
-            fixed_rounding=_SUM_ROUNDING * shift.variance_lost,
-            inner_variance_rounding=_SUM_ROUNDING * shifted_moments.traces,
+            fixed_rounding=EPS * ENTRY_TERMS * shift.variance_lost,
+            inner_variance_rounding=EPS * ENTRY_TERMS * shifted_moments.traces,
             oblique_rounding=shift.rounding,
         )
         return Reduction(problem, oblique_shift=shift)
@@ -607,7 +604,7 @@ class ProblemFamily:
         rounding = (
             2 * np.sqrt(total_fixed) * offset_rounding
             + offset_rounding**2
-            + _SUM_ROUNDING * total_fixed
+            + EPS * ENTRY_TERMS * total_fixed
         )
         return fixed_errors, common_error, rounding
 
@@ -742,7 +739,8 @@ def build_problem_family(
     # along their common mean.
     max_rank = scaled_moments.max_rank + int(center == "none")
     spread = moments.row_spread
-    typical_share = _UNKNOWN_TYPICAL_SHARE if spread is None else spread.typical_share
+    # With moments alone, a single row may be 1e8 times larger than the others.
+    typical_share = EPS if spread is None else spread.typical_share
     proportions = moments.proportions
     row_rank = RowRank(
         maximum=min(max_rank, second_moments.n_features),

@@ -6,13 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
+from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.typing import FloatArray
 
 # Relative slack of a limit: solvers approach the limit from both sides, and sqrt(eps) is as close
 # as a search by function values gets.
 _RELATIVE_SLACK = 1e-8
-# Rounding error of the norm of a projected difference of means, relative to the difference.
-_DIFFERENCE_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +50,8 @@ class MeanDistanceLimit(ParityLimit):
 
     @property
     def slack(self) -> float:
-        """Proportional to delta and to ||f||."""
-        return _RELATIVE_SLACK * self.tolerance + _DIFFERENCE_ROUNDING * float(
+        """Proportional to delta and to the rounding error of ||V'f||."""
+        return _RELATIVE_SLACK * self.tolerance + FIGURE_ROUNDING * float(
             np.linalg.norm(self.difference)
         )
 

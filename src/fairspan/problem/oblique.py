@@ -17,13 +17,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from fairspan.errors import IncompatibleParameters
+from fairspan.linalg.rounding import EPS, RANK_TOL, ZERO_EIGENVALUE
 from fairspan.typing import FloatArray
-
-_EPSILON = float(np.finfo(np.float64).eps)
-# Eigenvalues of the correlation matrix below this fraction of the largest count as zero.
-_MIN_EIGENVALUE_RATIO = 1e-12
-# Relative rank tolerance for the whitened forbidden directions.
-_SINGULAR_VALUE_TOL = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +114,7 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = np.linalg.eigh(pooled / spread / spread.T)
     factor, whitening, forbidden_basis, axes = _whitened_factors(
-        values, vectors, forbidden / spread, _MIN_EIGENVALUE_RATIO
+        values, vectors, forbidden / spread, ZERO_EIGENVALUE
     )
     # With A the factor (S = A A'), W its left inverse and Z the axes, an orthonormal basis of WF:
     # P = A Z Z' W, P S = (A Z)(A Z)' and N = B B' with B = A - A Z Z'.
@@ -135,11 +130,11 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     # moment changes tr N by up to ||E|| times the sum of squares below. (In experiments, fits of
     # rows and of moments differed by at most a twelfth of `rounding`.) Directions whose variance is
     # below the cut-off may be real: `rank_uncertainty` is the effect of including them.
-    min_ratio = len(pooled) * _EPSILON
+    min_ratio = EPS * len(pooled)
     full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
     full_variance_lost = float(np.sum((spread * (full_factor @ full_axes)) ** 2))
     rank_uncertainty = abs(variance_lost - full_variance_lost)
-    rounding = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
+    rounding = EPS / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
     return ObliqueShift(
         forbidden=spread * forbidden_basis,
         matrix=shift_matrix,
@@ -197,7 +192,7 @@ def _whitened_factors(
     forbidden_basis = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
     axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
     # Directions that depend on others within the span add no axis.
-    cutoff = _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)
+    cutoff = RANK_TOL * singular_values.max(initial=0.0)
     return WhitenedFactors(
         factor, whitening, forbidden_basis, forbidden_axes=axes[:, singular_values > cutoff]
     )

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from fairspan.linalg.rounding import TINY
 from fairspan.typing import FloatArray, IndexArray
 
 
@@ -149,7 +150,7 @@ class AffinePieces:
             # Piece g is a multiple of the error of group g, so u_g times that slope is weight g.
             return self.blocks.normalize(weights / self._diagonal_slopes)
         # In units of the largest coefficient, both parts of the system count alike.
-        scale = max(float(np.abs(self.coefficients).max()), np.finfo(np.float64).tiny)
+        scale = max(float(np.abs(self.coefficients).max()), TINY)
         block_sums = self.blocks.indicator_matrix(len(self.offsets))
         system = np.vstack([self.coefficients.T / scale, block_sums])
         target = np.append(weights / scale, np.ones(len(block_sums)))

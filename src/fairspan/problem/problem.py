@@ -15,6 +15,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
+from fairspan.linalg.rounding import EPS
 from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.problem.formulas import DEFAULT_FORMULA, CriterionFormula
 from fairspan.problem.limits import ParityLimit
@@ -23,8 +24,6 @@ from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.warm_start import WarmStart
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
-
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Criterion(ABC):
@@ -386,7 +385,7 @@ class Problem:
     def variance_rounding(self) -> FloatArray:
         """Rounding error bound of each group's variance, shape (k,)."""
         traces = self.second_moments.traces
-        rounding = 2 * self.n_features * _EPSILON * traces + self.inner_variance_rounding
+        rounding = EPS * 2 * self.n_features * traces + self.inner_variance_rounding
         if self.has_matrices:
             mean_rounding = float(np.linalg.norm(self.dense_moments.offset_rounding_error))
             rounding += 2 * mean_rounding * self.dense_moments.root_traces + mean_rounding**2

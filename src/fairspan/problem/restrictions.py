@@ -23,7 +23,7 @@ from fairspan.errors import (
     InvalidType,
 )
 from fairspan.formatting.messages import counted
-from fairspan.linalg import TIE_TOL
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments, merge_moments
 from fairspan.parameters import (
@@ -53,8 +53,6 @@ __all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
 
 # Fraction of the directions that covariance parity allows by default.
 _DEFAULT_FRACTION = 0.85
-# Covariance differences below this fraction of the largest are rounding error.
-_DIFFERENCE_ROUNDING = 1e-12
 
 
 def _moments_by_class(
@@ -541,7 +539,9 @@ class CovarianceParity(Restriction):
         abs_values = np.abs(values)
         # The order of tied differences is rounding error: take all that are tied with the largest
         # selected one, which hides the group as well.
-        threshold = np.sort(abs_values)[:n_directions].max() + TIE_TOL * abs_values.max()
+        threshold = (
+            np.sort(abs_values)[:n_directions].max() + EIGENVALUE_ROUNDING * abs_values.max()
+        )
         selected = np.flatnonzero(abs_values <= threshold)
         # Groups agree along directions without variance, so these fill up the selection. Errors
         # about the origin count the mean: the complete QR turns these directions so that the first
@@ -569,7 +569,7 @@ class CovarianceParity(Restriction):
         """
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
         abs_values = np.abs(values)
-        rounding = _DIFFERENCE_ROUNDING * abs_values.max()
+        rounding = ZERO_EIGENVALUE * abs_values.max()
         is_indefinite = values[0] < -rounding and values[-1] > rounding
         null_vectors = vectors[:, abs_values <= rounding]
         has_enough = null_vectors.shape[1] >= n_components
@@ -611,7 +611,7 @@ class CovarianceParity(Restriction):
         if self.tolerance is None:
             return None
         difference = covariances[0] - covariances[-1]
-        if np.abs(difference).max() <= _DIFFERENCE_ROUNDING * np.abs(covariances).max():
+        if np.abs(difference).max() <= ZERO_EIGENVALUE * np.abs(covariances).max():
             return None
         return CovarianceDifferenceLimit(difference, self.tolerance)
 

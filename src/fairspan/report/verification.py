@@ -4,9 +4,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
+from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.formulas import CriterionFormula
 from fairspan.report.fitted_criterion import FittedCriterion
 
@@ -18,10 +17,6 @@ _COMMANDS_NOTE = (
     "moments. The function does the same in Python and also accepts rows: "
     "fairspan.verify(model, X, sensitive_features). Neither uses a solver."
 )
-# The plain formulas are less accurate than the certificate: rounding error per feature, relative to
-# the variance of a group, and the agreement that is expected relative to the objective.
-_ROUNDING_TOL = 4 * float(np.finfo(np.float64).eps)
-_RELATIVE_TOL = 1e-9
 _LINES_PROOF_TEXT = (
     "S_g is the second moment matrix of group g. The proof consists of supporting lines, each with "
     "two coefficients w: no subspace of this dimension has errors with w_1 e_1 + w_2 e_2 below "
@@ -45,8 +40,9 @@ def verification_instructions(fit: FittedCriterion) -> dict[str, Any]:
     """
     certificate = fit.certificate
     problem = fit.problem
-    # Rounding errors of the plain formulas: of each group's error, then of the objective.
-    roundings = _ROUNDING_TOL * problem.n_features * problem.second_moments.traces
+    # Rounding errors of the plain formulas, which are less accurate than the certificate: of each
+    # group's error, then of the objective.
+    roundings = EPS * 4 * problem.n_features * problem.second_moments.traces
     rounding = problem.criterion.rounding_bound(roundings, certificate.errors, problem)
     return {
         "commands": list(_COMMANDS),
@@ -56,7 +52,7 @@ def verification_instructions(fit: FittedCriterion) -> dict[str, Any]:
         "lower_bound": certificate.lower_bound,
         # Rounding errors of the certificate (its resolution) and of the plain formulas, plus a
         # tolerance relative to the magnitude of the objective (its scale).
-        "absolute_tol": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
+        "absolute_tol": certificate.resolution + rounding + AGREEMENT_TOL * abs(certificate.scale),
     }
 
 

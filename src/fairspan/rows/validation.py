@@ -10,6 +10,7 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, InvalidType, closest_match, warn
 from fairspan.formatting.messages import counted, describe_position, shown_reason
 from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.registry import LazyModule
 from fairspan.rows.labels import format_list
 from fairspan.typing import AnyArray, FloatArray
@@ -23,8 +24,6 @@ else:
 _NON_NUMERIC_TYPES = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
 ALLOWED_NUMBERS = "Allowed: numbers and booleans"
-# Integers up to this are exact in float64.
-_MAX_EXACT_INTEGER = 2**53
 _ENCODE_HINT = "Exclude or encode these columns, for example with scikit-learn's OneHotEncoder"
 
 
@@ -211,9 +210,9 @@ def _is_rounded(values: AnyArray) -> bool:
     if values.dtype.itemsize != 8:  # shorter integers are exact
         return False
     # fmax and fmin ignore NaN.
-    if np.fmax.reduce(values, None, initial=0) > _MAX_EXACT_INTEGER:
+    if np.fmax.reduce(values, None, initial=0) > MAX_EXACT_INTEGER:
         return True
-    return bool(np.fmin.reduce(values, None, initial=0) < -_MAX_EXACT_INTEGER)
+    return bool(np.fmin.reduce(values, None, initial=0) < -MAX_EXACT_INTEGER)
 
 
 def check_shape(shape: tuple[int, ...], X: Any = None) -> None:

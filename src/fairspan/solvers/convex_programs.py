@@ -19,23 +19,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, TINY
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
-# Gradients below this in the scaled program (numbers of at most size one) are rounding, some
-# hundred eps; it is also the ridge added to the diagonal, which makes every system solvable.
-_GRADIENT_TOL = 1e-13
 # Up to this many entries a program over a simplex starts at a vertex, whatever start is given.
 _VERTEX_START_SIZE = 4
 # A start with more nonzeros is ignored, since these would leave the support one at a time. Also the
 # largest number of multipliers that a saddle-point problem starts with or adds at a time.
 _MAX_WARM_SUPPORT = 64
-# Tolerance of gap and feasibility of the conic program.
-_CONIC_TOL = 1e-12
+# Tolerance of gap and feasibility of a conic program; if Clarabel stalls earlier, its last point is
+# used.
+CONIC_TOL = 1e-12
 # Coefficients larger than the constraints by this factor leave the constraints no digits.
 _MAX_COEFFICIENT_RATIO = 1e15
-# Smallest normal number, to avoid division by zero.
-_TINY = float(np.finfo(np.float64).tiny)
 
 _TriangleEntries = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]
 
@@ -230,10 +227,11 @@ def minimize_on_simplex(
     ones = np.ones(len(blocks))
     squared_norms = np.einsum("is,is->i", factor, factor)
     # Scale the objective to size one, which leaves the minimizer as it is.
-    scale = max(float(squared_norms.sum() + n * ridge), float(np.abs(linear).max()), _TINY)
+    scale = max(float(squared_norms.sum() + n * ridge), float(np.abs(linear).max()), TINY)
     factor = factor / np.sqrt(scale)
     linear = linear / scale
-    ridge = ridge / scale + _GRADIENT_TOL
+    # The rounding error of a gradient, as a ridge, makes every system solvable.
+    ridge = ridge / scale + EIGENVALUE_ROUNDING
     if start is None or n <= _VERTEX_START_SIZE or np.count_nonzero(start) > _MAX_WARM_SUPPORT:
         # The vertex whose objective is smallest in each block alone.
         x = np.zeros(n)
@@ -268,7 +266,7 @@ def minimize_on_simplex(
         # are optimal at zero unless this is negative.
         gradient -= blocks.sums(gradient * x)[block_of]
         entering = int(gradient.argmin())
-        if entering in support or gradient[entering] >= -_GRADIENT_TOL:
+        if entering in support or gradient[entering] >= -EIGENVALUE_ROUNDING:
             break
         support.append(entering)
     return blocks.normalize(x)
@@ -352,7 +350,7 @@ def solve_saddle_point(
         reduced_gains -= blocks.sums(reduced_gains * solution)[block_of]
         reduced_gains[is_active] = 0.0
         entering = np.argsort(-reduced_gains, kind="stable")[:_MAX_WARM_SUPPORT]
-        entering = entering[reduced_gains[entering] > _CONIC_TOL]
+        entering = entering[reduced_gains[entering] > CONIC_TOL]
         if not entering.size:
             return solution, occupations
         is_active[entering] = True
@@ -410,7 +408,7 @@ def _solve_saddle_on_support(
     # Equalities, inequalities, and two semidefinite matrices.
     cone_sizes = len(indicator) + len(r_factor), n, (r, r)
     quadratic = np.diag(quadratic_diagonal)
-    x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, _CONIC_TOL)
+    x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, CONIC_TOL)
     multipliers = blocks.normalize(x[:n]) if np.isfinite(x).all() else x[:n]
     dominance_duals = duals[-2 * n_entries : -n_entries]
     return multipliers, smat(dominance_duals, r)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from fairspan.linalg import leading_subspace
+from fairspan.linalg.rounding import TINY
 from fairspan.typing import FloatArray
 
 # Feasibility tolerance relative to ||D||; larger before the Newton steps, which square the
@@ -178,7 +179,7 @@ def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) 
         normal = image - basis @ compressed
         values, axes = np.linalg.eigh(normal.T @ normal)
         # The solution divides by sums of eigenvalues of N'N, which may be zero.
-        sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
+        sums = np.maximum(values[:, None] + values, TINY)
         step = axes @ (axes.T @ excess @ axes / sums) @ axes.T
         basis = np.linalg.qr(basis - normal @ step)[0]
     return basis

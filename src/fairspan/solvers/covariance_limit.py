@@ -19,6 +19,7 @@ from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import leading_subspace
+from fairspan.linalg.rounding import ZERO_EIGENVALUE
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
@@ -162,7 +163,7 @@ def _check_feasible(difference: FloatArray, n_components: int, tolerance: float)
         None does; the message names the smallest tolerance and the largest d that are feasible.
     """
     values = np.linalg.eigvalsh(difference)
-    rounding = _EIGENVALUE_ROUNDING * float(np.abs(values).max())
+    rounding = ZERO_EIGENVALUE * float(np.abs(values).max())
     # The eigenvalues of V'DV interlace with those of D, and all interlacing values are attained
     # (Fan and Pall 1957). So entry d - 1 is the smallest norm that a V of d columns can achieve:
     # eigenvalue d from below may be too large, or eigenvalue d from above too small.
@@ -180,7 +181,3 @@ def _check_feasible(difference: FloatArray, n_components: int, tolerance: float)
             "in pairs",
             "Choose a larger tolerance, or fewer components",
         )
-
-
-# Eigenvalues below this fraction of the largest are negligible.
-_EIGENVALUE_ROUNDING = 1e-12

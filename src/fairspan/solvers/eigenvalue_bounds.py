@@ -18,18 +18,13 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from fairspan.linalg import LeadingSubspace
+from fairspan.linalg.rounding import EPS
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.typing import FloatArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
 # Added where a number may be zero, so that it can be divided by; its square is still a normal
 # number.
 _TINY = 1e-150
-# Resolution of sums of eigenvalues in float64, relative to the trace: some hundred epsilon.
-TRACE_ROUNDING = 1e-13
-# Smallest relevant norm of the residual of a solution, relative to its image: eigenvalue sums miss
-# the square of it, which float64 does not resolve.
-RESIDUAL_TOL = 1e-9
 # Smallest relative distance of the complement bound from eigenvalue d, to allow for rounding.
 _MIN_MARGIN = 1e-6
 
@@ -41,8 +36,9 @@ def complement_eigenvalue_bound(
 
     M is a symmetric matrix, and W the span of orthonormal columns, or the columns themselves. The
     bound is close to the trial value. If bound I - (I - WW') M (I - WW') has a floating-point
-    Cholesky factor, its smallest eigenvalue is at least minus (p + 1) epsilon times its trace (Rump
-    2006).
+    Cholesky factor, its smallest eigenvalue is at least minus (p + 1) u times its trace, where u =
+    EPS / 2 is the unit roundoff (Rump 2006, without terms of the order of u^2). Four times that is
+    added, which covers these terms and the rounding of the trace itself.
 
     Parameters
     ----------
@@ -83,11 +79,10 @@ def complement_eigenvalue_bound(
         # The lower triangle of the transposed array, which LAPACK reads without a copy.
         info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
     # Rounding error of the products, with every term at its largest.
-    rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
+    rounding = EPS * 4 * (p + m) * np.sqrt(m + 1) * size
     if info:  # not positive definite
         return np.inf
-    # Twice the theorem's (p + 1) epsilon trace, to allow for the rounding of the trace itself.
-    return float(bound + 2 * (p + 1) * _EPSILON * trace + rounding)
+    return float(bound + EPS * 2 * (p + 1) * trace + rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +166,7 @@ class ProjectedMixture:
         # At most d eigenvalues of the complement can be among the d largest of M: below a fraction
         # of the goal per component they do not matter.
         negligible = goal / (4 * n_components)
-        rounding = _EPSILON * float(values[0]) + _TINY
+        rounding = EPS * float(values[0]) + _TINY
         return max(eigenvalue_d - margin, negligible, rounding)
 
     def restrict_to_leading(self) -> "ProjectedMixture":
@@ -241,4 +236,4 @@ class ProjectedMixture:
         raised_complement = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0)
         complement_excess = raised_complement * min(d, self.complement_dim)
         rounding = 4 * len(shifted) * abs(eigenvalue_d) + 8 * float(np.abs(values[:d]).sum())
-        return float(raised.sum()) + complement_excess + _EPSILON * rounding
+        return float(raised.sum()) + complement_excess + EPS * rounding

@@ -24,10 +24,10 @@ from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.moments.projector import Projector
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.solvers.eigenvalue_bounds import TRACE_ROUNDING
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
@@ -148,7 +148,7 @@ class _SubspaceSearch:
         # How much W may miss of the eigenvalue sum of a group's best subspace.
         self.optima_goal = OPTIMA_TOL * tol * float(problem.proportions @ variances)
         # Rounding error of eigenvalue sums: smaller errors and sums are not resolved.
-        self.variance_floor = TRACE_ROUNDING * float(variances.max())
+        self.variance_floor = EIGENVALUE_ROUNDING * float(variances.max())
         self.n_eigenproblems = 0
         # Bound on the part that W misses of the d largest eigenvalues of any group, summed, without
         # the restriction; losses refer to these sums.
@@ -371,7 +371,7 @@ class _SubspaceSearch:
         fraction = _MISSING_FRACTION if self.is_dense else _MISSING_FRACTION_ESTIMATED
         # For Nash welfare, weights are inverse variances, so the rounding error is that of the
         # mixture.
-        rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
+        rounding = EIGENVALUE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
         # The tolerance is relative to the scale of the objective.
         return max(fraction * self.tol * solution.scale / bound_slope, rounding)
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
+from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
@@ -46,8 +47,6 @@ _MIN_DESCENT_CURVATURE = 1e-3
 _MIN_NEWTON_CURVATURE = 1e-8
 # Scores with smaller multipliers are inactive.
 _ACTIVE_TOL = 1e-9
-# Relative rounding error of scores.
-_SCORE_ROUNDING = 1e-15
 # Relative step of finite differences of the errors.
 _FINITE_DIFFERENCE_STEP = 1e-5
 # Fraction of a group's variance at which the gradient of the robust error gap is evaluated for
@@ -304,11 +303,11 @@ class QuadraticModel:
             slope_change, difference_step, out=np.zeros_like(errors), where=difference_step > 0
         )
         magnitudes = np.abs(self.score_gradients)
-        self.rounding = _SCORE_ROUNDING * float(self.blocks.maxima(magnitudes @ errors).sum())
+        self.rounding = VALUE_ROUNDING * float(self.blocks.maxima(magnitudes @ errors).sum())
         gradient_scale = magnitudes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
         scales = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
         # Columns of scale zero belong to a tie, and get the smallest scale of the others.
-        nonzero_scales = scales[scales > np.finfo(np.float64).eps * scales.max()]
+        nonzero_scales = scales[scales > EPS * scales.max()]
         min_scale = nonzero_scales.min() if len(nonzero_scales) else 1.0
         self.column_scales = np.maximum(scales, min_scale)
 

@@ -12,18 +12,11 @@ import math
 
 import numpy as np
 
+from fairspan.linalg.rounding import AGREEMENT_TOL, RANK_TOL
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.solvers.convex_programs import smat, svec
 from fairspan.typing import BoolArray, FloatArray, IndexArray
-
-# A piece is active if its distance from the maximum of its block is within this fraction of the
-# magnitude of the pieces.
-_ACTIVE_TOL = 1e-9
-# Eigenvalues of P within this distance of 0 or 1 are set to 0 or 1.
-_INTEGRALITY_TOL = 1e-9
-# Singular values of the normalized equations above this are nonzero.
-_RANK_TOL = 1e-10
 
 
 def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> FloatArray:
@@ -44,8 +37,9 @@ def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> Fl
     (p, r) array
         Columns of the nonzero eigenvalues, those of unit length first. Squared lengths sum to d.
     """
-    is_one = values > 1 - _INTEGRALITY_TOL
-    is_fractional = (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL)
+    # The solver that found P leaves eigenvalues near 0 and 1, not exactly there.
+    is_one = values > 1 - AGREEMENT_TOL
+    is_fractional = (values > AGREEMENT_TOL) & (values <= 1 - AGREEMENT_TOL)
     remaining = n_components - np.count_nonzero(is_one)
     fractional = values[is_fractional]
     if remaining <= 0 or not len(fractional):
@@ -93,14 +87,14 @@ def reduce_rank(
     for _ in range(soft.shape[1] + len(is_active)):
         # Squared lengths. Only eigenvectors with eigenvalues between 0 and 1 are changed.
         eigenvalues = np.einsum("ij,ij->j", soft, soft)
-        is_fractional = eigenvalues <= 1 - _INTEGRALITY_TOL
+        is_fractional = eigenvalues <= 1 - AGREEMENT_TOL
         integral_columns = soft[:, ~is_fractional]
         eigenvalues = eigenvalues[is_fractional]
         vectors = soft[:, is_fractional] / np.sqrt(eigenvalues)
         errors = second_moments.residual_variances(soft)
         piece_values = pieces.piece_values(errors)
         # Pieces that are active now, and those that stopped an earlier step.
-        tol = _ACTIVE_TOL * pieces.magnitude(errors)
+        tol = AGREEMENT_TOL * pieces.magnitude(errors)
         is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
         active = np.flatnonzero(is_active)
         matrices = second_moments.compress(vectors)
@@ -212,6 +206,6 @@ def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     # The last right singular vectors span the null space, if the rank leaves one.
     _, values, axes = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
-    if len(axes) <= np.count_nonzero(values > _RANK_TOL):
+    if len(axes) <= np.count_nonzero(values > RANK_TOL):
         return None
     return smat(axes[-1], equations.shape[1])

@@ -11,12 +11,10 @@ from fairspan.linalg import (
     orthonormalize_against,
     symmetrize,
 )
-from fairspan.moments.projector import CANCELLATION_RATIO
+from fairspan.linalg.rounding import ANGLE_TOL, CANCELLATION_RATIO, EIGENVALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.solvers.eigenvalue_bounds import (
-    RESIDUAL_TOL,
-    TRACE_ROUNDING,
     ProjectedMixture,
     complement_eigenvalue_bound,
 )
@@ -174,8 +172,8 @@ class SearchSubspace:
             return self.basis[:, :0]
         image = self._image(weights) @ coordinates
         residual = image - self.basis @ (self.basis.T @ image)
-        rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.full_moments.traces)
-        min_norm = max(RESIDUAL_TOL * float(np.linalg.norm(image)), rounding)
+        rounding = EIGENVALUE_ROUNDING * float(np.abs(weights) @ self.full_moments.traces)
+        min_norm = max(ANGLE_TOL * float(np.linalg.norm(image)), rounding)
         if float(np.linalg.norm(residual)) > min_norm:
             return residual
         return residual[:, :0]

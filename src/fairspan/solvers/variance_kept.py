@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
+from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
@@ -16,9 +17,6 @@ from fairspan.solvers.solve import solve_for_dimension
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray
 
-# Rounding allowance when a fraction of variance is compared: a few thousand eps, for sums of as
-# many eigenvalues.
-_FRACTION_ROUNDING = 1e-12
 # A group whose variance is below this fraction of another's counts as constant: its rows differ by
 # rounding only.
 _VARIANCE_ROUNDING = 1e-20
@@ -70,7 +68,7 @@ def keeps_variance(
     family: ProblemFamily, certificate: Certificate, min_variance_kept: float
 ) -> bool:
     """Whether every group keeps at least this fraction of its variance."""
-    return _smallest_variance_kept(family, certificate) >= min_variance_kept - _FRACTION_ROUNDING
+    return _smallest_variance_kept(family, certificate) >= min_variance_kept - SUM_ROUNDING
 
 
 def variance_not_kept(
@@ -107,7 +105,7 @@ def _min_components(problem: Problem, min_variance_kept: float) -> int:
         # which the solvers of each dimension reuse.
         indicator = np.eye(len(traces))[group]
         captured = np.cumsum(problem.dense_moments.eigen_cache.decomposition(indicator).values)
-        threshold = (min_variance_kept - _FRACTION_ROUNDING) * traces[group]
+        threshold = (min_variance_kept - SUM_ROUNDING) * traces[group]
         sufficient = np.flatnonzero(captured >= threshold)
         # Rounding may leave even all eigenvalues below the threshold.
         needed = int(sufficient[0]) + 1 if len(sufficient) else p

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.status import Status
+from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
@@ -17,14 +16,11 @@ from fairspan.verification.comparisons import mismatches
 from fairspan.verification.evaluation import evaluate_reduction
 from fairspan.verification.failure import PASS_ROWS_HINT
 from fairspan.verification.tolerances import (
-    AGREEMENT_TOL,
     ROUNDING_BOUND_FACTOR,
     ROUNDING_FACTOR,
     ZERO_ROUNDINGS,
     Tolerances,
 )
-
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +145,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
             min_resolution = 0.0
         else:
             # A figure that is not zero has at least its own rounding error.
-            last_digit = _EPSILON * recomputed.scale / ROUNDING_FACTOR
+            last_digit = EPS * recomputed.scale / ROUNDING_FACTOR
             min_resolution = min(min_resolution, last_digit)
     max_resolution = (
         ROUNDING_BOUND_FACTOR * recomputed.resolution

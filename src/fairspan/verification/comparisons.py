@@ -9,6 +9,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import unresolved_reason
 from fairspan.certificates.rounding import errors_and_rounding
+from fairspan.linalg.rounding import AGREEMENT_TOL, FIGURE_ROUNDING
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.normal_model import NormalModel
@@ -19,8 +20,6 @@ from fairspan.typing import FloatArray
 from fairspan.verification.data import distance_from_em_limit
 from fairspan.verification.evaluation import Evaluation
 from fairspan.verification.tolerances import (
-    AGREEMENT_TOL,
-    OFFSET_ROUNDING,
     ROUNDING_FACTOR,
     cap_tolerance,
     error_magnitude,
@@ -235,7 +234,7 @@ def _row_comparisons(
     deviations = moments.standard_deviations
     relative_tol = AGREEMENT_TOL + em_distance
     mean = np.zeros(len(deviations)) if certificate.center == "none" else moments.mean
-    mean_tol = relative_tol * deviations + OFFSET_ROUNDING * np.abs(mean)
+    mean_tol = relative_tol * deviations + FIGURE_ROUNDING * np.abs(mean)
     scale = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
     variances = None
     claimed_variances = None
@@ -282,7 +281,7 @@ def _imputation_comparisons(
         }
     scales = recomputed.scales
     relative_tol = AGREEMENT_TOL + em_distance
-    mean_tol = relative_tol * scales + OFFSET_ROUNDING * np.abs(recomputed.mean)
+    mean_tol = relative_tol * scales + FIGURE_ROUNDING * np.abs(recomputed.mean)
     covariance_tol = relative_tol * np.outer(scales, scales)
     return {
         "mean of missing cells": (recomputed.mean, claimed.mean, mean_tol),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairspan.linalg.rounding import ENTRY_TERMS, EPS
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import Projector
@@ -11,9 +12,8 @@ from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.restrictions import Restriction
 from fairspan.typing import FloatArray
-from fairspan.verification.tolerances import MEAN_ROUNDING_UNITS, ORTHONORMALITY_TOL
+from fairspan.verification.tolerances import ORTHONORMALITY_TOL
 
-_EPSILON = float(np.finfo(np.float64).eps)
 # Tolerance for the integral dimension of a soft projection, whose squared lengths are rounded.
 _INTEGRALITY_TOL = 1e-6
 # Directions along which covariances agree are less accurate than those of means.
@@ -59,7 +59,8 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
         column_means = np.abs(all_columns.mean_differences(group=0)).max(axis=0)[extra]
         ratios = column_means / all_columns.standard_deviations[extra]
         magnitude += float(ratios.max() * np.linalg.norm(moments.standard_deviations))
-    rounding = MEAN_ROUNDING_UNITS * _EPSILON * magnitude
+    # Means of rows read in different blocks differ by a few rounding errors.
+    rounding = EPS * ENTRY_TERMS * magnitude
     significant = singular_values[singular_values > rounding]
     return rounding / float(significant.min()) if significant.size else 0.0
 
@@ -126,4 +127,4 @@ def component_entry_rounding(deviations: FloatArray, projector: Projector) -> Fl
     Entries of second moments are rounded relative to the product of two features' deviations.
     """
     loadings = np.maximum(np.abs(projector.encoder), np.abs(projector.decoder.T))
-    return np.asarray(MEAN_ROUNDING_UNITS * _EPSILON * (loadings @ deviations) ** 2)
+    return np.asarray(EPS * ENTRY_TERMS * (loadings @ deviations) ** 2)

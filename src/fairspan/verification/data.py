@@ -7,6 +7,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.formatting.messages import counted
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments import compute
@@ -25,8 +26,6 @@ _MAX_MATRIX_ENTRIES = 3e8
 # Up to this many features, data with fewer rows than features are verified in the features
 # themselves.
 MAX_WIDE_FEATURES = 2500
-# Errors of at most this share of the variance may be zero; others do not need the spread of rows.
-_MAX_ZERO_SHARE = 1e-6
 
 
 def moments_from(
@@ -72,7 +71,8 @@ def may_have_zero_errors(certificate: Certificate) -> bool:
     """Return whether a certificate claims errors or an objective near zero, or no numbers."""
     try:
         max_error = float(np.max(certificate.errors, initial=0.0))
-        is_small = max_error <= _MAX_ZERO_SHARE * certificate.total_variance
+        # Errors that are larger beside the variance do not need the spread of rows.
+        is_small = max_error <= LOOSE_TOL * certificate.total_variance
         return bool(is_small or certificate.may_be_zero)
     except (TypeError, ValueError, AttributeError):
         # The certificate was tampered with, which the verification of its fields reports.

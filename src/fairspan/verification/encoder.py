@@ -5,6 +5,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairspan.linalg.rounding import (
+    AGREEMENT_TOL,
+    EIGENVALUE_ROUNDING,
+    ENTRY_TERMS,
+    EPS,
+    RANK_TERMS,
+    ZERO_EIGENVALUE,
+)
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
@@ -17,18 +25,8 @@ from fairspan.verification.components import feature_deviations, forbidden_rotat
 from fairspan.verification.data import MAX_WIDE_FEATURES
 from fairspan.verification.failure import VerificationFailure
 from fairspan.verification.tolerances import (
-    AGREEMENT_TOL,
-    MEAN_ROUNDING_UNITS,
     ORTHONORMALITY_TOL,
-    VARIANCE_TOL,
 )
-
-_EPSILON = float(np.finfo(np.float64).eps)
-# Rounding error of the loss of the best encoder for a decoder, relative to the variance.
-_OBLIQUE_LOSS_ROUNDING = 1e-13
-# Tolerance of encoders, in units of eps times the condition number: encoders of the same rows in
-# another order differed by up to 9 of these, at any conditioning.
-_ENCODER_ROUNDING_UNITS = 32
 
 
 def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
@@ -73,7 +71,7 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
     remaining_means = np.abs(projector.encoder @ shift.forbidden)
     tol = abs_encoder @ np.abs(shift.forbidden) * ORTHONORMALITY_TOL
-    if not (remaining_means <= tol + MEAN_ROUNDING_UNITS * mean_rounding[:, None]).all():
+    if not (remaining_means <= tol + ENTRY_TERMS * mean_rounding[:, None]).all():
         # Relative to the means before encoding, which are the tolerance without its factor.
         fraction = float((remaining_means / tol).max() * ORTHONORMALITY_TOL)
         raise VerificationFailure(
@@ -85,7 +83,7 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     # the shifted rows, plus the variance lost by shifting.
     best_total_error = problem.objective(projector.basis) + problem.objective_offset
     excess = float(unrestricted.proportions @ errors) - best_total_error
-    rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + shift.rounding
+    rounding = unrestricted.total_variance * EIGENVALUE_ROUNDING + shift.rounding
     if not excess <= AGREEMENT_TOL * best_total_error + rounding:
         raise VerificationFailure(
             f"The encoder loses {excess:.1e} more than the best one for its decoder."
@@ -118,11 +116,12 @@ def check_encoder(
     pooled = unrestricted.dense_moments.mixture(unrestricted.proportions)
     pooled_deviations = _nonzero(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
     eigenvalues = np.linalg.eigvalsh(pooled / pooled_deviations / pooled_deviations[:, None])
-    positive = eigenvalues[eigenvalues > VARIANCE_TOL * eigenvalues[-1]]
+    positive = eigenvalues[eigenvalues > ZERO_EIGENVALUE * eigenvalues[-1]]
     condition = float(eigenvalues[-1] / positive[0]) if positive.size else 1.0
     # The encoder follows from the inverse of the second moment and from differences of means.
     rotation = forbidden_rotation(moments, subspace.require_certificate().restriction)
-    tol = AGREEMENT_TOL + _ENCODER_ROUNDING_UNITS * _EPSILON * condition
+    # Encoders of the same rows in another order differed by up to 9 EPS times the condition number.
+    tol = AGREEMENT_TOL + EPS * RANK_TERMS * condition
     tol += rotation * math.sqrt(condition)
     # Standard deviations of the scaled features about the mean of all rows, so that differences do
     # not depend on units.
@@ -181,5 +180,5 @@ def _expected_encoders(
         problem = family.template
         pooled = problem.dense_moments.mixture(problem.proportions)
         eigenvalues, vectors = np.linalg.eigh(pooled)
-        span = vectors[:, eigenvalues > VARIANCE_TOL * eigenvalues[-1]]
+        span = vectors[:, eigenvalues > ZERO_EIGENVALUE * eigenvalues[-1]]
         yield decoder.T + (expected - decoder.T) @ span @ span.T

@@ -11,6 +11,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_solution
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
+from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments import compute
 from fairspan.moments.compute import Moments
@@ -30,10 +31,6 @@ from fairspan.verification.tolerances import ROUNDING_FACTOR
 # Rounding errors of fits to rows differ from those of matrices, but by no more than this factor
 # times that of the variance.
 _ROW_ROUNDING_FACTOR = 10.0
-# Rounding error of errors, relative to the variance, that a fit without matrices assumes.
-_MATRIX_FREE_ROUNDING = 1e-14
-# Best accuracy, relative to the variance, of the groups' optima found in a search subspace.
-_SUBSPACE_OPTIMA_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +169,7 @@ class Evaluation:
         if Eigensolver.MATRIX_FREE not in self.eigensolvers:
             return 0.0
         problem = self.unrestricted
-        error_rounding = _MATRIX_FREE_ROUNDING * problem.second_moments.traces
+        error_rounding = FIGURE_ROUNDING * problem.second_moments.traces
         rounding = problem.criterion.rounding_bound(error_rounding, self.errors, problem)
         return 2 * ROUNDING_FACTOR * rounding
 
@@ -199,7 +196,8 @@ class Evaluation:
         traces = self.unrestricted.second_moments.traces
         if Eigensolver.PROJECTED not in self.eigensolvers:
             return np.zeros(len(traces))
-        relative_tol = _SUBSPACE_OPTIMA_TOL
+        # The best accuracy of optima, relative to the variance, that a search subspace is used for.
+        relative_tol = SUM_ROUNDING
         tol = self.subspace.require_certificate().tol
         if 0 <= tol < 1:
             relative_tol = max(relative_tol, OPTIMA_TOL * tol)

@@ -6,37 +6,28 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.rounding import resolution_scale
+from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, LOOSE_TOL
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
 # Tolerance for products of components, also with forbidden directions.
 ORTHONORMALITY_TOL = 1e-10
-# Relative tolerance for figures that were computed twice, in addition to rounding.
-AGREEMENT_TOL = 1e-9
-# Rounding error relative to the objective, which under a restriction may contain a large constant.
-OFFSET_ROUNDING = 1e-14
 # Rounding errors, and with them a gap, may be a few times as large in other coordinates.
 ROUNDING_FACTOR = 4.0
 # Rounding allowances of different methods agree up to this factor.
 ROUNDING_BOUND_FACTOR = 500.0
-# Allowances for rounding are capped at this fraction of the figure that is compared, unless the
-# model was fitted with a larger tolerance.
-_MIN_RELATIVE_TOL = 1e-6
 # A figure of at most this many times its rounding error cannot be distinguished from zero.
 ZERO_ROUNDINGS = 2.0
-# Directions of the standardized features whose variance is below this fraction of the largest have
-# no variance but rounding error.
-VARIANCE_TOL = 1e-12
-# Means of rows read in different blocks differ by a few rounding errors.
-MEAN_ROUNDING_UNITS = 8
 
 
 def rounding_cap(certificate: Certificate) -> float:
-    """Cap on allowances for rounding, relative to the figure that is compared."""
+    """Cap on allowances for rounding, relative to the figure that is compared.
+
+    Six digits are compared, unless the model was fitted with a larger tolerance.
+    """
     if 0 <= certificate.tol < 1:
-        return max(certificate.tol, _MIN_RELATIVE_TOL)
-    return _MIN_RELATIVE_TOL
+        return max(certificate.tol, LOOSE_TOL)
+    return LOOSE_TOL
 
 
 def cap_tolerance(
@@ -137,7 +128,7 @@ def objective_tolerances(
         to the method; all in units of the objective.
     """
     # A few rounding errors of the largest variance: moments of the same rows may differ by these.
-    gap = ROUNDING_FACTOR * _EPSILON * float(problem.unrestricted.second_moments.traces.max())
+    gap = ROUNDING_FACTOR * EPS * float(problem.unrestricted.second_moments.traces.max())
     rounding = ROUNDING_FACTOR * resolution + method_tol
     if is_capped:
         max_relative_tol = rounding_cap(certificate)
@@ -158,5 +149,5 @@ def objective_tolerances(
         method_tol = min(method_tol, cap)
         gap = min(gap, cap)
     agreement = AGREEMENT_TOL * abs(recomputed.scale)
-    agreement += OFFSET_ROUNDING * abs(recomputed.objective)
+    agreement += FIGURE_ROUNDING * abs(recomputed.objective)
     return Tolerances(objective=rounding + agreement, method=method_tol, gap=gap)

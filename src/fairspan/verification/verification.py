@@ -17,10 +17,10 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.records import ProblemStatement
-from fairspan.certificates.status import LOOSE_TOL
 from fairspan.errors import FairspanError, IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import explain_memory_errors
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments

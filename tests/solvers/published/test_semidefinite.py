@@ -133,7 +133,7 @@ def test_what_it_takes():
 def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
     optimum = solve(problem).objective
-    monkeypatch.setattr(semidefinite, "_CONIC_TOL", 0.5)
+    monkeypatch.setattr(semidefinite, "CONIC_TOL", 0.5)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.lower_bound < optimum < solution.objective
     assert solution.status == "open gap"

@@ -11,6 +11,7 @@ Frank-Wolfe method, whose duality gap this bound gives.
 
 import numpy as np
 
+from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.solvers.convex_programs import minimize_on_simplex
 from fairspan.solvers.local_descent import Iterate
@@ -23,8 +24,6 @@ from fairspan.typing import FloatArray
 # within each of them.
 _MAX_FRANK_WOLFE_STEPS = 200
 _MAX_NEWTON_STEPS = 50
-# Changes of a mean logarithm below this are negligible.
-_LOG_ROUNDING = 1e-14
 # Below this fraction of a group's variance the logarithm is too steep for a descent.
 _MIN_CAPTURED_RATIO = 1e-6
 
@@ -157,6 +156,6 @@ def maximize_mean_log(values: FloatArray, start: FloatArray) -> FloatArray:
         mixture_weights = mixture_weights + step / (1 + np.linalg.norm(change))
         # If the maximizer is not unique, steps between maximizers would never stop: test the change
         # of the variances.
-        if np.abs(change).max() < _LOG_ROUNDING:
+        if np.abs(change).max() < FIGURE_ROUNDING:
             break
     return mixture_weights

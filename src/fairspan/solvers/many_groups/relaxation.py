@@ -24,15 +24,12 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.linalg import symmetrize
+from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING, TINY, ZERO_EIGENVALUE
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.typing import FloatArray
 
-# Relative eigenvalue gaps below this are not divided by.
-_MIN_RELATIVE_GAP = 1e-14
-# Eigenvalues below this fraction of the largest may be rounding error.
-_EIGENVALUE_ROUNDING = 1e-12
 # A step is accepted if the bound rises by at least this fraction of the predicted rise.
 _SUFFICIENT_RISE = 0.1
 # Largest cluster. A cluster costs a conic program of some milliseconds, so while eigenproblems are
@@ -40,15 +37,11 @@ _SUFFICIENT_RISE = 0.1
 _MAX_CLUSTER_SIZE = 6
 _CHEAP_MAX_FEATURES = 150
 _MAX_SMOOTH_FAILURES = 5
-# Predicted rises below this fraction of the pieces' magnitude are negligible. The relaxed solution,
-# whose value depends on the multipliers to first order, may still improve: iterate while each step
-# at least halves its gap.
-_PIECE_ROUNDING = 1e-14
+# Where predicted rises are rounding errors, the relaxed solution, whose value depends on the
+# multipliers to first order, may still improve: iterate while each step at least halves its gap.
 _MIN_GAP_REDUCTION = 0.5
 # Steps of Newton's method; of 120 random problems none took more than 20.
 _MAX_STEPS = 80
-# Weights below this fraction of the pieces' coefficients cancel to zero.
-_CANCELLATION_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +191,11 @@ class DualModel:
         values = self.eigenvalues
         k = len(self._images)
         r = high - low
-        rounding = _EIGENVALUE_ROUNDING * float(np.abs(values).max())
+        # Smaller gaps are not divided by, since they are rounding errors.
+        rounding = ZERO_EIGENVALUE * float(np.abs(values).max())
         gap_scale = np.abs(values[:high, None]) + np.abs(values[None, low:])
-        min_gap = _MIN_RELATIVE_GAP * np.maximum(gap_scale, rounding)
-        min_gap = np.maximum(min_gap, np.finfo(np.float64).tiny)
+        min_gap = FIGURE_ROUNDING * np.maximum(gap_scale, rounding)
+        min_gap = np.maximum(min_gap, TINY)
         # Couplings of V and Q, shape (k, high), with Q and U, from the images S_g[V Q].
         couplings = self._images.transpose(0, 2, 1) @ self.eigenvectors[:, low:]
         couplings /= np.sqrt(np.maximum(values[:high, None] - values[None, low:], min_gap))
@@ -374,7 +368,7 @@ class Relaxation:
         occupations = self._occupations
         damping = 0.0
         previous_gap = np.inf
-        rounding = _PIECE_ROUNDING * self.pieces.magnitude(model.solution_at(occupations).errors)
+        rounding = FIGURE_ROUNDING * self.pieces.magnitude(model.solution_at(occupations).errors)
         factor = model.curvature_factor(occupations)
         for _ in range(_MAX_STEPS):
             multipliers, occupations = model.maximize_model(factor, damping)
@@ -463,5 +457,5 @@ def _uniform_multipliers(pieces: AffinePieces) -> FloatArray:
     m = len(pieces.offsets)
     uniform = pieces.blocks.normalize(np.ones(m))
     max_coefficients = np.abs(pieces.coefficients).max(axis=0)
-    cancels = np.abs(uniform @ pieces.coefficients) <= _CANCELLATION_TOL * max_coefficients
+    cancels = np.abs(uniform @ pieces.coefficients) <= SUM_ROUNDING * max_coefficients
     return np.linspace(1.0, m, m) if cancels.all() else uniform

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
+from fairspan.linalg.rounding import VALUE_ROUNDING
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
@@ -144,8 +145,6 @@ class PrimalDualSearch:
 _RELAXATION_TARGET_FRACTION = 1e-3
 # Times the relaxation is solved again after the target gap has shrunk.
 _MAX_RELAXATION_RUNS = 3
-# Relative rounding error of a piece.
-_PIECE_ROUNDING = 1e-15
 # Random starts for the robust error gap, in addition to the groups' optima and the relaxed
 # solution.
 _N_ROBUST_RANDOM_STARTS = 2
@@ -238,7 +237,7 @@ class PiecewiseSearch(PrimalDualSearch):
         """Absolute gap to reach: relative to the value, but no less than the rounding error."""
         magnitude = cast(AffinePieces, self.problem.pieces).magnitude(point.errors)
         value = max(min(point.value, self.relaxation.upper_bound), self.relaxation.lower_bound)
-        return max(self.tol / 2 * abs(value), _PIECE_ROUNDING * magnitude)
+        return max(self.tol / 2 * abs(value), VALUE_ROUNDING * magnitude)
 
     def on_improvement(self, local_minimum: Iterate) -> None:
         """Update the lower bound by what the multipliers of the local minimum prove."""

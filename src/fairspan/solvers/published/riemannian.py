@@ -23,6 +23,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.proofs import Proof
 from fairspan.certificates.records import TracePoint
+from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.parameters import check_choice, check_integer
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
@@ -182,7 +183,7 @@ class _PaperScores:
         self.linear = self.criterion.pair_weights(problem)
         self.root_coefficients = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
         self.constant = self.linear @ self.radii
-        self.min_errors = _ERROR_ROUNDING * problem.second_moments.traces[:, None]
+        self.min_errors = FIGURE_ROUNDING * problem.second_moments.traces[:, None]
 
     def values_and_active_pairs(
         self, errors: FloatArray
@@ -202,9 +203,6 @@ class _PaperScores:
         inverse = np.where(errors > self.min_errors, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
         return np.asarray(2 * self.linear[active].T + self.root_coefficients[active].T * inverse)
 
-
-# Errors below this fraction of the group's variance are negligible.
-_ERROR_ROUNDING = 1e-14
 
 Retraction = Callable[[FloatArray, FloatArray], FloatArray]
 

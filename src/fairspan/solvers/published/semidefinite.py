@@ -17,7 +17,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
 from fairspan.problem.piecewise import Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.convex_programs import smat, solve_conic, svec
+from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
 from fairspan.solvers.solver import Solver
@@ -26,8 +26,6 @@ from fairspan.typing import FloatArray
 # Largest number of features for Algorithm 1, whose run time grows with the sixth power: 0.1 s for
 # 20 features, 1 s for 40, 7 s for 60.
 _MAX_FEATURES = 100
-# Requested accuracy of Clarabel; if it stalls earlier, its last point is used.
-_CONIC_TOL = 1e-12
 # The simplex method ends at a vertex, which keeps the rank low; its default tolerances of 1e-7 are
 # tightened.
 _LINPROG_OPTIONS = {
@@ -184,7 +182,7 @@ def _solve_relaxation(
         constraints=rows,
         rhs=rhs,
         cone_sizes=cone_sizes,
-        tol=_CONIC_TOL,
+        tol=CONIC_TOL,
     )
     if not np.isfinite(x).all():
         raise IncompatibleParameters(

@@ -27,6 +27,7 @@ from fairspan.certificates.proofs import MeanDistanceProof
 from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
+from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.limits import MeanDistanceLimit
@@ -148,9 +149,6 @@ def _solve_max_of_two(problem: Problem, pieces: AffinePieces, tol: float) -> Sea
     return search.result
 
 
-_EPSILON = float(np.finfo(np.float64).eps)
-# Errors with a relative difference up to this, a few epsilon, are equal.
-_EQUAL_ERROR_TOL = 1e-15
 # At the border the bound approaches the optimum as 1 / nu, while its rounding error grows as nu.
 # Rounding error counts less than an open gap of the same size: of 500 problems at the border this
 # weight leaves none open, and a weight of 1 leaves 38.
@@ -182,7 +180,7 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
         lambda _, errors: (errors @ coefficients.T - (0.0, tolerance)).tolist(),
         constrained=True,
         # For nearly identical groups the trade-off is steep: nearly equal errors are not enough.
-        constraint_tol=_EQUAL_ERROR_TOL * float(max(first_error, second_error)),
+        constraint_tol=VALUE_ROUNDING * float(max(first_error, second_error)),
     )
     left = search.solve_at(0.0)
     # Ordinary PCA is optimal if it respects the tolerance already.
@@ -200,7 +198,7 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     second_moments = problem.dense_moments
     excluded = second_moments.excluded_variances
     min_gap_sum = second_moments.smallest_eigenvalue_sum(gap_weights, problem.n_components)
-    rounding = min_gap_sum.rounding_error + _EPSILON * float(excluded.sum())
+    rounding = min_gap_sum.rounding_error + EPS * float(excluded.sum())
     min_gap = min_gap_sum.value + float(gap_weights @ excluded)
     if min_gap - rounding - tolerance > search.target_gap_at(right.errors):
         raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
@@ -242,9 +240,7 @@ def _equal_errors_infeasible(
     )
 
 
-# Relative tolerances (to the squared distance of the means) for a limit of zero and for other
-# limits.
-_ZERO_DISTANCE_TOL = 1e-15
+# Tolerance for a limit on the distance of projected means, relative to its square.
 _DISTANCE_TOL = 1e-10
 
 
@@ -295,7 +291,7 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         search.update_best(left.basis, left.errors, left.f0)
     else:
         right = search.solve_at(1.0)
-        if right.f1 > _ZERO_DISTANCE_TOL * scale * squared_distance:
+        if right.f1 > VALUE_ROUNDING * scale * squared_distance:
             raise IncompatibleParameters(
                 f"MeanParity received tolerance={limit.tolerance!r} with n_components="
                 f"{problem.n_components} of {counted(problem.n_features, 'feature')}",

@@ -14,21 +14,13 @@ from itertools import count, pairwise
 
 import numpy as np
 
+from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.geodesic import face_endpoints
 from fairspan.typing import FloatArray
 
-# Supporting lines closer in angle (radians) count as one: their intersection would be rounding
-# error.
-_ANGLE_TOL = 1e-12
-# A subspace whose relative distance from its supporting line is below this touches it; deviations
-# below this fraction of the variance are negligible.
-_CONTACT_ROUNDING = 1e-14
 # In radians.
 RIGHT_ANGLE = np.pi / 2
-# Points closer than this fraction of the total variance coincide: rounding error with some
-# allowance.
-_POINT_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +79,8 @@ class Sector:
         # If rounding puts a foot beyond the other supporting line, so is part of the chord, and the
         # boundary lies on the inner side of the chord: there is no corner.
         is_beyond = v @ chord > 0 or w @ chord < 0
-        if angle < _ANGLE_TOL or is_beyond:
+        # Lines that are closer in angle would intersect in rounding error.
+        if angle < SUM_ROUNDING or is_beyond:
             return cls(first, last)
         # The corner is at a distance along one line, limited by the length of the chord. In exact
         # arithmetic the limit is inactive, since lines at most 90 degrees apart intersect no
@@ -172,7 +165,7 @@ def boundary_point(
     errors = problem.errors(basis)
     foot = errors
     distance = float(weights @ errors) - height
-    if distance > _CONTACT_ROUNDING * float(np.abs(weights) @ errors):
+    if distance > FIGURE_ROUNDING * float(np.abs(weights) @ errors):
         foot = errors - distance * weights
     return BoundaryPoint(angle, weights, basis, errors, foot)
 
@@ -250,7 +243,7 @@ def frontier_vertices(
     n_eigenproblems : int
     """
     # Deviations below rounding could be refined forever.
-    threshold = max(max_deviation, _CONTACT_ROUNDING * float(problem.second_moments.traces.max()))
+    threshold = max(max_deviation, FIGURE_ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
 
     def split(sector: Sector) -> list[Sector]:
@@ -274,7 +267,7 @@ def frontier_vertices(
     points = {point for sector in sectors for point in (sector.first, sector.last)}
     ordered = sorted(points, key=lambda point: (point.angle, *point.errors * (1, -1)))
     vertices = [ordered[0]]
-    tol = _POINT_TOL * problem.total_variance
+    tol = SUM_ROUNDING * problem.total_variance
     for point in ordered[1:]:
         step = point.errors - vertices[-1].errors
         if step[0] > tol or step[1] < -tol:

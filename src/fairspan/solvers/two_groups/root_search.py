@@ -21,6 +21,7 @@ import numpy as np
 
 from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
+from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.branch_and_bound import SearchResult
@@ -42,8 +43,6 @@ _OVERSHOOT = 1.5
 _CUBIC_NEWTON_STEPS = 3
 # Largest factor by which the target gap may grow during the search.
 _MAX_TARGET_GROWTH = 16.0
-# Smallest normal number, to avoid division by zero.
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 class DualPoint(NamedTuple):
@@ -220,7 +219,7 @@ class RootSearch:
                 return
             # No bound in the bracket can exceed the height at which the supporting lines cross.
             crossing, height = _line_crossing(left, right)
-            crossing_bound = height / max(1 - crossing, _TINY) if self.constrained else height
+            crossing_bound = height / max(1 - crossing, TINY) if self.constrained else height
             if is_within(crossing_bound - self.lower, _GEODESIC_GAP_RATIO):
                 self._solve_on_geodesic(left, right)
                 if is_within(self.upper - self.lower, 1.0):
@@ -290,14 +289,14 @@ class RootSearch:
             cubic = -2 * width * cubic_term
         quadratic = right.residual - left.residual - linear
         root = sqrt(max(linear * linear - 4 * quadratic * left.residual, 0.0))
-        fraction = 2 * left.residual / max(root - linear, _TINY)
+        fraction = 2 * left.residual / max(root - linear, TINY)
         # The root of the quadratic is the start of Newton's method on the cubic.
         if cubic != 0:
             for _ in range(_CUBIC_NEWTON_STEPS):
                 square = quadratic - cubic + fraction * cubic
                 value = left.residual + fraction * (linear + fraction * square)
                 slope = linear + fraction * (2 * square + fraction * cubic)
-                fraction -= value / (slope if slope != 0 else _TINY)
+                fraction -= value / (slope if slope != 0 else TINY)
         # Steps near an end go a little too far, so that the next bracket encloses the root closely.
         return low + width * _overshoot(fraction)
 
