@@ -38,6 +38,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit
+from fairspan.problem.problem import Embedding
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -210,7 +211,8 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e14))
     free = problem_of(matrices, 2, MinimaxError())
-    problem = replace(free, second_moments=second, parent=free, fixed_errors=np.full(2, 1e14))
+    embedding = Embedding(free, fixed_errors=np.full(2, 1e14))
+    problem = replace(free, second_moments=second, embedding=embedding)
     solution = BoundarySearch().solve(free, 1e-12)
     weights, basis = solution.weights, solution.components.T
     found = judge(problem, basis, weights, 0.05)
@@ -230,7 +232,7 @@ def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_
     second = DenseSecondMoments(matrices, np.full(2, 1e3))
     free = problem_of(matrices, 2, MinimaxError(relative=True))
     whole = replace(free, second_moments=second)
-    problem = replace(whole, parent=whole, fixed_errors=np.full(2, 1e3))
+    problem = replace(whole, embedding=Embedding(whole, fixed_errors=np.full(2, 1e3)))
     basis = random_basis(np.random.default_rng(0), 5, 2)
     traces, kept = (np.einsum("gii->g", each) for each in (matrices, basis.T @ matrices @ basis))
     found = judge(problem, basis, EVEN / (traces + 1e3))

@@ -208,7 +208,7 @@ def test_a_problem_knows_the_smallest_variance_of_rows_that_lie_in_its_dimension
     deviations = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) / 2
     moments = replace(moments, row_spread=RowSpread(2, 1.0))
     problem = build_problem_family(moments, 2, MinimaxError()).template
-    assert problem.row_rank.maximum == 2
+    assert problem.rounding.row_rank.maximum == 2
     assert problem.smallest_row_variance == pytest.approx(deviations[1] ** 2)
     # One dimension does not hold them, and rows that do not vary are held by any.
     assert replace(problem, n_components=1).smallest_row_variance == 0

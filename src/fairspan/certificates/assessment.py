@@ -166,6 +166,6 @@ def _free_magnitude(problem: Problem, errors: FloatArray, scale: float) -> float
     Under a restriction the objective includes errors that no choice changes. What may be zero then
     is the largest error within the allowed directions. `scale` is the magnitude of the objective.
     """
-    if problem.parent is None:
+    if problem.embedding.parent is None:
         return scale
     return problem.criterion.largest_scaled_error(errors, problem)

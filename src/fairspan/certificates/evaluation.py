@@ -85,7 +85,7 @@ def evaluate_solution(
         ),
         figures=SolutionFigures(
             objective=gap.objective,
-            errors=errors + problem.common_error,
+            errors=errors + problem.embedding.common_error,
             total_variance=problem.unrestricted.total_variance,
             constraint_violation=violation,
         ),
@@ -134,7 +134,7 @@ def _measure_gap(
     else:
         gap, bound_rounding = proof.gap(problem, basis, errors)
         max_gap = gap
-        if problem.parent is None and criterion.is_nonnegative:
+        if problem.embedding.parent is None and criterion.is_nonnegative:
             # Zero is a lower bound too. Under a restriction (`parent` is the problem without it) it
             # is not, since the errors here lack the part that all groups share.
             max_gap = min(gap, objective + objective_rounding)

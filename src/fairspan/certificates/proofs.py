@@ -124,7 +124,9 @@ class Proof:
         weights = criterion.dual_feasible_weights(self.weights, problem)
         eigenvalue_sum = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
         weighted_error = eigenvalue_sum.value + float(weights @ second_moments.excluded_variances)
-        rounding = eigenvalue_sum.rounding_error + problem.bound_rounding(weights, errors)
+        rounding = eigenvalue_sum.rounding_error + problem.rounding.bound_rounding(
+            problem.second_moments, weights, errors
+        )
         bound = criterion.lower_bound(weighted_error - rounding, weights, problem)
         return bound, criterion.lower_bound(weighted_error, weights, problem) - bound
 
@@ -190,7 +192,9 @@ class SupportingLinesProof(Proof):
         offsets = np.array([eigenvalue_sum.value for eigenvalue_sum in sums])
         offsets = offsets + lines @ second_moments.excluded_variances
         offset_rounding = np.array([eigenvalue_sum.rounding_error for eigenvalue_sum in sums])
-        offset_rounding += [problem.bound_rounding(w, errors) for w in lines]
+        offset_rounding += [
+            problem.rounding.bound_rounding(problem.second_moments, w, errors) for w in lines
+        ]
 
         # Larger errors need not be searched: no error exceeds its group's trace, and where an error
         # exceeds value / q_g, with the group's proportion q_g, the criterion, which is at least the
@@ -257,7 +261,9 @@ class _LimitProof(Proof):
         eigenvalue_sum = smallest_eigenvalue_sum(stacked, weights, problem.n_components)
         inner_errors = DenseSecondMoments(stacked).inner_errors(basis)
         excess = float(weights @ inner_errors) - eigenvalue_sum.value
-        rounding = eigenvalue_sum.rounding_error + problem.bound_rounding(weights[:-1], errors)
+        rounding = eigenvalue_sum.rounding_error + problem.rounding.bound_rounding(
+            problem.second_moments, weights[:-1], errors
+        )
         # Multipliers amplify the rounding error by which a subspace exceeds a limit, which makes
         # its total error smaller than that of any subspace strictly within the limit.
         amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0

@@ -52,8 +52,8 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     # Rows displaced by m change an error e by at most 2 sqrt(e) m + m^2.
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
     # What nested components removed, besides the errors that a restriction fixes.
-    deflated_errors = second_moments.excluded_variances - problem.fixed_errors
-    fixed_rounding = problem.fixed_rounding + EPS * deflated_errors
+    deflated_errors = second_moments.excluded_variances - problem.embedding.fixed_errors
+    fixed_rounding = problem.rounding.fixed_errors + EPS * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
     # Excess losses under a restriction also contain the rounding errors of the best errors.
     rounding = (
@@ -61,12 +61,13 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     )
     # Row coordinates may be inexact, which affects the whole error, with the part that all groups
     # share.
-    return errors, rounding + problem.coordinate_rounding(errors + problem.common_error)
+    all_errors = errors + problem.embedding.common_error
+    return errors, rounding + problem.rounding.coordinate_rounding(second_moments, all_errors)
 
 
 def _best_error_rounding(problem: Problem) -> FloatArray:
     """Bound the rounding error of the best errors a restricted problem subtracts, shape (k,)."""
-    parent = problem.parent
+    parent = problem.embedding.parent
     if parent is None or not problem.criterion.uses_excess_loss:
         return np.zeros(problem.n_groups)
     return np.array(
@@ -82,7 +83,7 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
 
     It is smaller than the bound of :func:`errors_and_rounding`, which allows for the worst case.
     """
-    inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+    inner_errors = np.maximum(errors - problem.embedding.fixed_errors, 0.0)
     rounding = VALUE_ROUNDING * inner_errors
     if not problem.has_matrices:
         return rounding
@@ -113,7 +114,7 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
         # squared residuals, whose rounding error is much smaller: residuals displaced by m in root
         # mean square change an error e by at most 2 sqrt(e) m + m^2.
         displacement = FIGURE_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
-        inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+        inner_errors = np.maximum(errors - problem.embedding.fixed_errors, 0.0)
         rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
         min_variance = problem.smallest_row_variance / float(problem.divisors.max())
         return max_variance if rounding.max() <= LOOSE_TOL * min_variance else 0.0

@@ -455,7 +455,7 @@ class MinimaxLoss(MinimaxCriterion):
         Under a restriction the errors exclude the common error, so the value is clipped at minus
         that.
         """
-        return max(super().value(errors, problem), -problem.common_error)
+        return max(super().value(errors, problem), -problem.embedding.common_error)
 
 
 @dataclass(frozen=True, repr=False)
@@ -559,7 +559,8 @@ class LeastVariance(Criterion):
         self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
     ) -> float:
         """Sum the rounding errors of the errors and of the variances they are subtracted from."""
-        return float((error_rounding + problem.variance_rounding).max())
+        variance_rounding = problem.rounding.variance_rounding(problem.second_moments)
+        return float((error_rounding + variance_rounding).max())
 
 
 @dataclass(frozen=True)
@@ -848,8 +849,10 @@ class NashWelfare(Criterion):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise Incompatible if a group has no variance, whose logarithm is undefined."""
-        if (problem.second_moments.traces <= problem.variance_rounding).any():
-            where = "" if problem.parent is None else " in the allowed directions"
+        second_moments = problem.second_moments
+        variance_rounding = problem.rounding.variance_rounding(second_moments)
+        if (second_moments.traces <= variance_rounding).any():
+            where = "" if problem.embedding.parent is None else " in the allowed directions"
             raise IncompatibleParameters(
                 f"The criterion 'nash_welfare' received a group without variance{where}",
                 "Allowed: groups with positive variance, since the criterion is a product of "
@@ -926,7 +929,8 @@ class NashWelfare(Criterion):
         """Sum the logarithm's rounding error and that of its argument, amplified by it."""
         variances_kept = np.maximum(problem.second_moments.traces - errors, TINY)
         log_rounding = 2 * (problem.n_features + np.abs(np.log(variances_kept)).mean()) * EPS
-        return float(log_rounding + (problem.variance_rounding / variances_kept).mean())
+        variance_rounding = problem.rounding.variance_rounding(problem.second_moments)
+        return float(log_rounding + (variance_rounding / variances_kept).mean())
 
 
 def get_criterion(criterion: object, **parameters: Any) -> Criterion:

@@ -33,8 +33,8 @@ from fairspan.problem.directions import (
     variances_along,
 )
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
-from fairspan.problem.problem import Problem, RowRank
-from fairspan.problem.reduction import Reduction, restricted_rank
+from fairspan.problem.problem import Embedding, Problem
+from fairspan.problem.reduction import Reduction, restricted_rounding
 from fairspan.problem.restrictions import (
     CovarianceParity,
     MeanParity,
@@ -42,6 +42,7 @@ from fairspan.problem.restrictions import (
     Uncorrelated,
     differences_of,
 )
+from fairspan.problem.rounding_budget import RoundingBudget, RowRank
 from fairspan.registry import builtin_names
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
@@ -131,9 +132,9 @@ class ProblemFamily:
         problem = replace(
             unrestricted,
             second_moments=sparse_moments.forbid(forbidden, fixed_errors),
-            parent=unrestricted,
-            fixed_errors=fixed_errors,
-            common_error=common_error,
+            embedding=Embedding(
+                parent=unrestricted, fixed_errors=fixed_errors, common_error=common_error
+            ),
         )
         return Reduction(problem)
 
@@ -150,7 +151,7 @@ class ProblemFamily:
             limit = restriction.limit(self._constrained_means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
         limit = restriction.limit(self._constrained_means @ axes, covariances)
-        fixed_errors, common_error, rounding = self._fixed_errors(unrestricted, forbidden)
+        fixed_errors, common_error, fixed_rounding = self._fixed_errors(unrestricted, forbidden)
         # Assembled from covariances and means along the axes: the second moments of all directions
         # also contain means far apart, whose rounding error would remain after projecting. The
         # limit may refer to the covariances, which are then copied before they are updated.
@@ -166,17 +167,17 @@ class ProblemFamily:
             offset_rounding_error=offset_rounding,
             uncertainty=dense_moments.uncertainty,
         )
+        rounding = restricted_rounding(unrestricted, second_moments, forbidden.shape[1])
         problem = unrestricted.along(
             axes,
             second_moments=second_moments,
-            row_rank=restricted_rank(unrestricted, second_moments, forbidden.shape[1]),
-            parent=unrestricted,
-            axes=axes,
+            embedding=Embedding(unrestricted, axes, fixed_errors, common_error),
             limit=limit,
-            fixed_errors=fixed_errors,
-            common_error=common_error,
-            fixed_rounding=rounding,
-            inner_variance_rounding=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
+            rounding=replace(
+                rounding,
+                fixed_errors=fixed_rounding,
+                inner_variances=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
+            ),
         )
         return Reduction(problem, axes)
 
@@ -270,7 +271,7 @@ class ProblemFamily:
         differences = (self._constrained_means[second] - self._constrained_means[first]) @ columns
         max_difference = np.abs(differences).max(initial=0.0)
         relative_rounding = EPS * len(columns)
-        relative_rounding += self.template.orthogonality_defect
+        relative_rounding += self.template.rounding.orthogonality_defect
         max_norm = np.sqrt(len(columns)) * self._pair_magnitudes.max(initial=0.0)
         max_length = np.linalg.norm(columns, axis=0).max()
         bound = float(max_difference + relative_rounding * max_norm * max_length)
@@ -293,10 +294,10 @@ class ProblemFamily:
         magnitudes = self._pair_magnitudes
         squares = columns**2
         mean_rounding = EPS / 2 * np.sqrt(magnitudes**2 @ squares)
-        if self.template.orthogonality_defect:
+        if self.template.rounding.orthogonality_defect:
             # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
-            mean_rounding += self.template.orthogonality_defect * lengths
+            mean_rounding += self.template.rounding.orthogonality_defect * lengths
         variances = self._reference_variances(columns)
         pair_variances = self._pair_variances
         is_constant = self._is_constant(
@@ -414,7 +415,7 @@ class ProblemFamily:
     @property
     def _entry_rounding(self) -> float:
         """Rounding error of the entries of a column, relative to its length."""
-        return EPS * ENTRY_TERMS + self.template.orthogonality_defect
+        return EPS * ENTRY_TERMS + self.template.rounding.orthogonality_defect
 
     @property
     def _total_deviation(self) -> float:
@@ -532,19 +533,21 @@ class ProblemFamily:
             offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
             uncertainty=unrestricted.dense_moments.uncertainty,
         )
-        # The last three fields bound rounding errors: of the variance that is lost, of the variance
-        # that is left, and of both due to the sensitivity of the shift.
+        rounding = restricted_rounding(
+            unrestricted, shifted_moments, self._difference_directions.shape[1]
+        )
+        # Rounding of the variance that is lost, of the variance that is left, and of both due to
+        # the sensitivity of the shift.
         problem = replace(
             unrestricted,
             second_moments=shifted_moments,
-            row_rank=restricted_rank(
-                unrestricted, shifted_moments, self._difference_directions.shape[1]
+            embedding=Embedding(unrestricted, common_error=shift.variance_lost),
+            rounding=replace(
+                rounding,
+                fixed_errors=EPS * ENTRY_TERMS * shift.variance_lost,
+                inner_variances=EPS * ENTRY_TERMS * shifted_moments.traces,
+                oblique_shift=shift.rounding,
             ),
-            parent=unrestricted,
-            common_error=shift.variance_lost,
-            fixed_rounding=EPS * ENTRY_TERMS * shift.variance_lost,
-            inner_variance_rounding=EPS * ENTRY_TERMS * shifted_moments.traces,
-            oblique_rounding=shift.rounding,
         )
         return Reduction(problem, oblique_shift=shift)
 
@@ -756,9 +759,11 @@ def build_problem_family(
         n_components=int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion=criterion,
         allow_extra=allow_extra,
-        orthogonality_defect=orthogonality_defect,
-        span_residuals=span_residuals,
-        row_rank=row_rank,
+        rounding=RoundingBudget(
+            orthogonality_defect=orthogonality_defect,
+            span_residuals=span_residuals,
+            row_rank=row_rank,
+        ),
         weight_exponent=moments.weight_exponent,
     )
     if restriction is not None:

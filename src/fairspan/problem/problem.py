@@ -15,12 +15,12 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
-from fairspan.linalg.rounding import EPS
 from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.problem.formulas import DEFAULT_FORMULA, CriterionFormula
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.parameters import check_n_components
 from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.rounding_budget import RoundingBudget
 from fairspan.problem.warm_start import WarmStart
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
@@ -126,15 +126,15 @@ class Criterion(ABC):
 
     def largest_scaled_error(self, errors: FloatArray, problem: "Problem") -> float:
         """Largest of (k,) errors within the allowed directions, in units of the divisors."""
-        return float(((errors - problem.fixed_errors) / problem.divisors).max())
+        return float(((errors - problem.embedding.fixed_errors) / problem.divisors).max())
 
     def scale(self, errors: FloatArray, problem: "Problem") -> float:
         """Magnitude with which the gap is compared.
 
         Under a restriction, at most the largest error within the allowed directions.
         """
-        magnitude = self.magnitude(errors + problem.common_error, problem)
-        if problem.parent is None:
+        magnitude = self.magnitude(errors + problem.embedding.common_error, problem)
+        if problem.embedding.parent is None:
             return magnitude
         return min(magnitude, self.largest_scaled_error(errors, problem))
 
@@ -191,40 +191,33 @@ class Criterion(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class RowRank:
-    """Upper bound on the number of directions along which rows vary, and their least variance.
+class Embedding:
+    """Place of a restricted problem within the problem without its restriction.
 
     Attributes
     ----------
-    maximum : int
-        The bound.
-    second_moments : SecondMoments
-        Second moments of these rows.
-    proportions : (k,) array
-        q_g.
-    typical_variance : float
-        Variance of all rows if all were of the typical size.
-    n_deflated : int
-        Number of previous components that were removed from the rows since.
+    parent : Problem or None
+        The problem without the restriction, to which excess losses and the figures of ordinary PCA
+        refer; None if there is no restriction.
+    axes : (p, m) array or None
+        Orthonormal axes of the restricted problem in the features of its parent: the directions
+        that the restriction allows. None if both have the same features.
+    fixed_errors : (k,) array, or 0
+        Error of each group in the forbidden directions, which no choice changes, less the common
+        part.
+    common_error : float
+        Error in the forbidden directions that all groups share; not part of the errors of the
+        restricted problem.
     """
 
-    maximum: int
-    second_moments: SecondMoments
-    proportions: FloatArray
-    typical_variance: float
-    n_deflated: int = 0
+    parent: "Problem | None" = None
+    axes: FloatArray | None = None
+    fixed_errors: FloatArray | float = 0.0
+    common_error: float = 0.0
 
-    @cached_property
-    def smallest_variance(self) -> float:
-        """Smallest variance along a direction in which rows vary, or that of a typical row.
 
-        Infinity if they do not vary; zero, up to rounding, if they vary along fewer directions than
-        the bound.
-        """
-        if self.maximum == 0:
-            return np.inf
-        leading = self.second_moments.leading(self.proportions, self.maximum)
-        return min(max(float(leading.eigenvalues[-1]), 0.0), self.typical_variance)
+_NO_RESTRICTION = Embedding()
+_NO_ROUNDING = RoundingBudget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,32 +237,12 @@ class Problem:
     criterion : Criterion
     allow_extra : bool
         Whether a soft projection of more than d dimensions may be returned.
-    parent : Problem or None
-        The problem without the restriction, if there is one: excess losses and the figures of
-        ordinary PCA refer to it.
-    axes : (p, m) array or None
-        Orthonormal axes of this problem in the features of its parent: the directions that a
-        restriction allows.
+    embedding : Embedding
+        Place of the problem within that without its restriction, and errors outside of it.
     limit : ParityLimit or None
         Constraint on the subspace, for a restriction with a tolerance.
-    fixed_errors : (k,) array, or 0
-        Error of each group in the forbidden directions, which no choice changes, less the common
-        part.
-    common_error : float
-        Error in the forbidden directions that all groups share; not part of their errors here.
-    fixed_rounding : (k,) array, or 0
-        Rounding error bound of the errors in the forbidden directions.
-    inner_variance_rounding : (k,) array, or 0
-        Rounding error bound of each group's variance in the allowed directions.
-    oblique_rounding : float
-        Rounding error bound of errors where an oblique restriction shifts rows before projecting.
-    orthogonality_defect : float
-        Bound on ||Q'Q - I|| of the row coordinates Q, the relative error of squared lengths.
-    span_residuals : (k,) array, or 0
-        Root mean square distance of each group's rows from the span of the row coordinates.
-    row_rank : RowRank or None
-        Bound on the number of directions along which rows vary, which tells zero errors from errors
-        lost in rounding; None if unknown.
+    rounding : RoundingBudget
+        Rounding errors of second moments and coordinates.
     warm_start : WarmStart or None
         Basis and weights of a nearby solution, where the search starts.
     weight_exponent : int
@@ -282,17 +255,9 @@ class Problem:
     n_components: int
     criterion: Criterion
     allow_extra: bool = False
-    parent: "Problem | None" = None
-    axes: FloatArray | None = None
-    limit: "ParityLimit | None" = None
-    fixed_errors: FloatArray | float = 0.0
-    common_error: float = 0.0
-    fixed_rounding: FloatArray | float = 0.0
-    inner_variance_rounding: FloatArray | float = 0.0
-    oblique_rounding: float = 0.0
-    orthogonality_defect: float = 0.0
-    span_residuals: FloatArray | float = 0.0
-    row_rank: "RowRank | None" = None
+    embedding: Embedding = _NO_RESTRICTION
+    limit: ParityLimit | None = None
+    rounding: RoundingBudget = _NO_ROUNDING
     warm_start: WarmStart | None = None
     weight_exponent: int = 0
 
@@ -347,7 +312,8 @@ class Problem:
     @property
     def unrestricted(self) -> "Problem":
         """The problem without its restriction; the problem itself if it has none."""
-        return self if self.parent is None else self.parent
+        parent = self.embedding.parent
+        return self if parent is None else parent
 
     @cached_property
     def divisors(self) -> FloatArray:
@@ -370,7 +336,7 @@ class Problem:
         """
         if not self.second_moments.traces.any():
             return np.inf
-        rank = self.row_rank
+        rank = self.rounding.row_rank
         if rank is None or rank.maximum > self.n_components + rank.n_deflated:
             return 0.0
         return rank.smallest_variance
@@ -379,83 +345,7 @@ class Problem:
     def objective_offset(self) -> float:
         """Increase of the objective over all directions, due to the common error."""
         slope = self.criterion.common_shift_slope
-        return self.common_error * (0.0 if slope is None else slope)
-
-    @property
-    def variance_rounding(self) -> FloatArray:
-        """Rounding error bound of each group's variance, shape (k,)."""
-        traces = self.second_moments.traces
-        rounding = EPS * 2 * self.n_features * traces + self.inner_variance_rounding
-        if self.has_matrices:
-            mean_rounding = float(np.linalg.norm(self.dense_moments.offset_rounding_error))
-            rounding += 2 * mean_rounding * self.dense_moments.root_traces + mean_rounding**2
-        return rounding + self.coordinate_rounding(traces)
-
-    def coordinate_rounding(self, errors: FloatArray) -> FloatArray:
-        """Bound on the effect of inexact row coordinates on (k,) errors, shape (k,).
-
-        A squared length is off by at most the fraction `orthogonality_defect`; and if rows are
-        displaced by m in root mean square, an error e changes by at most 2 sqrt(e) m + m^2.
-        """
-        moved = self._row_displacement
-        errors = np.maximum(errors, 0.0)
-        rounding = self.orthogonality_defect * errors + 2 * np.sqrt(errors) * moved + moved**2
-        return np.asarray(rounding + self._moment_rounding(errors))
-
-    def bound_rounding(self, weights: FloatArray, errors: FloatArray) -> float:
-        """Bound on the effect of inexact row coordinates and shifted rows on the minimum of w.e.
-
-        Includes the same effect on the groups' best errors, which excess losses subtract, and the
-        rounding error of the variance that an oblique restriction loses by shifting rows.
-
-        Parameters
-        ----------
-        weights : (k,) array
-            w.
-        errors : (k,) array
-            Those of any subspace: the bound is relative to the minimum, which is at most their w.e.
-        """
-        # In inexact coordinates, with s the `orthogonality_defect`, a second moment S becomes FSF'
-        # for a matrix F with ||FF' - I|| <= s. This changes each eigenvalue by at most the fraction
-        # s of it (Ostrowski 1959). Groups of negative weight contribute negative eigenvalues, whose
-        # sizes sum to at most their weighted variances.
-        #
-        # Rows that are displaced by m in root mean square change an error e by at most
-        # 2 sqrt(e) m + m^2, and weighted sums likewise (Cauchy-Schwarz).
-        abs_weights = np.abs(weights)
-        squared_displacement = np.broadcast_to(self._row_displacement**2, abs_weights.shape)
-        weighted_error = float(abs_weights @ errors)
-        weighted_displacement = float(abs_weights @ squared_displacement)
-        negative_variance = float(np.maximum(-weights, 0.0) @ self.second_moments.traces)
-        eigenvalue_rounding = (
-            self.orthogonality_defect * (weighted_error + negative_variance)
-            + 2 * float(np.sqrt(weighted_error * weighted_displacement))
-            + weighted_displacement
-        )
-        # Second moments that were fitted by EM, to rows with missing cells, are inexact themselves.
-        eigenvalue_rounding += float(abs_weights @ self._moment_rounding(errors))
-        # Doubled, since the groups' best errors may be off by as much.
-        return 2 * eigenvalue_rounding + float(abs_weights.sum()) * self.oblique_rounding
-
-    def _moment_rounding(self, errors: FloatArray) -> FloatArray:
-        """Bound on the effect of inexact second moments on (k,) errors, shape (k,)."""
-        uncertainty = getattr(self.second_moments, "uncertainty", None)
-        if uncertainty is None:
-            return np.zeros(self.n_groups)
-        return np.asarray(uncertainty.error_bounds(errors))
-
-    @property
-    def _row_displacement(self) -> FloatArray:
-        """Bound on the root mean square displacement of each group's rows, shape (k,).
-
-        Row coordinates omit what lies outside their span; under a restriction, the forbidden
-        directions are also rotated by at most the `orthogonality_defect`.
-        """
-        restriction_rotation = 0.0 if self.parent is None else self.orthogonality_defect
-        return np.asarray(
-            self.span_residuals
-            + restriction_rotation * np.sqrt(np.maximum(self.second_moments.traces, 0.0))
-        )
+        return self.embedding.common_error * (0.0 if slope is None else slope)
 
     @cached_property
     def pieces(self) -> AffinePieces | None:

@@ -8,14 +8,13 @@ coordinates, and nested components lie in the complement of earlier ones. Each c
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
-
 from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import SecondMoments, deflate
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.oblique import ObliqueShift
-from fairspan.problem.problem import Problem, RowRank
+from fairspan.problem.problem import Problem
+from fairspan.problem.rounding_budget import RoundingBudget
 from fairspan.typing import FloatArray
 
 
@@ -49,37 +48,24 @@ class Reduction:
         return Projector(components @ self.oblique_shift.matrix, components.T)
 
 
-def restricted_rank(
+def restricted_rounding(
     unrestricted: Problem, second_moments: SecondMoments, n_forbidden: int
-) -> RowRank | None:
-    """Return the bound on the rank of rows without the forbidden directions; None if unknown.
-
-    Rows vary along differences of their means or covariances, so each forbidden direction lowers
-    the rank by one.
+) -> RoundingBudget:
+    """Return the rounding budget within the directions that a restriction allows.
 
     Parameters
     ----------
     unrestricted : Problem
-        Problem with all directions, and the bound for these.
+        Problem with all directions.
     second_moments : SecondMoments
         Second moments in the allowed directions.
     n_forbidden : int
         Number of forbidden directions.
     """
-    if unrestricted.row_rank is None:
-        return None
-    row_rank = unrestricted.row_rank
-    maximum = min(max(row_rank.maximum - n_forbidden, 0), second_moments.n_features)
-    typical_variance = row_rank.typical_variance
-    if unrestricted.n_features - n_forbidden <= unrestricted.n_components:
-        # All directions that are left are used, so no row can be outside of them: the variance of a
-        # typical row, which would tell whether one is, does not matter.
-        typical_variance = np.inf
-    return replace(
-        row_rank,
-        maximum=maximum,
-        second_moments=second_moments,
-        typical_variance=typical_variance,
+    return unrestricted.rounding.within(
+        second_moments,
+        n_forbidden=n_forbidden,
+        is_full=unrestricted.n_features - n_forbidden <= unrestricted.n_components,
     )
 
 
@@ -113,7 +99,8 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
         deflated = cast(SparseSecondMoments, problem.second_moments).forbid(basis)
         deflated_unrestricted = cast(SparseSecondMoments, unrestricted.second_moments).forbid(basis)
         unrestricted = replace(unrestricted, second_moments=deflated_unrestricted)
-        problem = replace(problem, second_moments=deflated, parent=unrestricted)
+        embedding = replace(problem.embedding, parent=unrestricted)
+        problem = replace(problem, second_moments=deflated, embedding=embedding)
         return replace(reduction, problem=problem)
     if reduction.axes is None:
         # No direction is forbidden, so the complement is that in all features.
@@ -125,8 +112,10 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
     unrestricted_complement, unrestricted = _deflate_problem(unrestricted, basis)
     # Axes of the remaining allowed directions: in the features, and in the parent's coordinates.
     axes = complement.coordinates(reduction.axes.T).T
-    problem = replace(problem, parent=unrestricted, axes=unrestricted_complement.coordinates(axes))
-    return Reduction(problem, axes)
+    embedding = replace(
+        problem.embedding, parent=unrestricted, axes=unrestricted_complement.coordinates(axes)
+    )
+    return Reduction(replace(problem, embedding=embedding), axes)
 
 
 def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalComplement, Problem]:
@@ -135,17 +124,10 @@ def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalCom
     `rounding` of the projected second moments adds to that of the problem's forbidden directions.
     """
     deflated, rounding, complement = deflate(problem.dense_moments, basis)
-    row_rank = problem.row_rank
-    if row_rank is not None:
-        # The bound stays that of the rows before any component was removed; how many were removed
-        # since is counted separately.
-        row_rank = replace(row_rank, n_deflated=row_rank.n_deflated + basis.shape[1])
-    # The warm start belongs to the previous component.
     problem = replace(
         problem,
-        row_rank=row_rank,
         second_moments=deflated,
-        fixed_rounding=rounding + problem.fixed_rounding,
-        warm_start=None,
+        rounding=problem.rounding.after_components(rounding, n_components=basis.shape[1]),
+        warm_start=None,  # it belongs to the previous component
     )
     return complement, problem

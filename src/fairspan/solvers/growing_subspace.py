@@ -111,8 +111,10 @@ def solve_growing(
 
 def _without_solved_eigenproblems(problem: Problem) -> Problem:
     """Copy of a problem without its cached eigenproblems."""
-    parent = None if problem.parent is None else _without_solved_eigenproblems(problem.parent)
-    return replace(problem, second_moments=replace(problem.dense_moments), parent=parent)
+    embedding = problem.embedding
+    if embedding.parent is not None:
+        embedding = replace(embedding, parent=_without_solved_eigenproblems(embedding.parent))
+    return replace(problem, second_moments=replace(problem.dense_moments), embedding=embedding)
 
 
 class SubspaceInsufficient(Exception):
@@ -170,7 +172,7 @@ class _SubspaceSearch:
         # The groups' optima matter if losses are measured against them. Those of a problem with a
         # restriction are in all directions; they were found with the initial subspace.
         uses_excess_loss = self.problem.criterion.uses_excess_loss
-        needs_optima = uses_excess_loss and self.problem.parent is None and self.is_dense
+        needs_optima = uses_excess_loss and self.problem.embedding.parent is None and self.is_dense
         optima_mixtures = self.group_weights if needs_optima else []
         n_refined = 0
         for _ in range(_MAX_DENSE_ROUNDS if self.is_dense else _MAX_ROUNDS):
@@ -241,21 +243,22 @@ class _SubspaceSearch:
         eigenvectors of the groups in all directions, projected onto the allowed ones.
         """
         problem = self.problem
+        embedding = problem.embedding
         if not self.is_dense:
             # Computed iteratively by the problem itself.
             optima = (*problem.group_optima, problem.pooled_optimum)
             columns = [optimum.vectors for optimum in optima]
-        elif problem.parent is None or problem.axes is None:
+        elif embedding.parent is None or embedding.axes is None:
             columns = self._approximate_group_optima()
         else:
             # The parent is the problem without the restriction, the axes are the allowed
             # directions. The restricted optima are close to those in all directions, which have to
             # be found anyway, since losses refer to them.
-            search = _SubspaceSearch(problem.parent, self.solver, self.tol, self.random_state)
+            search = _SubspaceSearch(embedding.parent, self.solver, self.tol, self.random_state)
             unrestricted_optima = search.find_group_optima()
             self.n_eigenproblems += search.n_eigenproblems
             self.optima_missing = search.optima_missing
-            columns = [np.linalg.qr(problem.axes.T @ unrestricted_optima)[0]]
+            columns = [np.linalg.qr(embedding.axes.T @ unrestricted_optima)[0]]
         if problem.criterion.requires_equal_errors and problem.n_groups > 1:
             # Whether errors can be equal depends on the directions in which the two groups differ
             # most, found up to rounding.
@@ -522,7 +525,7 @@ class _SubspaceSearch:
         coordinates = Projector(solution.components).basis
         assert solution.proof is not None
         # Under a restriction there is a parent, and losses refer to its optima instead.
-        if self.is_dense and problem.parent is None:
+        if self.is_dense and problem.embedding.parent is None:
             self._cache_group_optima(space)
         basis = normalize_signs(reduction.lift(coordinates))
         objective = problem.objective(basis)
@@ -530,7 +533,7 @@ class _SubspaceSearch:
         # objective, whose bound is at least zero. Under a restriction it may be negative: the error
         # that all groups share in the forbidden directions is left out.
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
-        if problem.parent is None and problem.criterion.is_nonnegative:
+        if problem.embedding.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)
         certificate = certify(
             problem,

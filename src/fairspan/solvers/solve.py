@@ -120,10 +120,13 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     if not is_zero(second_moments.matrices[0]) or second_moments.traces.any():
         return problem, None
     axes = np.eye(p, d)
+    embedding = problem.embedding
+    if embedding.axes is not None:
+        embedding = replace(embedding, axes=embedding.axes @ axes)
     small_problem = problem.along(
         axes,
         second_moments=DenseSecondMoments(np.zeros((problem.n_groups, d, d))),
-        axes=None if problem.axes is None else problem.axes @ axes,
+        embedding=embedding,
     )
     return small_problem, axes
 

@@ -140,22 +140,27 @@ class Evaluation:
         problem = self.unrestricted
         criterion = problem.criterion
         errors = self.errors
+        second_moments = problem.second_moments
+        budget = problem.rounding
         tol = 0.0
         if self.eigensolvers & {Eigensolver.THIN, Eigensolver.MATRIX_FREE}:
-            row_rounding = _ROW_ROUNDING_FACTOR * problem.variance_rounding
+            row_rounding = _ROW_ROUNDING_FACTOR * budget.variance_rounding(second_moments)
             tol = criterion.rounding_bound(row_rounding, errors, problem)
             # The bound from supporting lines is the minimum over a polygon, up to this tolerance.
             tol += POLYGON_TOL * abs(self.recomputed.objective)
         if Eigensolver.THIN in self.eigensolvers:
             # Row coordinates may be as inexact as a fit accepts, or as those used here.
-            row_problem = replace(
-                problem,
+            is_restricted = self.reduction.problem.embedding.parent is not None
+            row_budget = replace(
+                budget,
                 orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
-                parent=self.reduction.problem.parent,
+                forbidden_rotation=MAX_ORTHOGONALITY_DEFECT if is_restricted else 0.0,
             )
             coordinate_rounding = np.maximum(
-                row_problem.coordinate_rounding(errors), problem.coordinate_rounding(errors)
+                row_budget.coordinate_rounding(second_moments, errors),
+                budget.coordinate_rounding(second_moments, errors),
             )
+            row_problem = replace(problem, rounding=row_budget)
             tol += criterion.rounding_bound(
                 _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem
             )

@@ -136,7 +136,7 @@ def objective_tolerances(
         # Largest error or, if all are negligible, the variance beside which they are. The common
         # error, which all groups share and no choice changes, would hide that they are.
         zero_magnitude = resolution_scale(
-            problem, recomputed.errors - problem.common_error, recomputed.resolution
+            problem, recomputed.errors - problem.embedding.common_error, recomputed.resolution
         )
         zero_bound = ZERO_ROUNDINGS * recomputed.resolution
         max_zero_bound = ZERO_ROUNDINGS * max_relative_tol * zero_magnitude

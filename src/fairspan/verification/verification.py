@@ -294,7 +294,7 @@ def _check_oblique_rounding(reduction: Reduction, certificate: Certificate) -> N
     VerificationFailure
         Rounding exceeds the tolerance; the rows themselves are more precise.
     """
-    rounding = reduction.problem.oblique_rounding
+    rounding = reduction.problem.rounding.oblique_shift
     if rounding > certificate.absolute_tol:
         raise VerificationFailure(
             f"From moments, the cost of the restriction is known only up to {rounding:.1e}, and "

@@ -224,7 +224,7 @@ def _equal_errors_infeasible(
         requirement = f"errors that differ by at most {tolerance:g}"
     condition = "the restriction allows such a subspace"
     advice = "Use 'error_gap' with a large penalty, another n_components, or another center"
-    if problem.parent is None:
+    if problem.embedding.parent is None:
         condition = (
             "zero lies between the sums of the p - d smallest and the p - d largest eigenvalues "
             "of S_1 - S_2"
