@@ -21,12 +21,13 @@ from fairspan import (
     MeanParity,
     MinimaxError,
     MinimaxLoss,
+    Uncorrelated,
     audit,
     frontier,
     metrics,
     verify,
 )
-from fairspan.errors import IncompatibleParameters, InvalidType
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_krylov
 from fairspan.moments.wide import SparseMoments
 from sweeps import each_once
@@ -282,6 +283,20 @@ def test_what_needs_matrices_says_so(restriction):
     FairPCA(2, criterion="total_error", restriction=restriction).fit_moments(moments)
     with pytest.raises(InvalidType, match="Allowed: a GroupMoments"):
         frontier(FairPCA(2).fit(X, sensitive_features=labels).moments_, 2)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
+    X, labels, _ = topics()
+    model = FairPCA(2, restriction=Uncorrelated([0]))
+    model.fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    assert isinstance(model.moments_, GroupMoments)
+    assert np.corrcoef(model.transform(X[:, 1:]).T, X[:, 0])[2, :2] == pytest.approx(0, abs=1e-9)
+    # Rows that were kept without the columns cannot be restricted later.
+    free = FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    assert isinstance(free.moments_, SparseMoments)
+    with pytest.raises(InvalidInput, match="rows that have the columns"):
+        model.fit_moments(free.moments_)
 
 
 @pytest.mark.usefixtures("through_rows")

@@ -21,7 +21,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.parameters import check_choice
-from fairspan.rows.frames import feature_values
+from fairspan.rows.frames import feature_values, open_features
 from fairspan.rows.labels import Label, format_list, printable
 from fairspan.typing import FloatArray, IntegerArray
 
@@ -113,7 +113,7 @@ class LeastSquares:
         InvalidInput
             A missing column, a different number of features, text, NaN or infinity.
         """
-        rows = feature_values(X, self.feature_names)
+        rows = feature_values(open_features(X), self.feature_names)
         if rows.shape[1] != len(self.coefficients):
             raise InvalidInput(
                 f"X has {counted(rows.shape[1], 'column')}",

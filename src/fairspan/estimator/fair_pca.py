@@ -31,12 +31,11 @@ from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import check_n_components
 from fairspan.problem.restrictions import Restriction, get_restriction
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
-from fairspan.rows.frames import FrameRows, drop_columns
+from fairspan.rows.frames import drop_columns, float_dtype, open_features
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
-from fairspan.rows.label_resolution import SingleGroup, as_eager_frame
+from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label
 from fairspan.rows.opening import (
     feature_blocks,
@@ -500,11 +499,9 @@ class FairPCA(
         remote_result = map_rows(X, self.subspace_.transform_map)
         if remote_result is not None:
             return remote_result
-        # Opened only to check the features, with scikit-learn's messages.
-        frame = as_eager_frame(X)
-        rows = ArrayRows(X) if frame is None else FrameRows.all_features(frame)
+        rows = open_features(X, self.subspace_.on_missing)
         set_or_check_features(self, rows, reset=False)
-        return self.subspace_.transform(X)
+        return self.subspace_.transform_rows(rows, float_dtype(X, self.subspace_.feature_names))
 
     def inverse_transform(self, Z: Any) -> Any:
         """Reconstruct rows in the original features from their coordinates.

@@ -434,7 +434,8 @@ def _check_matrix_free(settings: FitSettings) -> None:
     """Check that the request can be solved without matrices, by products with sparse rows.
 
     That excludes a fraction of the variance in place of a number of components, and restrictions
-    that do more than forbid the differences of means.
+    that do more than forbid the differences of means. `Uncorrelated` also passes: it needs columns
+    that such moments never have, and says so itself. (Rows with these columns get matrices.)
 
     Raises
     ------

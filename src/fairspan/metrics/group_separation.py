@@ -14,7 +14,7 @@ from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
 from fairspan.progress import track
 from fairspan.random_state import as_generator
 from fairspan.rows.coded_labels import CodedLabels, factorize_sorted
-from fairspan.rows.frames import FrameRows, feature_values
+from fairspan.rows.frames import FrameRows, feature_values, open_features
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import as_eager_frame
 from fairspan.rows.labels import Label, format_list
@@ -97,8 +97,8 @@ def leakage(
     """
     frame = as_eager_frame(Z_train)
     names = None if frame is None else FrameRows.all_features(frame).feature_names
-    train = feature_values(Z_train, None)
-    test = feature_values(Z_test, names)
+    train = feature_values(open_features(Z_train), None)
+    test = feature_values(open_features(Z_test), names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {counted(train.shape[1], 'column')}, Z_test {test.shape[1]}",
@@ -328,7 +328,7 @@ def mmd(
     >>> round(estimate, 2), estimate.p_value
     (0.56, 0.005)
     """
-    rows = feature_values(Z, None)
+    rows = feature_values(open_features(Z), None)
     groups, codes = encode_groups(sensitive_features, Z, len(rows), ("Z", "sensitive_features"))
     counts = np.bincount(codes, minlength=len(groups))
     _check_group_sizes(groups, counts)

@@ -30,7 +30,7 @@ from fairspan.problem.parameters import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
-from fairspan.rows.frames import feature_values, float_dtype
+from fairspan.rows.frames import FrameRows, feature_values, float_dtype, open_features
 from fairspan.rows.opening import adapter_for, map_rows
 from fairspan.rows.validation import check_n_columns
 from fairspan.storage.archive import peek_kind
@@ -249,10 +249,14 @@ class FairSubspace:
         remote_result = map_rows(X, self.transform_map)
         if remote_result is not None:
             return remote_result
-        rows = self.standardize(X)
-        self._warn_if_far(rows[:_MAX_CHECKED_ROWS])
-        reduced = rows @ self.encoder.T
-        return reduced.astype(float_dtype(X, self.feature_names), copy=False)
+        rows = open_features(X, self.on_missing)
+        return self.transform_rows(rows, float_dtype(X, self.feature_names))
+
+    def transform_rows(self, rows: ArrayRows | FrameRows, dtype: np.dtype[Any]) -> FloatArray:
+        """Project opened rows in memory, and return coordinates of this dtype, shape (n, d)."""
+        centered = self._center_and_scale(self._impute(rows)[0])
+        self._warn_if_far(centered[:_MAX_CHECKED_ROWS])
+        return (centered @ self.encoder.T).astype(dtype, copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Reconstruct rows in the original features from their coordinates.
@@ -310,7 +314,7 @@ class FairSubspace:
 
         Missing cells are replaced by their conditional expectation, if the model can impute them.
         """
-        return self._standardize(self._impute(X)[0])
+        return self._center_and_scale(self._impute(open_features(X, self.on_missing))[0])
 
     def squared_residuals(self, X: Any) -> FloatArray:
         """Squared reconstruction error of each row in scaled units, shape (n,).
@@ -327,12 +331,12 @@ class FairSubspace:
                 np.diag(self.imputation_model.standard_deviations / self._scale_or_ones)
             )
             matrix = missing_residuals @ missing_residuals.T
-        rows, missing_error = self._impute(X, matrix)
-        residuals = self.projector.squared_residuals(self._standardize(rows))
+        rows, missing_error = self._impute(open_features(X, self.on_missing), matrix)
+        residuals = self.projector.squared_residuals(self._center_and_scale(rows))
         return np.asarray(residuals + missing_error)
 
     def _impute(
-        self, X: Any, matrix: FloatArray | None = None
+        self, opened: ArrayRows | FrameRows, matrix: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | float]:
         """Rows with missing cells imputed, and tr(matrix C) of each row, shape (n,).
 
@@ -340,13 +344,13 @@ class FairSubspace:
         the imputation model; `matrix`, (p, p), weights its entries. The trace is 0.0 if no cell is
         missing, or without an imputation model.
         """
-        rows = feature_values(X, self.feature_names, self.on_missing)
+        rows = feature_values(opened, self.feature_names)
         check_n_columns(rows.shape[1], self.n_features, "features")
         if self.imputation_model is None or not np.isnan(rows).any():
             return rows, 0.0
         return self.imputation_model.impute(rows, matrix)
 
-    def _standardize(self, rows: FloatArray) -> FloatArray:
+    def _center_and_scale(self, rows: FloatArray) -> FloatArray:
         mean = 0.0 if self.mean is None else self.mean
         rows = rows - mean
         return rows if self.scale is None else rows / self.scale

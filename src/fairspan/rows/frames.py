@@ -328,14 +328,18 @@ def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     return np.dtype(np.float32 if is_float32 else np.float64)
 
 
-def feature_values(
-    X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
-) -> FloatArray:
-    """Return validated values of an array or frame; select frame columns by name if given."""
+def open_features(X: Any, on_missing: OnMissing = "error") -> ArrayRows | FrameRows:
+    """Open an array or frame in memory whose columns are all features, without labels."""
     frame = as_eager_frame(X)
     if frame is None:
-        return ArrayRows(X, on_missing=on_missing).to_array()
-    rows = FrameRows.all_features(densify_sparse_columns(frame), on_missing)
+        return ArrayRows(X, on_missing=on_missing)
+    return FrameRows.all_features(densify_sparse_columns(frame), on_missing)
+
+
+def feature_values(rows: ArrayRows | FrameRows, names: tuple[str, ...] | None) -> FloatArray:
+    """Return validated values of opened rows; select frame columns by name if given."""
+    if isinstance(rows, ArrayRows):
+        return rows.to_array()
     if names is not None:
         rows = rows.select_features(names)
     return rows.values()
