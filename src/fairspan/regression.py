@@ -5,12 +5,12 @@ summed at different sites, and each group's mean squared error is part of the re
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any, Literal, SupportsIndex, cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import block_diag, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
@@ -355,7 +355,7 @@ def least_squares(
     >>> fit.group_errors.round(6)
     array([0.00625, 0.03125])
     """
-    return LeastSquares(**_fit_fields(moments, target, None, variance))
+    return _fit(moments, target, None, variance).least_squares
 
 
 def principal_component_regression(
@@ -406,23 +406,56 @@ def principal_component_regression(
     array([2.15, 0.  ])
     """
     model = FairSubspace.from_model(subspace)
-    return PrincipalComponentRegression(**_fit_fields(moments, target, model, variance))
+    fit = _fit(moments, target, model, variance)
+    return PrincipalComponentRegression(
+        **vars(fit.least_squares),
+        component_coefficients=fit.component_coefficients,
+        component_intercept=fit.component_intercept,
+        component_covariance=fit.component_covariance,
+        subspace=model,
+    )
 
 
-def _fit_fields(
+@dataclass(frozen=True, eq=False)
+class _CoordinateFit:
+    """Regression on the q coordinates of a design: the features themselves, without a subspace.
+
+    Attributes
+    ----------
+    least_squares : LeastSquares
+        The same regression in terms of the features.
+    component_coefficients : (q,) array
+    component_intercept : float
+        Prediction at the origin of the coordinates.
+    component_covariance : (q, q) array
+        Covariance of the coordinates' coefficients.
+    """
+
+    least_squares: LeastSquares
+    component_coefficients: FloatArray
+    component_intercept: float
+    component_covariance: FloatArray
+
+    @property
+    def feature_estimates(self) -> FloatArray:
+        """Coefficients of the features, and the intercept last, shape (p,)."""
+        return np.append(self.least_squares.coefficients, self.least_squares.intercept)
+
+
+def _fit(
     moments: GroupMoments | Sequence[GroupMoments],
     target: str | int,
     model: FairSubspace | None,
     variance: str,
-) -> dict[str, Any]:
-    """Fields of the result, by name.
+) -> _CoordinateFit:
+    """Fit one set of moments, or blocks.
 
-    For one set of moments, as by :func:`_single_fit_fields`. For a sequence of blocks, the fit to
-    all of them, with covariances from the fits that each leave one block out (the jackknife).
+    For a sequence of blocks, the fit to all of them, with covariances from the fits that each leave
+    one block out (the jackknife).
     """
     check_choice("variance", variance, ("pooled", "by_group"))
     if not isinstance(moments, list | tuple):
-        return _single_fit_fields(cast(GroupMoments, moments), target, model, variance)
+        return _fit_moments(cast(GroupMoments, moments), target, model, variance)
     if len(moments) < 2:
         raise InvalidInput(
             f"moments is a sequence of {len(moments)}",
@@ -430,21 +463,24 @@ def _fit_fields(
             "Split the rows into 20 or more blocks, and pass the moments of each",
         )
     folds = DenseFoldMoments(tuple(moments))
-    fields = _single_fit_fields(folds.total, target, model, variance)
+    fit = _fit_moments(folds.total, target, model, variance)
     jackknife_fits = [
-        _single_fit_fields(folds.excluding(fold), target, model, variance)
-        for fold in range(len(moments))
+        _fit_moments(folds.excluding(fold), target, model, variance) for fold in range(len(moments))
     ]
+    covariance = _jackknife_covariance([left_out.feature_estimates for left_out in jackknife_fits])
+    return replace(
+        fit,
+        least_squares=replace(fit.least_squares, covariance=covariance),
+        component_covariance=_jackknife_covariance(
+            [left_out.component_coefficients for left_out in jackknife_fits]
+        ),
+    )
 
-    def jackknife_covariance(*names: str) -> FloatArray:
-        estimates = np.array([np.hstack([fit[name] for name in names]) for fit in jackknife_fits])
-        deviations = estimates - estimates.mean(axis=0)
-        return np.asarray((len(deviations) - 1) / len(deviations) * deviations.T @ deviations)
 
-    fields["covariance"] = jackknife_covariance("coefficients", "intercept")
-    if model is not None:
-        fields["component_covariance"] = jackknife_covariance("component_coefficients")
-    return fields
+def _jackknife_covariance(estimates: Sequence[FloatArray]) -> FloatArray:
+    """Covariance (B - 1) / B sum_f (b_f - b)(b_f - b)' of B estimates that leave one block out."""
+    deviations = np.array(estimates) - np.mean(estimates, axis=0)
+    return np.asarray((len(deviations) - 1) / len(deviations) * deviations.T @ deviations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,8 +494,8 @@ class _Design:
     predictors : (p-1,) array of int
         Positions of the other columns, the features.
     feature_names : tuple of p-1 str, or None
-    subspace_positions : (p-1,) array of int, or None
-        Position of each feature among those of the subspace; None without a subspace.
+    subspace_mean : (p-1,) array, or 0
+        Origin of the coordinates, in the order of the features.
     basis : (p-1, q) array
         Maps centered features to the q coordinates.
     coordinate_names : list of q str
@@ -469,7 +505,7 @@ class _Design:
     position: int
     predictors: IntegerArray
     feature_names: tuple[str, ...] | None
-    subspace_positions: IntegerArray | None
+    subspace_mean: FloatArray | float
     basis: FloatArray
     coordinate_names: list[str]
 
@@ -492,22 +528,24 @@ def _design(moments: GroupMoments, target: str | int, model: FairSubspace | None
         # Components act on scaled features; the basis acts on features in the order of `moments`.
         basis = (model.components / scale)[:, subspace_positions].T
         names = [f"component {j}" for j in range(model.n_components)]
-        return _Design(position, predictors, features, subspace_positions, basis, names)
+        # FairSubspace.transform subtracts nothing if there is no mean.
+        subspace_mean = 0.0 if model.mean is None else model.mean[subspace_positions]
+        return _Design(position, predictors, features, subspace_mean, basis, names)
     names = [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
     return _Design(
         position,
         predictors,
         features,
-        subspace_positions=None,
+        subspace_mean=0.0,
         basis=np.eye(len(predictors)),  # the coordinates are the features
         coordinate_names=names,
     )
 
 
-def _single_fit_fields(
+def _fit_moments(
     moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
-) -> dict[str, Any]:
-    """Fields of the result for one set of moments, on the features or on their coordinates.
+) -> _CoordinateFit:
+    """Fit one set of moments, on the features or on their coordinates in the subspace of a model.
 
     The coordinates are z = B'(x - mean) for the basis B of the design, an identity without a
     subspace; c are their coefficients and Bc those of the features.
@@ -537,10 +575,7 @@ def _single_fit_fields(
     mean_error = float(moments.proportions @ errors)
     # Covariance of the coordinates' coefficients and of the prediction at the mean, up to the
     # residual variance. They are uncorrelated if it is the same for all groups.
-    q = len(design.coordinate_names)
-    component_covariance = np.zeros((q + 1, q + 1))
-    component_covariance[:q, :q] = factor.T @ factor
-    component_covariance[q, q] = 1.0
+    component_covariance = block_diag(factor.T @ factor, 1.0)
     if variance == "by_group":
         component_covariance = _group_variance_covariance(
             moments,
@@ -551,32 +586,38 @@ def _single_fit_fields(
         )
     else:
         component_covariance *= mean_error / degrees_of_freedom
-    # Maps c and the prediction at the mean to the features' coefficients and the intercept.
-    coefficient_map = np.block([[basis, np.zeros((len(basis), 1))], [-mean @ basis, 1.0]])
-    fields: dict[str, Any] = {
-        "target": target,
-        "feature_names": design.feature_names,
-        "coefficients": coefficients,
-        "intercept": target_mean - float(coefficients @ mean),
-        "covariance": coefficient_map @ component_covariance @ coefficient_map.T,
-        "residual_variance": _total_weight(moments) * mean_error / degrees_of_freedom,
-        "degrees_of_freedom": degrees_of_freedom,
-        "n_rows": int(moments.counts.sum()),
-        "r2": 1 - mean_error / float(covariance[design.position, design.position]),
-        "groups": tuple(moments.labels),
-        "group_errors": errors,
-    }
-    if model is None:
-        return fields
-    # FairSubspace.transform subtracts nothing if there is no mean.
-    subspace_mean = 0.0 if model.mean is None else model.mean[design.subspace_positions]
-    return fields | {
-        "component_coefficients": component_coefficients,
+    least_squares_fit = LeastSquares(
+        target=target,
+        feature_names=design.feature_names,
+        coefficients=coefficients,
+        intercept=target_mean - float(coefficients @ mean),
+        covariance=_feature_covariance(basis, mean, component_covariance),
+        residual_variance=_total_weight(moments) * mean_error / degrees_of_freedom,
+        degrees_of_freedom=degrees_of_freedom,
+        n_rows=int(moments.counts.sum()),
+        r2=1 - mean_error / float(covariance[design.position, design.position]),
+        groups=tuple(moments.labels),
+        group_errors=errors,
+    )
+    return _CoordinateFit(
+        least_squares_fit,
+        component_coefficients,
         # Computed from the mean of the rows: the intercept of the features may be far from both.
-        "component_intercept": target_mean - float(coefficients @ (mean - subspace_mean)),
-        "component_covariance": component_covariance[:q, :q],
-        "subspace": model,
-    }
+        component_intercept=target_mean - float(coefficients @ (mean - design.subspace_mean)),
+        component_covariance=component_covariance[:-1, :-1],
+    )
+
+
+def _feature_covariance(
+    basis: FloatArray, mean: FloatArray, component_covariance: FloatArray
+) -> FloatArray:
+    """Covariance of the features' coefficients and the intercept, shape (p, p).
+
+    `component_covariance` is that of the coordinates' coefficients c and of the prediction at the
+    mean of the rows; the features have the coefficients Bc, with the (p-1, q) `basis` B.
+    """
+    coefficient_map = np.block([[basis, np.zeros((len(basis), 1))], [-mean @ basis, 1.0]])
+    return np.asarray(coefficient_map @ component_covariance @ coefficient_map.T)
 
 
 def _residual_degrees_of_freedom(moments: GroupMoments, n_coordinates: int) -> int:
