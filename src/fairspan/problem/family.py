@@ -1,7 +1,6 @@
 """Build the problems of all dimensions from moments, a criterion and a restriction."""
 
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -10,13 +9,11 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.messages import counted, describe_position
+from fairspan.formatting.messages import counted
 from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.linalg.rounding import (
     ENTRY_TERMS,
     EPS,
-    LOOSE_TOL,
-    TRANSFORMATION_TERMS,
     ZERO_EIGENVALUE,
 )
 from fairspan.moments.base import Center
@@ -28,10 +25,8 @@ from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.directions import (
     check_enough_directions,
-    mean_difference_directions,
-    pairs_to_compare,
-    variances_along,
 )
+from fairspan.problem.mean_agreement import ConstrainedMeans
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Embedding, Problem
 from fairspan.problem.reduction import Reduction, restricted_rounding
@@ -44,31 +39,10 @@ from fairspan.problem.restrictions import (
 )
 from fairspan.problem.rounding_budget import RoundingBudget, RowRank
 from fairspan.registry import builtin_names
-from fairspan.typing import BoolArray, FloatArray, IndexArray
+from fairspan.typing import FloatArray
 
-# Largest difference of means that must be equal, relative to the standard deviation of a component.
-_MAX_MEAN_DIFFERENCE = LOOSE_TOL
 # Directions are few if they are at most this fraction (1 / n) of all.
 _FEW_DIRECTIONS_DIVISOR = 20
-
-
-@dataclass(frozen=True, eq=False)
-class MeanDifferences:
-    """Differences of the means that must be equal, for each pair of means and each component.
-
-    Attributes
-    ----------
-    differences : (m, d) array
-        Absolute difference, plus the rounding error of the means.
-    deviations : (m, d) array
-        Standard deviation of the component in the rows of the pair; zero if it is rounding error.
-    rounding : (m, d) array
-        Rounding error of a zero difference, for a component without variance; otherwise zero.
-    """
-
-    differences: FloatArray
-    deviations: FloatArray
-    rounding: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +122,9 @@ class ProblemFamily:
             restriction, unrestricted.n_components
         )
         if axes is None:  # all directions are allowed
-            limit = restriction.limit(self._constrained_means, covariances)
+            limit = restriction.limit(self.constrained_means.means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
-        limit = restriction.limit(self._constrained_means @ axes, covariances)
+        limit = restriction.limit(self.constrained_means.means @ axes, covariances)
         fixed_errors, common_error, fixed_rounding = self._fixed_errors(unrestricted, forbidden)
         # Assembled from covariances and means along the axes: the second moments of all directions
         # also contain means far apart, whose rounding error would remain after projecting. The
@@ -194,12 +168,12 @@ class ProblemFamily:
         if self.restriction.oblique:
             # Shifted rows vary along no more directions than this.
             return min(maximum, self._oblique_shift.rank)
-        allowed = self.restriction.max_components(self._constrained_means, self._covariances)
+        allowed = self.restriction.max_components(self.constrained_means.means, self._covariances)
         return min(maximum, allowed)
 
     @cached_property
-    def _constrained_means(self) -> FloatArray:
-        """Means whose differences the restriction removes, relative to one of them, shape (m, p).
+    def constrained_means(self) -> ConstrainedMeans:
+        """Means that the restriction requires to be equal.
 
         If errors are about the origin, covariance parity also uses the direction of the mean of all
         rows, where there is something to keep even without variance. This mean is added to all,
@@ -207,14 +181,21 @@ class ProblemFamily:
         """
         restriction = cast(Restriction, self.restriction)
         means = restriction.constrained_means(self.moments)
-        if not isinstance(restriction, CovarianceParity):
-            return means
-        common_mean = self._mean_offset  # zero unless errors are about the origin
-        length = float(np.linalg.norm(common_mean))
-        max_length = float(np.linalg.norm(self.moments.standard_deviations))
-        if length > max_length:
-            common_mean = common_mean * (max_length / length)
-        return means + common_mean
+        if isinstance(restriction, CovarianceParity):
+            common_mean = self._mean_offset  # zero unless errors are about the origin
+            length = float(np.linalg.norm(common_mean))
+            max_length = float(np.linalg.norm(self.moments.standard_deviations))
+            if length > max_length:
+                common_mean = common_mean * (max_length / length)
+            means = means + common_mean
+        return ConstrainedMeans(
+            means,
+            self.moments,
+            restriction,
+            self.center_point,
+            self.coordinates,
+            self.template.rounding.orthogonality_defect,
+        )
 
     @cached_property
     def _mean_offset(self) -> FloatArray:
@@ -241,229 +222,11 @@ class ProblemFamily:
     @cached_property
     def _oblique_shift(self) -> ObliqueShift:
         pooled = self.template.dense_moments.mixture(self.template.proportions)
-        return oblique_shift(pooled, self._difference_directions)
-
-    @cached_property
-    def _variances(self) -> FloatArray:
-        """Variance of each feature in the rows of each constrained mean, shape (m, p)."""
-        return cast(Restriction, self.restriction).variances_of(self.moments)
-
-    @cached_property
-    def _difference_directions(self) -> FloatArray:
-        """Independent unit vectors that span all differences of the means, shape (p, r)."""
-        return mean_difference_directions(self._constrained_means, self._variances, self._pairs)
-
-    def means_clearly_agree(self, columns: FloatArray) -> bool:
-        """Whether a coarse bound shows that constrained means are equal along (p, d) columns.
-
-        Constrained means are those that the restriction requires to be equal; they are compared in
-        pairs.
-        It is cheaper than :meth:`mean_differences`, which decides where this returns False. The
-        largest difference of all, with its rounding error, is compared with the smallest variance.
-        """
-        first, second = self._pairs.T
-        variances = self._reference_variances(columns)
-        squares = columns**2
-        rounding = self._variance_rounding(self._pair_variances, squares)
-        rounding = rounding + self._entry_rounding_variance(self._pair_variances, squares)
-        if not (variances > 2 * rounding).all():
-            return False
-        differences = (self._constrained_means[second] - self._constrained_means[first]) @ columns
-        max_difference = np.abs(differences).max(initial=0.0)
-        relative_rounding = EPS * len(columns)
-        relative_rounding += self.template.rounding.orthogonality_defect
-        max_norm = np.sqrt(len(columns)) * self._pair_magnitudes.max(initial=0.0)
-        max_length = np.linalg.norm(columns, axis=0).max()
-        bound = float(max_difference + relative_rounding * max_norm * max_length)
-        # Twice, since half of the variance may be rounding error.
-        return bool(2 * bound**2 <= _MAX_MEAN_DIFFERENCE**2 * variances.min(initial=np.inf))
-
-    def mean_differences(self, columns: FloatArray) -> MeanDifferences:
-        """Differences of the constrained means along each of (p, d) columns, pair by pair.
-
-        Constrained means are those that the restriction requires to be equal. Each difference comes
-        with the standard deviation of the rows along the column, of which it must be a small part,
-        and, for columns along which rows do not vary, with the rounding error that it may have.
-        """
-        first, second = self._pairs.T
-        differences = self._constrained_means[second] - self._constrained_means[first]
-        # In extended precision, where the machine has it: columns are nearly orthogonal to the
-        # differences, so that the products cancel.
-        exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
-        # A mean is rounded relative to the numbers of which it is computed.
-        magnitudes = self._pair_magnitudes
-        squares = columns**2
-        mean_rounding = EPS / 2 * np.sqrt(magnitudes**2 @ squares)
-        if self.template.rounding.orthogonality_defect:
-            # Inexact row coordinates change a product of two vectors relative to their lengths.
-            lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
-            mean_rounding += self.template.rounding.orthogonality_defect * lengths
-        variances = self._reference_variances(columns)
-        pair_variances = self._pair_variances
-        is_constant = self._is_constant(
-            columns, variances, pair_variances, self._reference_variances
-        )
-        rounding = np.zeros_like(mean_rounding)
-        if is_constant.any():
-            # Where the pair does not vary, the rows of all groups may.
-            variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
-            # Entries of the columns are rounded relative to themselves, and relative to one.
-            squared_magnitudes = magnitudes**2 + pair_variances
-            squared_rounding = squared_magnitudes @ squares
-            squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
-            # A transformation of the rows adds up several.
-            rounding[is_constant] = (
-                EPS * TRANSFORMATION_TERMS * np.sqrt(squared_rounding[is_constant])
-            )
-            if (deviation := self._total_deviation) > 0:
-                # Numbers may be so large that all variance is rounding error. Even then, a
-                # difference must be a small part of the total deviation.
-                rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
-        return MeanDifferences(
-            differences=np.asarray(exact, dtype=np.float64) + mean_rounding,
-            deviations=np.where(is_constant, 0.0, np.sqrt(variances)),
-            rounding=rounding,
-        )
-
-    def _reference_variances(self, columns: FloatArray) -> FloatArray:
-        """Variances with which differences along (p, d) columns are compared, shape (m, d)."""
-        restriction = cast(Restriction, self.restriction)
-        along = restriction.variances_of(self.moments, columns)
-        variances = along[self._pairs].max(axis=1)
-        if isinstance(restriction, Uncorrelated):
-            return np.asarray(variances)
-        # A pair of groups may vary more than the rows of all groups do.
-        return np.asarray(np.minimum(variances, self._pooled_variances(columns)))
-
-    def _pooled_variances(self, columns: FloatArray) -> FloatArray:
-        """Variance of all rows about their groups' means along (p, d) columns, shape (d,)."""
-        return np.asarray(self.moments.proportions @ variances_along(self.moments, columns))
-
-    @cached_property
-    def _pair_variances(self) -> FloatArray:
-        """Larger variance of each feature in the rows of each pair of means, shape (m, p)."""
-        return np.asarray(self._variances[self._pairs].max(axis=1))
-
-    def _with_pooled_variances(
-        self, columns: FloatArray, variances: FloatArray, is_constant: BoolArray
-    ) -> tuple[FloatArray, BoolArray]:
-        """Replace variances that are rounding error by those of all groups.
-
-        The argument `is_constant` says for which of the (m, d) variances that is so.
-
-        Returns
-        -------
-        variances : (m, d) array
-        is_constant : (m, d) array of bool
-            Where the variance of all groups is rounding error too.
-        """
-        pooled = self._pooled_variances(columns)
-        feature_variances = self.moments.proportions @ self.moments.variances
-        pooled_is_constant = self._is_constant(
-            columns, pooled, feature_variances, self._pooled_variances
-        )
-        return np.where(is_constant, pooled, variances), is_constant & pooled_is_constant
-
-    def _is_constant(
-        self,
-        columns: FloatArray,
-        variances: FloatArray,
-        feature_variances: FloatArray,
-        compute_variances: Callable[[FloatArray], FloatArray],
-    ) -> BoolArray:
-        """Return where the variance along a column is no more than rounding error.
-
-        A variance is rounded relative to those of the features in the column. Entries of a column
-        are rounded relative to its length, which mixes in every feature; so entries below that
-        count as zero. Any variance that remains without them is real, however small it is relative
-        to other features.
-
-        Parameters
-        ----------
-        columns : (p, d) array
-        variances : (..., d) array
-            Variances along the columns.
-        feature_variances : (..., p) array
-            Variances of the features in the same rows.
-        compute_variances : callable
-            Returns such variances along other columns.
-        """
-        squares = columns**2
-        # Variances up to the first bound are rounding error. Those up to the second may be: they
-        # are if they vanish without the entries that are too small to be exact.
-        is_rounding = variances <= self._variance_rounding(feature_variances, squares)
-        may_be_rounding = variances <= self._entry_rounding_variance(feature_variances, squares)
-        if (may_be_rounding & ~is_rounding).any():
-            min_entry = self._entry_rounding * np.linalg.norm(columns, axis=0)
-            truncated = np.where(np.abs(columns) > min_entry, columns, 0.0)
-            truncated_rounding = self._variance_rounding(feature_variances, truncated**2)
-            varies = compute_variances(truncated) > truncated_rounding
-            is_rounding |= may_be_rounding & ~varies
-        return np.asarray(is_rounding)
-
-    def _variance_rounding(self, feature_variances: FloatArray, squares: FloatArray) -> FloatArray:
-        """Return the rounding error of variances along columns, given their squared entries."""
-        return np.asarray(EPS * ENTRY_TERMS * len(squares) * (feature_variances @ squares))
-
-    def _entry_rounding_variance(
-        self, feature_variances: FloatArray, squares: FloatArray
-    ) -> FloatArray:
-        """Variance along columns that the rounding error of their entries may add."""
-        total = np.multiply.outer(feature_variances.sum(axis=-1), squares.sum(axis=0))
-        return np.asarray(self._entry_rounding**2 * total)
-
-    @property
-    def _entry_rounding(self) -> float:
-        """Rounding error of the entries of a column, relative to its length."""
-        return EPS * ENTRY_TERMS + self.template.rounding.orthogonality_defect
-
-    @property
-    def _total_deviation(self) -> float:
-        """Root of the total variance of the rows about the means of their groups."""
-        moments = self.moments if self.coordinates is None else self.coordinates.moments_of_rows
-        return float(np.sqrt(moments.proportions @ moments.variances.sum(axis=1)))
-
-    def describe_coarsest_column(self, pair: int, component: FloatArray) -> str:
-        """Describe the column whose rounding error in a pair of means affects a component most."""
-        largest = int(np.argmax(self._pair_magnitudes[pair] * np.abs(component)))
-        names = self.moments.feature_names
-        if names is None:
-            return describe_position("column", largest)
-        return f"column {names[largest]!r}"
-
-    @cached_property
-    def _pair_magnitudes(self) -> FloatArray:
-        """Magnitude of the numbers that are rounded when a pair of means is compared, (m, p).
-
-        The means are those that the restriction requires to be equal or, for a restriction on
-        correlations, the covariances that take their place.
-        """
-        # Errors about each group's mean (None) have no common center: the mean of all rows serves.
-        center_point = self.moments.mean if self.center_point is None else self.center_point
-        if isinstance(self.restriction, Uncorrelated):
-            # A covariance is a sum of products of deviations, and of those of the groups' means.
-            magnitudes = np.sqrt(self._variances)[self._pairs].max(axis=1)
-            center_point = self.moments.mean
-            if self.restriction.within_groups:
-                # Means of groups play no part in covariances within groups.
-                return np.asarray(magnitudes)
-        else:
-            magnitudes = np.abs(self._constrained_means)[self._pairs].max(axis=1)
-        # Rows are transformed about the center, and the differences from it are rounded as well.
-        offsets = np.abs(self.moments.offsets_from(center_point)).max(axis=0)
-        if self.moments.matrix_free:
-            # Sparse rows are multiplied before the center is subtracted.
-            offsets = np.maximum(offsets, np.abs(self.moments.mean))
-        return np.asarray(np.maximum(magnitudes, offsets))
-
-    @cached_property
-    def _pairs(self) -> IndexArray:
-        """Pairs of means that are compared, shape (m - 1, 2)."""
-        return pairs_to_compare(self._constrained_means, self._variances)
+        return oblique_shift(pooled, self.constrained_means.difference_directions)
 
     def _forbidden_basis(self, n_components: int) -> FloatArray:
         """Orthonormal basis of the mean differences, shape (p, r), all that is forbidden."""
-        columns = self._difference_directions
+        columns = self.constrained_means.difference_directions
         check_enough_directions(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
@@ -481,10 +244,12 @@ class ProblemFamily:
         covariances : (k, m, m) array
             Q'C_gQ, the covariance of each group in the allowed directions.
         """
-        p = self._constrained_means.shape[1]
+        p = self.constrained_means.means.shape[1]
         if restriction.forbids_mean_differences_only:
             forbidden = self._forbidden_basis(n_components)
-            complement = OrthogonalComplement.from_differences(self._difference_directions)
+            complement = OrthogonalComplement.from_differences(
+                self.constrained_means.difference_directions
+            )
             basis = complement.basis
             # If few directions are forbidden, Q is applied as a product of as many reflections,
             # which is faster than two products with Q.
@@ -494,7 +259,7 @@ class ProblemFamily:
                 covariances = np.array([basis.T @ matrix @ basis for matrix in self._covariances])
             return forbidden, basis, covariances
         axes = restriction.allowed_directions(
-            self._constrained_means, self._covariances, n_components
+            self.constrained_means.means, self._covariances, n_components
         )
         if axes is None:
             no_directions = np.empty((p, 0))
@@ -534,7 +299,7 @@ class ProblemFamily:
             uncertainty=unrestricted.dense_moments.uncertainty,
         )
         rounding = restricted_rounding(
-            unrestricted, shifted_moments, self._difference_directions.shape[1]
+            unrestricted, shifted_moments, self.constrained_means.difference_directions.shape[1]
         )
         # Rounding of the variance that is lost, of the variance that is left, and of both due to
         # the sensitivity of the shift.
@@ -615,9 +380,6 @@ class ProblemFamily:
 def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     """Check that a solution removes the mean differences that its restriction forbids.
 
-    Allowed directions and means are rounded: if numbers are much larger than their variation, the
-    rounding error may be as large as the standard deviation of a component.
-
     Parameters
     ----------
     family : ProblemFamily
@@ -632,46 +394,9 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     restriction = family.restriction
     if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
         return
-    if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
-        return  # there is only one mean
-    # Means must agree along these directions, onto which rows are projected.
-    columns = projector.encoder.T
-    tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
-    if tolerance == 0 and family.means_clearly_agree(columns):
-        return
-    observed = family.mean_differences(columns)
-    # Each difference may be a small part of the standard deviation or, where rows do not vary, the
-    # rounding error of a zero difference.
-    allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
-    # Without a tolerance, each component and pair of means is compared by itself.
-    excess = observed.differences
-    if tolerance > 0:
-        distances = np.linalg.norm(observed.differences, axis=1, keepdims=True)
-        excess = np.maximum(distances - tolerance, 0.0)
-        # The limit is on a distance over all components: compare with the smallest deviation.
-        pooled = family.moments.proportions @ variances_along(family.moments, columns)
-        min_deviation = float(np.sqrt(pooled.min()))
-        allowed = np.full_like(allowed, _MAX_MEAN_DIFFERENCE * max(tolerance, min_deviation))
-    if (excess <= allowed).all():
-        return
-    with np.errstate(divide="ignore"):
-        ratios = np.broadcast_to(excess / observed.deviations, observed.differences.shape)
-    pair, component = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
-    ratio = float(ratios[pair, component])
-    amount = "by rounding"
-    if np.isfinite(ratio):
-        amount = f"by {ratio:.1e} of its standard deviation"
-    where = "some column"  # row coordinates are no columns of the table
-    if family.coordinates is None:
-        where = family.describe_coarsest_column(int(pair), projector.encoder[component])
-    raise IncompatibleParameters(
-        f"{restriction!r} was requested, and double precision misses it along component "
-        f"{int(component) + 1}, {amount}",
-        f"Allowed: by at most {_MAX_MEAN_DIFFERENCE:.0e} of it. The numbers in {where} are so "
-        "large, in one group or in all, that too few digits are left for their variation",
-        "Look for wrong entries there, such as codes of missing values; subtract a constant from "
-        "the column if all rows are far from zero; or drop the column or the group",
-    )
+    # A single group has only one mean, but columns may still be correlated with its rows.
+    if family.moments.n_groups > 1 or isinstance(restriction, Uncorrelated):
+        family.constrained_means.check_agree(projector)
 
 
 def build_problem_family(
@@ -719,15 +444,16 @@ def build_problem_family(
     # Row coordinates rotate the features, which a restriction may not allow.
     allows_rotation = restriction is None or restriction.is_rotation_equivariant
     coordinates: RowSpace | None = None
-    orthogonality_defect = 0.0
-    span_residuals: FloatArray | float = 0.0
+    rounding = RoundingBudget()
     problem_moments: Moments
     if isinstance(scaled_moments, WideMoments) and allows_rotation:
         # Few rows span a low-dimensional space, in whose coordinates the problem is small. They are
         # inexact: axes are not quite orthonormal, and rows lie slightly outside their span.
         coordinates = scaled_moments.reduce_to_row_space(n_components, center)
-        orthogonality_defect = coordinates.orthogonality_defect
-        span_residuals = coordinates.span_residuals()
+        rounding = RoundingBudget(
+            orthogonality_defect=coordinates.orthogonality_defect,
+            span_residuals=coordinates.span_residuals(),
+        )
         problem_moments = coordinates.coordinate_moments
         center_point = coordinates.point
     else:
@@ -737,20 +463,8 @@ def build_problem_family(
         center_point = scaled_moments.center_point(center)
     if second_moments is None:
         second_moments = problem_moments.second_moments_about(center_point)
-    # The rank of the rows and their typical size (as a share of the mean squared length) tell
-    # errors that are zero from errors that are lost in rounding. About the origin, rows also vary
-    # along their common mean.
+    # About the origin, rows also vary along their common mean.
     max_rank = scaled_moments.max_rank + int(center == "none")
-    spread = moments.row_spread
-    # With moments alone, a single row may be 1e8 times larger than the others.
-    typical_share = EPS if spread is None else spread.typical_share
-    proportions = moments.proportions
-    row_rank = RowRank(
-        maximum=min(max_rank, second_moments.n_features),
-        second_moments=second_moments,
-        proportions=proportions,
-        typical_variance=typical_share * float(proportions @ second_moments.traces),
-    )
     # A fraction of variance becomes a number of components later: one is a placeholder.
     problem = Problem(
         second_moments,
@@ -759,26 +473,58 @@ def build_problem_family(
         n_components=int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion=criterion,
         allow_extra=allow_extra,
-        rounding=RoundingBudget(
-            orthogonality_defect=orthogonality_defect,
-            span_residuals=span_residuals,
-            row_rank=row_rank,
-        ),
+        rounding=replace(rounding, row_rank=_row_rank(moments, second_moments, max_rank)),
         weight_exponent=moments.weight_exponent,
     )
     if restriction is not None:
         restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
-        if center != "global" and restriction.oblique:
-            raise IncompatibleParameters(
-                f"{restriction!r} was requested with center={center!r}",
-                "Allowed: center='global': rows are shifted about the mean of all rows",
-                "Use center='global', or an orthogonal restriction",
-            )
+        _check_center(restriction, center)
         if coordinates is not None:
             restriction = _restriction_in_coordinates(
                 restriction, coordinates, problem.n_components
             )
     return ProblemFamily(problem, restriction, problem_moments, center_point, coordinates)
+
+
+def _row_rank(moments: Moments, second_moments: SecondMoments, max_rank: int) -> RowRank:
+    """Bound on the rank of the rows, with the variance of a typical one.
+
+    They tell errors that are zero from errors that are lost in rounding.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+    second_moments : SecondMoments
+        Of the problem.
+    max_rank : int
+        Bound on the rank of the rows, in any coordinates.
+    """
+    # The squared length of a typical row, as a share of the mean of all. With moments alone, a
+    # single row may be 1e8 times larger than the others.
+    spread = moments.row_spread
+    typical_share = EPS if spread is None else spread.typical_share
+    proportions = moments.proportions
+    return RowRank(
+        maximum=min(max_rank, second_moments.n_features),
+        second_moments=second_moments,
+        proportions=proportions,
+        typical_variance=typical_share * float(proportions @ second_moments.traces),
+    )
+
+
+def _check_center(restriction: Restriction, center: Center) -> None:
+    """Check that errors are about the mean of all rows if an oblique restriction shifts rows.
+
+    Raises
+    ------
+    Incompatible
+    """
+    if center != "global" and restriction.oblique:
+        raise IncompatibleParameters(
+            f"{restriction!r} was requested with center={center!r}",
+            "Allowed: center='global': rows are shifted about the mean of all rows",
+            "Use center='global', or an orthogonal restriction",
+        )
 
 
 def _restriction_in_coordinates(
