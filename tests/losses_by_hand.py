@@ -38,7 +38,7 @@ def losses(
     n = len(X)
     weights = np.ones(n) if weights is None else weights
     if folds is None:
-        folds = Folds(n_folds, seed).folds_of_rows(0, n)
+        folds = Folds(n_folds, seed).folds_of_positions(np.arange(n))
     groups, found = np.asarray(groups), {}
     d = basis.shape[1]
     for label in np.unique(groups):

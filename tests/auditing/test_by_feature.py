@@ -53,7 +53,7 @@ def test_they_are_the_squared_residuals_of_each_feature(settings):
 def test_expected_figures_are_those_of_held_out_folds():
     X, groups = made()
     result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
-    folds, squares = Folds(10, 0).folds_of_rows(0, len(X)), np.empty_like(X)
+    folds, squares = Folds(10, 0).folds_of_positions(np.arange(len(X))), np.empty_like(X)
     for fold in range(10):
         axes = PCA(2).fit(X[folds != fold]).components_
         rows = X[folds == fold] - X.mean(axis=0)

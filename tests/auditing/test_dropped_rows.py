@@ -1,10 +1,17 @@
-"""Figures of rows that remain do not depend on how the others were left out."""
+"""Figures of rows that remain do not depend on how and where the others were left out."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fairspan import FairPCA, audit
+from fairspan.moments.fold_moments import compute_fold_moments
+from fairspan.rows.aggregation import with_row_offsets
+from fairspan.rows.folds import Folds
+from fairspan.rows.mapped import MappedRows
+from fairspan.rows.opening import open_group_rows
 
 N = 400
 FEATURES = list("wxyz")
@@ -47,11 +54,10 @@ def figures(result):
     ]
 
 
-@pytest.mark.parametrize("options", [{}, {"repeats": 2}, {"folds": None}], ids=str)
 @pytest.mark.parametrize("read", [of_frame, of_arrays, of_polars])
-def test_rows_that_were_dropped_decide_no_figure(read, options):
-    here, there = read(SOME, **options), read(COMPLETE, **options)
-    assert figures(here) == figures(there)
+def test_rows_that_were_dropped_decide_no_figure_without_folds(read):
+    here, there = read(SOME, folds=None), read(COMPLETE, folds=None)
+    almost(here, there)
     assert here.rows.n_dropped == len(SOME) - len(COMPLETE)
     assert there.rows.n_dropped == 0
     assert [each.kind for each in here.verdicts] == [each.kind for each in there.verdicts]
@@ -67,24 +73,50 @@ def test_clusters_that_were_dropped_decide_no_figure():
     almost(of_frame(SOME, clusters="person"), of_frame(COMPLETE, clusters="person"))
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_rows_of_files_that_were_dropped_decide_no_figure(kind, tmp_path):
+SHOWN = SOME[[*FEATURES, "g"]]
+
+
+def in_row_groups(folder):
+    """A Parquet file of the table in several row groups."""
+    path = folder / "rows.parquet"
     pytest.importorskip("pyarrow")
-    found = []
-    for name, frame in (("some", SOME), ("complete", COMPLETE)):
-        path, shown = tmp_path / f"{name}.{kind}", frame[[*FEATURES, "g"]]
-        if kind == "csv":
-            shown.to_csv(path, index=False)
-        else:
-            shown.to_parquet(path)
-        found.append(audit(MODEL, path, "g", on_missing="drop"))
-    almost(*found)
+    SHOWN.to_parquet(path, row_group_size=90)
+    return path
 
 
-def test_rows_of_dask_that_were_dropped_decide_no_figure():
+def in_text(folder):
+    SHOWN.to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def in_partitions(folder):
     dask = pytest.importorskip("dask.dataframe")
-    parts = dask.from_pandas(SOME[[*FEATURES, "g"]], npartitions=3)
-    almost(of_frame(parts, folds=5), of_frame(parts.dropna(), folds=5))
+    return dask.from_pandas(SHOWN, npartitions=3)
+
+
+SOURCES = [in_row_groups, in_text, in_partitions]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp_path):
+    here, there = of_frame(SHOWN), of_frame(source(tmp_path))
+    almost(here, there)
+    assert here.rows.n_dropped == there.rows.n_dropped == len(SOME) - len(COMPLETE)
+
+
+@pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_rows_keep_their_folds_when_others_are_dropped(source, on_missing, tmp_path):
+    def rows_by_fold(table):
+        rows = with_row_offsets(open_group_rows(table, "g", on_missing=on_missing))
+        filled = MappedRows.wrap(rows, without_missing_cells)
+        return [part.counts.tolist() for part in compute_fold_moments(filled, Folds(7)).by_fold]
+
+    assert rows_by_fold(source(tmp_path)) == rows_by_fold(SHOWN)
+
+
+def without_missing_cells(block):
+    return replace(block, values=np.nan_to_num(block.values))
 
 
 def test_what_is_wrong_is_named_by_its_place_in_the_table():

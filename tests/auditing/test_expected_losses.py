@@ -69,7 +69,7 @@ def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
 @pytest.mark.parametrize("n_folds", [5, 10])
 def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
     X, groups, _ = made()
-    folds = Folds(n_folds, 0).folds_of_rows(0, len(X))
+    folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
     model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
     again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
     expected = losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
@@ -89,7 +89,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
 )
 def test_fair_models_are_refitted_with_their_own_settings(settings):
     X, groups, _ = made()
-    folds = Folds(10, 0).folds_of_rows(0, len(X))
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
     # The unit is that of all rows.
@@ -385,7 +385,7 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
     X, groups, _ = made()
     model = PCA(3).fit(X)
     rows = (X - model.mean_)[groups == "b"]
-    folds = Folds(10, 0).folds_of_rows(0, len(X))[groups == "b"]
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))[groups == "b"]
     inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
     outside, training = np.zeros(len(rows)), 0.0
     for fold in range(10):

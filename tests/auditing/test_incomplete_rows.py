@@ -11,7 +11,7 @@ import fairspan as fs
 from fairspan.auditing.imputation import pool_statistics
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
-from fairspan.moments.compute import compute_dense_moments
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.multiple_imputation import _draw_inverse_wishart_root, draw_imputations
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT
 from fairspan.rows.opening import open_rows
@@ -116,11 +116,9 @@ def test_pooled_figures_are_those_of_rubins_rules():
 
 def test_drawn_cells_have_the_distribution_of_what_is_missing():
     rows, some = some_rows(2, 2000)
-    opened = open_rows(some, groups_of(some), {}, on_missing="em")
-    moments = compute_dense_moments(opened, DEFAULT_GROUP_LIMIT, has_y=False, by_cluster=False)
-    tables = draw_imputations(
-        opened, moments, DEFAULT_GROUP_LIMIT, 0, has_y=False, by_cluster=False
-    )
+    opened = open_rows(some, groups_of(some), on_missing="em")
+    moments = compute_group_moments(opened, DEFAULT_GROUP_LIMIT)
+    tables = draw_imputations(opened, moments, DEFAULT_GROUP_LIMIT, 0)
     drawn = np.vstack([block.values for block in next(tables).blocks()])
     seen = ~np.isnan(some)
     np.testing.assert_array_equal(drawn[seen], some[seen])

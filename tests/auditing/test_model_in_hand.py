@@ -37,7 +37,7 @@ def standard_error(values):
 def by_hand():
     """Both models of an audit, and their residuals with and without refits, by numpy alone."""
     X, groups = made()
-    folds = Folds(10, 0).folds_of_rows(0, len(X))
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     settings = {"criterion": "error_gap"}
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     rows = X - X.mean(axis=0)
@@ -114,7 +114,7 @@ def test_rows_that_were_held_out_judge_the_model_as_it_is():
 
 def test_blocks_of_moments_tell_the_same_spread():
     X, groups = made()
-    folds = Folds(10, 0).folds_of_rows(0, len(X))
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     model = fs.FairPCA(3).fit(X, sensitive_features=groups)
     by_rows, by_blocks = fs.audit(model, X, groups), fs.audit(model, moments=blocks)

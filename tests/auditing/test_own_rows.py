@@ -127,13 +127,13 @@ def test_memory_is_checked_where_sparse_rows_with_classes_need_matrices():
     labels = np.array([f"{i % 2}" for i in range(60)])
     y = rng.integers(2, size=60)
     model = audited_models(np.eye(1600)[:2])
-    rows = open_rows(X, labels, {"y": y})
-    options = EstimationOptions(has_y=True, max_memory=2**27)
-    moments = compute_group_moments(rows, has_y=True)
+    rows = open_rows(X, labels, y=y)
+    options = EstimationOptions(max_memory=2**27)
+    moments = compute_group_moments(rows)
     result = audit_rows(model, rows, moments, options=options).models[0]
     assert "max_memory is 0.1 GB" in result.no_estimates_reason
     # Without classes no matrices are needed.
-    rows = open_rows(X, labels, {})
+    rows = open_rows(X, labels)
     options = EstimationOptions(max_memory=2**27)
     result = audit_rows(model, rows, options=options).models[0]
     assert result.no_estimates_reason is None

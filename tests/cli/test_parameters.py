@@ -171,7 +171,7 @@ def test_what_needs_no_rows_is_refused_before_any_is_read(
     refused, monkeypatch, criterion, arguments, words
 ):
     monkeypatch.setattr(
-        inputs, "compute_dense_moments", lambda _: pytest.fail("the rows were read")
+        inputs, "compute_group_moments", lambda _: pytest.fail("the rows were read")
     )
     options = [f"--param={argument}" for argument in arguments]
     refused(*FIT, "--criterion", criterion, *options, said=words)
@@ -180,7 +180,7 @@ def test_what_needs_no_rows_is_refused_before_any_is_read(
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, monkeypatch, command):
     monkeypatch.setattr(
-        inputs, "compute_dense_moments", lambda _: pytest.fail("the rows were read")
+        inputs, "compute_group_moments", lambda _: pytest.fail("the rows were read")
     )
     out = ("-o", "{out}") if command == "fit" else ()
     refused(command, "{data}", "--group", "age", "-d", 6, *out, said="n_components is 6")
@@ -366,7 +366,7 @@ def test_classes_are_named_next_to_several_groups(run, people, tmp_path):
 def test_classes_are_known_by_their_texts_next_to_several_attributes():
     X = np.arange(8.0)[:, None] ** [1, 2]
     groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
-    rows = open_rows(X, groups, {"labels": [0, 0, 1, 1] * 2})
-    moments = compute_group_moments(rows, has_y=True)
+    rows = open_rows(X, groups, y=[0, 0, 1, 1] * 2)
+    moments = compute_group_moments(rows)
     found = with_y_classes({"within_classes": ["1", "x"], "tolerance": 0}, moments)
     assert found == {"within_classes": [1, "x"], "tolerance": 0}

@@ -109,7 +109,7 @@ def test_curves_of_held_out_rows_are_those_of_audits():
 def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     """Against formulas written out row by row."""
     display = ErrorCurveDisplay.from_estimator(FAIR, X, GROUPS, dimensions=[2])
-    mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_rows(0, len(X))
+    mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_positions(np.arange(len(X)))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
     found = losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):

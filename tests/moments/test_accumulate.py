@@ -17,7 +17,7 @@ from fairspan.moments.fold_moments import compute_fold_moments, compute_sparse_f
 from fairspan.moments.wide import SparseMoments
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.opening import open_group_rows
+from fairspan.rows.opening import open_group_rows, open_rows
 from sweeps import each_once
 
 
@@ -287,7 +287,7 @@ def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
     found = compute_fold_moments(
         open_group_rows(given, groups, weights if weighted else None), FOLDS
     )
-    folds, X = FOLDS.folds_of_rows(0, len(X)), X.astype(np.float64)
+    folds, X = FOLDS.folds_of_positions(np.arange(len(X))), X.astype(np.float64)
     for moments, rows in (
         (found.total, folds >= 0),
         *((found.by_fold[fold], folds == fold) for fold in range(5)),
@@ -323,7 +323,7 @@ def test_a_group_may_be_missing_in_a_fold():
     groups = groups.astype(object)
     groups[17] = "alone"
     found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
-    fold = int(FOLDS.folds_of_rows(17, 1)[0])
+    fold = int(FOLDS.folds_of_positions(np.array([17]))[0])
     assert "alone" not in found.excluding(fold).labels
     assert all("alone" in found.excluding(f).labels for f in range(5) if f != fold)
 
@@ -332,9 +332,8 @@ def test_rows_of_a_cluster_share_a_fold():
     X, groups, _ = made(n=600)
     people = np.arange(600) // 6
     groups = groups[people * 6]
-    labels = [(group, person) for group, person in zip(groups, people.tolist(), strict=True)]
-    folds = Folds(5, by_cluster=True)
-    found = compute_fold_moments(open_group_rows(X, labels), folds)
+    folds = Folds(5)
+    found = compute_fold_moments(open_rows(X, groups, clusters=people), folds)
     assert found.total.labels == ["g0", "g1", "g2"]
     assert_moments(found.total, GroupMoments.from_rows(X, groups))
     own = np.array([folds.fold_of_cluster(person) for person in people.tolist()]) == 3
@@ -346,7 +345,7 @@ def test_sparse_rows_of_many_features_stand_for_their_folds():
     X = csr_array(random_array((300, 1_600), density=0.01, rng=rng))
     groups = np.array(["a", "b"])[rng.integers(0, 2, 300)]
     found = compute_sparse_fold_moments(open_group_rows(X, groups), FOLDS)
-    others = FOLDS.folds_of_rows(0, 300) != 2
+    others = FOLDS.folds_of_positions(np.arange(300)) != 2
     expected = SparseMoments.from_rows(open_group_rows(X[others], groups[others]))
     np.testing.assert_allclose(found.excluding(2).means, expected.means)
     np.testing.assert_allclose(found.excluding(2).variances, expected.variances)

@@ -210,7 +210,7 @@ def test_em_passes_without_progress_are_reported(monkeypatch):
 
 def test_a_pass_can_be_sent_to_another_process():
     rows = incomplete_rows(16, 50, 3, 0.2)
-    source = open_rows(rows, ["a", "b"] * 25, {}, on_missing="em")
+    source = open_rows(rows, ["a", "b"] * 25, on_missing="em")
     models = {label: NormalModel(np.zeros(3), np.eye(3)) for label in ("a", "b")}
     step = em._EStepAggregator(models)
     here, there = step.aggregate(source), pickle.loads(pickle.dumps(step)).aggregate(source)
@@ -277,7 +277,7 @@ def test_the_distance_is_how_far_further_passes_move():
     found = GroupMoments.from_rows(rows, groups, on_missing="em")
     assert found.em_summary.distance < 1e-11
     models = np.concatenate([found.means[:, None], found.second_moments("group")], axis=1)
-    source = open_rows(rows, groups, {}, on_missing="em")
+    source = open_rows(rows, groups, on_missing="em")
     step = em._EMStep(source, tuple(found.labels), found.em_summary.pool_weights, 0.0)
     moved = np.abs(step(models) - models) / em._standard_units(models)
     assert moved.max() <= 1e-12

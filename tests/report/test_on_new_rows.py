@@ -132,7 +132,7 @@ def test_each_number_of_dimensions_is_evaluated_by_folds(made):
     X, groups = rows_with_few()
     curve = made.curves.dimensions
     assert [each.n_components for each in curve if each.pca_estimates] == [1, 2, 3, 4, 5]
-    folds = Folds(10, 0).folds_of_rows(0, len(X))
+    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     for d in (1, 3):
         pca = fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)

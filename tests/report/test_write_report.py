@@ -254,7 +254,7 @@ def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
     def read(*_, **__):
         raise AssertionError("the rows were read")
 
-    monkeypatch.setattr("fairspan.report.write_report.compute_dense_moments", read)
+    monkeypatch.setattr("fairspan.report.write_report.compute_group_moments", read)
     with pytest.raises((InvalidInput, InvalidParameter), match=said):
         fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)
 

@@ -351,7 +351,7 @@ def test_naming_every_column_leaves_no_feature():
 def test_a_column_next_to_the_rows_that_is_not_there():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(InvalidInput, match="The table has no column 'hired'"):
-        open_rows(frame, np.array(["a", "b"]), {"labels": "hired"})
+        open_rows(frame, np.array(["a", "b"]), y="hired")
 
 
 N, P = 3000, 5

@@ -58,7 +58,7 @@ def test_the_encoding_that_an_error_names_reads_the_file(tmp_path, encoding):
     advice = f"FileRows.open(..., csv={{'encoding': {encoding!r}}})"
     assert advice in str(caught.value)
     (block,) = FileRows.open(path, ["g"], csv={"encoding": encoding}).blocks()
-    assert block.group_labels.to_list() == ["\u00e4", "b"]
+    assert block.groups.to_list() == ["\u00e4", "b"]
 
 
 def test_advice_keeps_the_settings_of_the_caller(tmp_path):

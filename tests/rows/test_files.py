@@ -29,7 +29,7 @@ def values_of(rows):
 
 
 def labels_of(rows):
-    return [label for block in rows.blocks() for label in block.group_labels.to_list()]
+    return [label for block in rows.blocks() for label in block.groups.to_list()]
 
 
 def rows_of_text(path, text, **choice):

@@ -26,7 +26,7 @@ from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.folds import Folds
 from fairspan.rows.label_resolution import labels_from_values
-from fairspan.rows.opening import open_group_rows
+from fairspan.rows.opening import open_group_rows, open_rows
 
 RNG = np.random.default_rng(12)
 N = 40
@@ -236,7 +236,7 @@ def test_a_source_can_be_read_twice(table):
     for _ in range(2):
         blocks = list(source.blocks())
         np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
-        assert [label for block in blocks for label in block.group_labels.to_list()] == SEX.tolist()
+        assert [label for block in blocks for label in block.groups.to_list()] == SEX.tolist()
 
 
 @pytest.mark.long
@@ -392,7 +392,7 @@ def test_integers_stay_integers_next_to_a_missing_value():
 
 
 def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
-    folds = Folds(10, seed=3).folds_of_rows(0, 5_000).reshape(-1, 10)
+    folds = Folds(10, seed=3).folds_of_positions(np.arange(5_000)).reshape(-1, 10)
     assert (np.sort(folds, axis=1) == np.arange(10)).all()
     # Not always in the same order, so that nothing periodic in the rows can follow the folds.
     assert len(np.unique(folds[:, 0])) == 10
@@ -401,35 +401,63 @@ def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
 
 
 def test_folds_depend_on_position_and_seed_alone():
-    whole = Folds(7, seed=1).folds_of_rows(0, 1_000)
-    parts = [Folds(7, seed=1).folds_of_rows(start, 250) for start in range(0, 1_000, 250)]
+    whole = Folds(7, seed=1).folds_of_positions(np.arange(1_000))
+    parts = [
+        Folds(7, seed=1).folds_of_positions(np.arange(start, start + 250))
+        for start in range(0, 1_000, 250)
+    ]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (Folds(7, seed=2).folds_of_rows(0, 1_000) != whole).mean() > 0.5
+    assert (Folds(7, seed=2).folds_of_positions(np.arange(1_000)) != whole).mean() > 0.5
 
 
 def test_all_rows_of_a_cluster_are_in_one_fold():
     rng = np.random.default_rng(0)
     people = rng.integers(0, 400, 3_000)
-    labels = [("a" if person % 2 else "b", f"person {person}") for person in people]
-    found = Folds(10, seed=0, by_cluster=True).assign(CodedLabels.from_labels(labels), 0, 0)
-    assert found.groups.to_list() == [label for label, _ in labels]
+    clusters = CodedLabels.from_labels([f"person {person}" for person in people])
+    folds = Folds(10, seed=0).assign(np.arange(len(people)), clusters)
     for person in np.unique(people):
-        assert len(np.unique(found.folds[people == person])) == 1
-    sizes = np.bincount(found.folds, minlength=10)
+        assert len(np.unique(folds[people == person])) == 1
+    sizes = np.bincount(folds, minlength=10)
     assert sizes.min() > 0.4 * sizes.mean()
 
 
-def test_intersections_keep_their_labels_next_to_a_cluster():
-    labels = CodedLabels.from_labels([("a", "x", 1), ("b", "x", 2)])
-    found = Folds(2, by_cluster=True).assign(labels, 0, 0)
-    assert found.groups.to_list() == [("a", "x"), ("b", "x")]
-    assert found.clusters.to_list() == [1, 2]
+@pytest.mark.parametrize("on_missing", ["error", "drop"])
+def test_groups_classes_and_clusters_are_read_apart(tmp_path, on_missing):
+    frame = pd.DataFrame(
+        {"x": [1.0, 2.0, 3.0], "sex": ["f", "m", "f"], "age": [1, 2, 1], "hired": [0, 1, 1]}
+    ).assign(person=["p", "q", "p"])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    metadata = {"y": "hired", "clusters": "person", "on_missing": on_missing}
+    values = {**metadata, "y": frame["hired"], "clusters": frame["person"]}
+    groups = ["sex", "age"]
+    for rows in (
+        open_rows(frame, groups, **metadata),
+        open_rows(frame[["x"]].to_numpy(), frame[groups], **values),
+        open_rows(frame[["x", *groups]], groups, **values),
+        open_rows(tmp_path / "rows.csv", groups, **metadata),
+        open_rows(tmp_path / "rows.parquet", groups, **metadata),
+    ):
+        assert (rows.has_classes, rows.has_clusters, rows.n_features) == (True, True, 1)
+        (block,) = rows.blocks()
+        assert [str(b) for _, b in block.groups.to_list()] == ["1", "2", "1"]
+        assert [str(label) for label in block.classes.to_list()] == ["0", "1", "1"]
+        assert block.clusters.to_list() == ["p", "q", "p"]
+
+
+def test_rows_without_a_class_or_a_cluster_are_dropped_as_those_without_a_group():
+    metadata = {"y": [0, None, 1, 1], "clusters": ["p", "q", None, "r"], "on_missing": "drop"}
+    rows = open_rows(np.arange(4.0)[:, None], ["a", "a", "b", "b"], **metadata)
+    (block,) = rows.blocks()
+    assert block.values.tolist() == [[0.0], [3.0]]
+    assert block.positions.tolist() == [0, 3]
+    assert block.dropped_rows.groups.to_list() == ["a", "b"]
 
 
 def test_a_missing_cluster_is_refused():
-    labels = CodedLabels.from_labels([("a", "one"), ("a", None)])
+    clusters = CodedLabels.from_labels(["one", None])
     with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
-        Folds(5, by_cluster=True).assign(labels, 5, 0)
+        Folds(5).assign(np.array([5, 6]), clusters)
 
 
 @pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])

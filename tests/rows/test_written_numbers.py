@@ -128,7 +128,7 @@ def test_codes_of_one_column(tmp_path, suffix):
 def test_a_group_label_that_is_a_code_is_a_missing_label(tmp_path):
     path = saved(CODES.assign(g=["1", "01", "9", "9.0", "2"]), tmp_path / "rows.csv")
     rows = FileRows.open(path, ["g"], na_values={"g": 9}, on_missing="drop")
-    labels = [label for block in rows.blocks() for label in block.group_labels.to_list()]
+    labels = [label for block in rows.blocks() for label in block.groups.to_list()]
     assert labels == ["1", "01", "2"]
 
 

@@ -29,13 +29,12 @@ from fairspan.formatting.table import Table
 from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.compute import Moments
-from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
+from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.registry import get_factory
-from fairspan.rows.aggregation import Rows
+from fairspan.rows.aggregation import Rows, with_row_offsets
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.missing import count_missing
 from fairspan.rows.opening import (
     match_groups,
@@ -422,31 +421,30 @@ def audit(
         materiality,
         random_state,
         has_clusters=clusters is not None,
-        has_y=y is not None,
         repeats=repeats,
     )
-    extra_labels = {"y": y, "clusters": clusters}
     if X is not None:
         attributes = restriction_columns(models)
         with caller_remedies(row_remedies(X)):
             rows = open_rows(
                 X,
                 sensitive_features,
-                extra_labels,
-                sample_weight,
-                on_missing,
+                y=y,
+                clusters=clusters,
+                sample_weight=sample_weight,
+                on_missing=on_missing,
                 attributes=attributes,
             )
             warn_about_unused_categories(rows)
             audited = audited_models(models, rows.n_features)
             # A label that equals one of the fit as text, such as "1" and 1, is that group.
-            known_labels = known_labels_of(audited, has_classes=y is not None)
+            known_labels = known_labels_of(audited)
             rows = match_groups(rows, known_labels)
             return audit_rows(audited, rows, options=options, max_groups=max_groups)
-    blocks = _checked_blocks(moments, extra_labels, repeats)
+    blocks = _checked_blocks(moments, {"y": y, "clusters": clusters}, repeats)
     blocks = [block.with_attributes(restriction_columns(models)) for block in blocks]
     audited = audited_models(models, blocks[0].n_features)
-    known_labels = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
+    known_labels = known_labels_of(audited)
     return audit_moments(audited, [block.matched_to(known_labels) for block in blocks], options)
 
 
@@ -524,7 +522,7 @@ def audit_rows_with_folds(
     ----------
     models : sequence of AuditedModel
     source : Rows
-        Rows with all label columns; features are selected by the models' names, if they have any.
+        Features are selected by the models' names, if they have any.
     moments : GroupMoments, SparseMoments or WideMoments, optional
         Moments of the same rows, if already known.
     options : EstimationOptions
@@ -548,11 +546,9 @@ def audit_rows_with_folds(
         n_fitted_groups=max(len(model.training_groups) for model in models),
         max_memory=options.max_memory,
     )
-    # Drop rows first, so that folds, blocks and draws do not depend on dropped rows.
     rows = source
-    n_dropped = 0
-    if isinstance(source, InMemoryRows) and source.on_missing == "drop":
-        rows, n_dropped = source.without_dropped()
+    if options.folds is not None and not options.has_clusters:
+        rows = with_row_offsets(source)  # rows are assigned to folds by their positions
     runs = []
     for repeat in range(options.repeats):
         # Seeds in between are used for the additional assignments within one audit.
@@ -560,18 +556,11 @@ def audit_rows_with_folds(
         runs.append(evaluate_on_rows(models, rows, moments, limit, run_options))
         # Further assignments reuse the moments of the first.
         moments = runs[0].moments
-    total = runs[0].moments
-    # Moments count the rows dropped while they were read. Those dropped above are not counted,
-    # unless moments were passed, which count the same rows: so the larger number, not the sum.
-    moments = replace(total, n_dropped=max(total.n_dropped, n_dropped))
-    # Columns after the group in each label.
-    n_extra_labels = options.has_y + options.has_clusters
-    first_rows = summarize_first_rows(
-        models, rows, moments, n_extra_labels, has_clusters=options.has_clusters
-    )
+    moments = runs[0].moments
+    first_rows = summarize_first_rows(models, rows, moments)
     missing_cells = None
     if moments.n_dropped > 0 or moments.imputation_model is not None:
-        missing_cells = count_missing(source, n_extra_labels)
+        missing_cells = count_missing(source)
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
     missing = summarize_missing_values(missing_cells, first_rows, moments, columns)
     audits = [
@@ -590,10 +579,7 @@ def audit_rows_with_folds(
         [[verdict.kind for verdict in audit.verdicts] for audit in audits]
     )
     result = replace(audits[selected], verdicts=_with_agreement(audits, selected))
-    folds = runs[selected].folds
-    if isinstance(folds, DenseFoldMoments):
-        folds = replace(folds, n_dropped=max(folds.n_dropped, n_dropped))
-    return result, folds
+    return result, runs[selected].folds
 
 
 def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:

@@ -232,7 +232,7 @@ def _evaluate_without_folds(
     """
     model_errors = [_group_errors(model, moments) for model in models]
     statistics_by_imputation = [
-        error_statistics(models, model_errors, imputed_rows, moments, has_y=options.has_y)
+        error_statistics(models, model_errors, imputed_rows, moments)
         for imputed_rows in imputations
     ]
     statistics = statistics_by_imputation[0]

@@ -23,7 +23,7 @@ from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.label_resolution import labels_from_columns
 from fairspan.rows.labels import Label, is_missing_label, to_python_labels
-from fairspan.rows.protocol import RowSource
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # z-value beyond which similarity of rows is significant.
@@ -84,9 +84,6 @@ def summarize_first_rows(
     models: Sequence[AuditedModel],
     rows: Rows,
     moments: Moments,
-    n_extra_labels: int,
-    *,
-    has_clusters: bool,
 ) -> FirstRowsSummary | None:
     """Summarize the first rows, at most 20,000.
 
@@ -99,14 +96,10 @@ def summarize_first_rows(
     rows : Rows
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of all rows.
-    n_extra_labels : int
-        Number of trailing label columns that are not part of the group label: y and clusters.
-    has_clusters : bool
-        Whether clusters were given; if so, candidate columns are not searched.
     """
     if not isinstance(rows, RowSource):
         return None
-    sample = _read_sample(rows, moments, n_extra_labels, has_clusters=has_clusters)
+    sample = _read_sample(rows, moments)
     if sample is None:
         return None
     values = sample.values
@@ -154,15 +147,14 @@ class _Sample:
     keys: Mapping[str, IndexArray]
 
 
-def _read_sample(
-    rows: RowSource, moments: Moments, n_extra_labels: int, *, has_clusters: bool
-) -> _Sample | None:
+def _read_sample(rows: RowSource, moments: Moments) -> _Sample | None:
     """Read the first rows; None if there are none.
 
     Columns that may identify clusters are read along with the features: of files and frames those
     of text or integers, of arrays the features of integers.
     """
     source = rows
+    has_clusters = row_metadata(rows).has_clusters
     key_columns: tuple[str, ...] = ()
     if not has_clusters:
         key_columns = _key_columns(rows)
@@ -178,9 +170,7 @@ def _read_sample(
     keys = _key_codes(key_columns, [block.extra_columns for block in blocks])
     if isinstance(rows, ArrayRows) and not has_clusters:
         keys = _integer_keys(values)
-    group_codes = np.concatenate(
-        [_group_codes(block.group_labels, moments.labels, n_extra_labels) for block in blocks]
-    )
+    group_codes = np.concatenate([_group_codes(block.groups, moments.labels) for block in blocks])
     groups = [np.flatnonzero(group_codes == group) for group in range(moments.n_groups)]
     return _Sample(values, groups, keys)
 
@@ -221,27 +211,21 @@ def _is_unsorted_key(values: FloatArray) -> bool:
     return is_distinct and bool(steps.min() < 0 < steps.max())
 
 
-def _group_codes(
-    labels: CodedLabels | None, group_labels: Sequence[Label], n_extra_labels: int
-) -> IndexArray:
+def _group_codes(groups: CodedLabels | None, known_groups: Sequence[Label]) -> IndexArray:
     """Group index of each row; -1 for groups without weight, which have no moments.
 
     Parameters
     ----------
-    labels : CodedLabels
-        Labels of the rows, with extra columns after the group (y and clusters).
-    group_labels : sequence of k labels
+    groups : CodedLabels
+        Groups of the rows.
+    known_groups : sequence of k labels
         Groups with weight.
-    n_extra_labels : int
-        Number of extra columns.
     """
-    assert labels is not None
-    for _ in range(n_extra_labels):
-        labels = labels.without_last_attribute()
-    position_by_label = {label: position for position, label in enumerate(group_labels)}
-    categories = to_python_labels(labels.categories)
+    assert groups is not None
+    position_by_label = {label: position for position, label in enumerate(known_groups)}
+    categories = to_python_labels(groups.categories)
     positions = [position_by_label.get(label, -1) for label in categories]
-    return np.array(positions, dtype=np.intp)[labels.codes]
+    return np.array(positions, dtype=np.intp)[groups.codes]
 
 
 def _has_continuous_feature(values: FloatArray) -> bool:
@@ -373,7 +357,7 @@ def _key_columns(rows: Rows) -> tuple[str, ...]:
         dtypes = dict(zip(schema.names, schema.types, strict=True))
     else:
         dtypes = dict(schema)
-    reserved = {*rows.selection.reserved_columns, *rows.selection.categories, ""}
+    reserved = {*rows.selection.roles.names, *rows.selection.categories, ""}
     candidates = [name for name in dtypes if isinstance(name, str) and name not in reserved]
     return tuple(name for name in candidates if str(dtypes[name]).lower().startswith(_KEY_DTYPES))
 

@@ -29,7 +29,6 @@ from fairspan.moments.fold_moments import (
     MIN_FOLDS,
     DenseFoldMoments,
     FoldMoments,
-    SparseFoldMoments,
     affordable_folds,
     compute_fold_moments,
     compute_sparse_fold_moments,
@@ -65,8 +64,6 @@ class FoldedRows:
     folds : Folds
     fold_moments : FoldMoments
     limit : GroupLimit
-    has_y : bool
-        Whether the label columns include y.
     """
 
     models: Sequence[AuditedModel]
@@ -74,7 +71,6 @@ class FoldedRows:
     folds: Folds
     fold_moments: FoldMoments
     limit: GroupLimit
-    has_y: bool = False
 
     @classmethod
     def read(
@@ -83,8 +79,6 @@ class FoldedRows:
         rows: Rows,
         folds: Folds,
         limit: GroupLimit,
-        *,
-        has_y: bool = False,
     ) -> "FoldedRows":
         """Read all rows once and accumulate their moments by fold.
 
@@ -99,32 +93,33 @@ class FoldedRows:
         folds : Folds
         limit : GroupLimit
             Largest number of groups, and memory for their matrices.
-        has_y : bool
-            Whether the last attribute of each label is the class in y.
         """
-        if _needs_no_matrices(rows, has_y=has_y):
-            sparse: SparseFoldMoments = compute_sparse_fold_moments(rows, folds, limit)
-            return cls(models, sparse.rows, folds, sparse, limit)
-        moments = compute_fold_moments(rows, folds, limit, has_y=has_y)
-        return cls(models, rows, folds, moments, limit, has_y)
+        moments: FoldMoments
+        if _needs_no_matrices(rows):
+            moments = compute_sparse_fold_moments(rows, folds, limit)
+        else:
+            moments = compute_fold_moments(rows, folds, limit)
+        return cls(models, rows, folds, moments, limit)
 
     def with_rows(self, rows: Rows) -> "FoldedRows":
         """Return the same for another version of the rows (an imputation), with dense moments."""
-        return FoldedRows.read(self.models, rows, self.folds, self.limit, has_y=self.has_y)
+        return FoldedRows.read(self.models, rows, self.folds, self.limit)
 
     def with_new_folds(self) -> "FoldedRows":
         """Return the same rows under another fold assignment."""
         other = replace(self.folds, seed=self.folds.seed + 1)
-        return FoldedRows.read(self.models, self.rows, other, self.limit, has_y=self.has_y)
+        return FoldedRows.read(self.models, self.rows, other, self.limit)
 
 
-def _needs_no_matrices(rows: Rows, *, has_y: bool) -> TypeGuard[SparseRows]:
+def _needs_no_matrices(rows: Rows) -> TypeGuard[SparseRows]:
     """Whether moments by fold are computed from kept sparse rows rather than (p, p) matrices.
 
     Only if there are too many features for matrices, and no classes of y, whose moments are added
     up from matrices.
     """
-    return isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES and not has_y
+    if not isinstance(rows, SparseRows):
+        return False
+    return rows.n_features > MAX_DENSE_FEATURES and not rows.has_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,17 +168,16 @@ def read_moments(
     IncompatibleParameters
         Clusters were given, but moments by fold do not fit into memory.
     """
-    has_y = options.has_y
     if options.folds is None:
-        return FirstPass(moments or compute_moments(rows, limit, has_y=has_y))
-    folds = Folds(options.folds, options.seed, options.has_clusters)
+        return FirstPass(moments or compute_moments(rows, limit))
+    folds = Folds(options.folds, options.seed)
     n_features = rows.n_features
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
-    if is_limited and not _needs_no_matrices(rows, has_y=has_y):
-        # Moments of all rows give the number of groups. With clusters, every cluster would count as
-        # a group; then assume two groups, the least that are compared.
+    if is_limited and not _needs_no_matrices(rows):
+        # Moments of all rows give the number of groups. Clusters require moments by fold: whether
+        # these fit is decided before rows are read, for two groups, the least that are compared.
         if moments is None and not options.has_clusters:
-            moments = compute_moments(rows, limit, has_y=has_y)
+            moments = compute_moments(rows, limit)
         if isinstance(moments, WideMoments):
             try:
                 reduced = reduce_to_span(models, rows, moments)
@@ -202,7 +196,7 @@ def read_moments(
                 )
             return FirstPass(moments, no_estimates_reason=reason)
         folds = replace(folds, n_folds=n_folds)
-    folded = FoldedRows.read(models, rows, folds, limit, has_y=has_y)
+    folded = FoldedRows.read(models, rows, folds, limit)
     return FirstPass(moments or folded.fold_moments.total, folded)
 
 
@@ -260,7 +254,6 @@ def cross_fit_rows(
         cross.optima,
         cross.models,
         folded.folds,
-        has_y=folded.has_y,
     )
     results = [(cross, statistics)]
     optimism = relative_optimism(cross, statistics, best_errors)[cross.has_enough_rows]
@@ -281,8 +274,6 @@ def error_statistics(
     group_errors: Sequence[GroupErrors],
     rows: Rows,
     moments: Moments,
-    *,
-    has_y: bool,
 ) -> RowStatistics:
     """Means and standard errors of the models' errors, from one pass over the rows.
 
@@ -305,7 +296,7 @@ def error_statistics(
             evaluated_models.append(
                 EvaluatedModel(optima_index=i, model=row_model, errors=no_reference_errors)
             )
-    return compute_row_statistics(rows, moments, optima, evaluated_models, has_y=has_y)
+    return compute_row_statistics(rows, moments, optima, evaluated_models)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +384,7 @@ def reduce_to_span(
             feature_names=None,
         )
         reduced.append(replace(model, subspace=subspace))
-    assert rows.group_labels is not None
+    assert rows.groups is not None
     row_positions = np.concatenate(
         [group_rows.row_indices for group_rows in wide_moments.group_rows]
     )
@@ -404,7 +395,7 @@ def reduce_to_span(
     coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
     reduced_rows = ArrayRows(
         coordinates - origin,
-        group_labels=rows.group_labels[row_positions[order]],
+        groups=rows.groups[row_positions[order]],
         weights=None if rows.weights is None else rows.weights[row_positions[order]],
         weight_exponent=rows.weight_exponent,
     )

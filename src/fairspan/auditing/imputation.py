@@ -15,8 +15,8 @@ import numpy as np
 from fairspan.auditing.cross_fitting import CrossFit
 from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
-from fairspan.moments.compute import Moments, compute_dense_moments
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.compute import Moments
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.multiple_imputation import draw_imputations
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
@@ -36,15 +36,14 @@ def impute_rows(
     GroupMoments
         Expected moments given the observed cells (EM): `moments` if they are that, else computed.
     """
-    label_columns = {"has_y": options.has_y, "by_cluster": options.has_clusters}
     if not isinstance(moments, GroupMoments) or moments.em_summary is None:
-        moments = compute_dense_moments(rows, limit, **label_columns)
+        moments = compute_group_moments(rows, limit)
     assert moments.em_summary is not None
     if not moments.em_summary.n_missing_cells.any():
         # All copies would be equal.
-        one_copy = next(draw_imputations(rows, moments, limit, options.seed, **label_columns))
+        one_copy = next(draw_imputations(rows, moments, limit, options.seed))
         return [one_copy], moments
-    copies = list(draw_imputations(rows, moments, limit, options.seed, **label_columns))
+    copies = list(draw_imputations(rows, moments, limit, options.seed))
     return copies, moments
 
 

@@ -144,7 +144,7 @@ def audited_models(models: Any, n_features: int | None = None) -> list[AuditedMo
     return with_pca_baselines(result)
 
 
-def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
+def known_labels_of(models: Any) -> KnownLabels:
     """Return the labels of the first model that was fitted on several groups.
 
     Empty if there is no such model.
@@ -152,8 +152,6 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
     Parameters
     ----------
     models : model, mapping of name to model, sequence of AuditedModel, or None
-    has_classes : bool
-        Whether labels of rows end with their class in y.
     """
     if isinstance(models, Mapping):
         models = list(models.values())
@@ -162,7 +160,7 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
         subspace = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
         certificate = getattr(subspace, "certificate", None)
         if certificate is not None and len(certificate.groups) > 1:
-            return KnownLabels.from_certificate(certificate, has_y=has_classes)
+            return KnownLabels.from_certificate(certificate)
     return KnownLabels()
 
 

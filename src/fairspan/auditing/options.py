@@ -25,9 +25,7 @@ class EstimationOptions:
     seed : int
         Seed of the fold assignment.
     has_clusters : bool
-        Whether the last label column is the cluster.
-    has_y : bool
-        Whether the last label column before the cluster is y.
+        Whether rows have clusters, so that standard errors are by cluster.
     max_memory : int or None
         Memory budget in bytes for moments by fold; the number of folds is reduced to fit it.
     repeats : int
@@ -39,7 +37,6 @@ class EstimationOptions:
     materiality: float = 0.01
     seed: int = 0
     has_clusters: bool = False
-    has_y: bool = False
     max_memory: int | None = None
     repeats: int = 1
 
@@ -55,7 +52,6 @@ def estimation_options(
     random_state: Any,
     *,
     has_clusters: bool,
-    has_y: bool = False,
     repeats: int = 1,
 ) -> EstimationOptions:
     """Validate the user's settings and return them as options.
@@ -95,5 +91,5 @@ def estimation_options(
     is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
     seed = int(random_state) if is_seed else int(as_generator(random_state).integers(2**31))
     return EstimationOptions(
-        folds, float(level), float(materiality), seed, has_clusters, has_y, repeats=repeats
+        folds, float(level), float(materiality), seed, has_clusters, repeats=repeats
     )

@@ -1,7 +1,7 @@
 """Second pass of an audit: means and standard errors of the rows' squared residuals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Reconstructor, squared_residuals
 from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.blocks import select_rows
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder, sort_by_code
-from fairspan.rows.folds import Folds, RowLabels
+from fairspan.rows.folds import Folds
 from fairspan.rows.labels import Label
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import FloatArray, IntegerArray
 
 # Minimum number of rows for reporting a monotone column.
@@ -71,8 +72,6 @@ def compute_row_statistics(
     optima: Sequence[GroupOptima],
     models: Sequence[EvaluatedModel],
     folds: Folds | None = None,
-    *,
-    has_y: bool = False,
 ) -> RowStatistics:
     """Read all rows once and compute the statistics of every model.
 
@@ -93,8 +92,6 @@ def compute_row_statistics(
     models : sequence of m EvaluatedModel
     folds : Folds, optional
         The folds used for the optima; without folds, only errors are measured.
-    has_y : bool
-        Whether the label columns include y after the group.
     """
     mean_weights = moments.weights / np.maximum(moments.counts, 1)
     aggregator = RowStatisticsAggregator(
@@ -104,7 +101,7 @@ def compute_row_statistics(
         tuple(optima),
         tuple(models),
         folds,
-        has_y,
+        row_metadata(rows).has_clusters,
     )
     # For few features, starting threads costs more than the products.
     with single_thread_if_small(rows.n_features):
@@ -151,8 +148,8 @@ class RowStatisticsAggregator:
     optima : tuple of GroupOptima
     models : tuple of EvaluatedModel
     folds : Folds or None
-    has_y : bool
-        Whether the label columns include y after the group.
+    has_clusters : bool
+        Whether rows of a cluster are dependent, so that they are summed first.
     """
 
     labels: tuple[Label, ...]
@@ -160,7 +157,7 @@ class RowStatisticsAggregator:
     optima: tuple[GroupOptima, ...]
     models: tuple[EvaluatedModel, ...]
     folds: Folds | None
-    has_y: bool = False
+    has_clusters: bool
 
     def aggregate(self, rows: RowSource) -> RunningSums | None:
         """Return the sums over some rows; rows of weight zero count only for monotonicity.
@@ -180,24 +177,23 @@ class RowStatisticsAggregator:
         )
         references = self._reference_means()[:, :n_quantities]
         scales = self._scales()
-        # The number of rows before a block determines the folds of its rows. Dropped rows do not
-        # count, unlike in `first_row`.
-        first_position = rows.row_offset if isinstance(rows, BaseRows) else 0
+        row_offset = row_metadata(rows).row_offset
         for block in rows.blocks():
-            assert block.group_labels is not None
+            assert block.groups is not None
             # Once no column is increasing or decreasing (rows 2 and 3), further blocks cannot help.
             if not sums.monotonicity.size or sums.monotonicity[2:].any():
                 sums.monotonicity = _merge_monotonicity(
                     sums.monotonicity, _monotonicity(block.values)
                 )
-            row_labels = self._assign_folds(block.group_labels, block.first_row, first_position)
-            first_position += len(block.values)
+            folds = np.zeros(len(block.values), dtype=np.intp)
+            if self.folds is not None:
+                folds = self.folds.assign(block.positions, block.clusters, row_offset)
             # Drop rows of weight zero first: their group may have no other rows.
             block_weights = np.ones(len(block.values)) if block.weights is None else block.weights
             weighted_rows = np.flatnonzero(block_weights)
-            group_codes = coder.encode(row_labels.groups[weighted_rows], block.first_row)
+            group_codes = coder.encode(block.groups[weighted_rows], block.first_row)
             # One code for each pair of group and fold: their rows share center and refits.
-            cell_codes = group_codes * n_folds + row_labels.folds[weighted_rows]
+            cell_codes = group_codes * n_folds + folds[weighted_rows]
             order, slices = sort_by_code(cell_codes)
             for code, slice_ in slices:
                 positions = weighted_rows[order[slice_]]
@@ -205,7 +201,7 @@ class RowStatisticsAggregator:
                 weights = block_weights[positions] / self.weight_units[group]
                 values = self._measure(block.values[positions], group, fold)
                 values = (values - references[:, :, group, None]) / scales
-                clusters = None if row_labels.clusters is None else row_labels.clusters[positions]
+                clusters = select_rows(block.clusters, positions)
                 _accumulate(sums, values, weights, fold, group, clusters)
         return sums
 
@@ -240,7 +236,7 @@ class RowStatisticsAggregator:
         # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
         squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         n_independent = counts.astype(np.int64)
-        if self.folds is not None and self.folds.by_cluster:
+        if self.has_clusters:
             squared_deviations = np.zeros((n_models, n_quantities, n_groups))
             n_independent = np.zeros(n_groups, dtype=np.int64)
             for (group, _), values in sums.cluster_sums.items():
@@ -281,16 +277,6 @@ class RowStatisticsAggregator:
         """Scale of each model's values, to avoid overflow of powers, (m, 1, 1)."""
         largest_errors = [float(model.errors.max()) for model in self.models]
         return np.array([error if error > 0 else 1.0 for error in largest_errors])[:, None, None]
-
-    def _assign_folds(self, labels: CodedLabels, first_row: int, first_position: int) -> RowLabels:
-        if self.folds is None:
-            row_labels = RowLabels(labels, np.zeros(len(labels), dtype=np.intp))
-        else:
-            row_labels = self.folds.assign(labels, first_row, first_position)
-        # Clusters are removed by the assignment; what follows the group now is y.
-        if self.has_y:
-            row_labels = replace(row_labels, groups=row_labels.groups.without_last_attribute())
-        return row_labels
 
     def _measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """Measure q quantities of m models for r rows of one group in one fold, (m, q, r).

@@ -163,8 +163,7 @@ def audit_data(
     if any(each.is_fair and each.baseline is None for each in audited):
         # A saved model comes without the baseline that it is compared with.
         audited = with_pca_baselines(audited, data.moments)
-    # Held-out rows are read without y.
-    options = replace(audit_options.estimation_options, has_y=data.has_y and test is None)
+    options = audit_options.estimation_options
     if data.row_source is None and test is None:
         blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
         return with_command_hints(audit_moments(audited, blocks or [data.moments], options))
@@ -192,7 +191,7 @@ def verify_model(
     table = open_input(data, reading).selected(
         subspace.feature_names, restriction_columns(subspace)
     )
-    table = table.matched_to(known_labels_of(subspace, has_classes=table.has_y))
+    table = table.matched_to(known_labels_of(subspace))
     moments = table.moments
     if table.row_source is not None:
         # The spread of the rows tells errors that are exactly zero from errors lost to rounding.
@@ -231,6 +230,6 @@ def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str 
     return restriction_columns({each.name: each.subspace for each in audited})
 
 
-def labels_of_models(audited: Sequence[AuditedModel], *, has_classes: bool) -> KnownLabels:
+def labels_of_models(audited: Sequence[AuditedModel]) -> KnownLabels:
     """Return the labels that saved models were fitted on, to which those of rows are matched."""
-    return known_labels_of(audited, has_classes=has_classes)
+    return known_labels_of(audited)

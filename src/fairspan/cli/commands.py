@@ -142,7 +142,7 @@ def audit(
     table = inputs.open_inputs(data, read_options, audit_options.clusters).selected(
         names, extra_columns
     )
-    table = table.matched_to(auditing.labels_of_models(audited, has_classes=table.has_y))
+    table = table.matched_to(auditing.labels_of_models(audited))
     with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
             found = auditing.audit_by_dimension(table, fit_options, audit_options)

@@ -21,6 +21,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.restrictions import get_restriction
 from fairspan.rows.labels import Label, format_label, format_list
+from fairspan.rows.protocol import row_metadata
 from fairspan.solvers.auto import resolve_solver
 from fairspan.storage.archive import looks_like_archive
 
@@ -55,7 +56,9 @@ def fit_fair_model(
     solver = resolve_solver(fit_options.solver, **fit_options.solver_parameters)
     needs_labels = restriction is not None and bool(restriction.within_classes)
     usage_error_if(
-        needs_labels and data.row_source is not None and not data.has_y,
+        needs_labels
+        and data.row_source is not None
+        and not row_metadata(data.row_source).has_classes,
         f"{restriction!r} holds in classes of y: name its column, --y COL.",
     )
     dimension = data.resolve_dimension(fit_options.n_components)

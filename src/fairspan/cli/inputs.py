@@ -16,8 +16,7 @@ from fairspan.cli.row_input import (
 )
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
-from fairspan.moments.compute import compute_dense_moments
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.parameters import check_n_components
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
@@ -45,10 +44,6 @@ class InputData:
         Moments, of all files together; None if the data are rows.
     limit : GroupLimit
         Limits on the number of groups and on memory.
-    has_clusters : bool
-        Whether the last label column is the cluster.
-    has_y : bool
-        Whether the last label column before the cluster is y.
     restriction_columns : tuple of str or int
         Non-feature columns required by a restriction.
     blocks : tuple of GroupMoments
@@ -60,8 +55,6 @@ class InputData:
     row_source: RowSource | None
     saved_moments: GroupMoments | None = None
     limit: GroupLimit = DEFAULT_GROUP_LIMIT
-    has_clusters: bool = False
-    has_y: bool = False
     restriction_columns: tuple[str | int, ...] = ()
     blocks: tuple[GroupMoments, ...] = ()
     is_of_model: bool = False
@@ -78,12 +71,7 @@ class InputData:
         if self.saved_moments is not None:
             moments = self.saved_moments.with_attributes(self.restriction_columns)
         else:
-            moments = compute_dense_moments(
-                self.rows("reading"),
-                self.limit,
-                has_y=self.has_y,
-                by_cluster=self.has_clusters,
-            )
+            moments = compute_group_moments(self.rows("reading"), self.limit)
         if moments.n_groups < 2:
             dropped = ""
             remedy = "Check the group column, or use ordinary PCA"
@@ -111,8 +99,7 @@ class InputData:
         """
         if self.row_source is None:
             return ""
-        n_extra_labels = self.has_y + self.has_clusters  # labels end with the class and the cluster
-        cells = count_missing(self.row_source, n_extra_labels)
+        cells = count_missing(self.row_source)
         names = self.row_source.feature_names or ()
         costs = [
             f"{name!r} ({counted(n, 'row')} by itself)"
@@ -211,8 +198,6 @@ def open_input(
     return InputData(
         open_row_source(reading, path, clusters),
         limit=reading.limit,
-        has_clusters=has_clusters,
-        has_y=reading.y_column is not None,
     )
 
 

@@ -38,15 +38,12 @@ class MomentsFolderRows(FileRows):
     Attributes
     ----------
     manifest : Manifest
-    has_y : bool
-        Whether the last group column is y.
     """
 
     manifest: Manifest = field(kw_only=True)
-    has_y: bool = field(kw_only=True)
 
     @classmethod
-    def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
+    def create(cls, rows: FileRows, folder: Path) -> "MomentsFolderRows":
         """Create from file rows, after checking that the folder is new or was begun with them.
 
         Parameters
@@ -55,8 +52,6 @@ class MomentsFolderRows(FileRows):
             Rows of a folder of files.
         folder : Path
             Folder of moments; it is created with the first file of moments.
-        label : str or None
-            Column of y, the last of the group columns; None without one.
 
         Raises
         ------
@@ -67,18 +62,17 @@ class MomentsFolderRows(FileRows):
         # Everything that changes the moments, so that a folder never mixes two kinds.
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
-            "groups": list(chosen.group_columns),
+            "groups": list(chosen.roles.groups),
             "label": [],
             "weight": [],
             "on_missing": [chosen.on_missing],
             "na_values": [],
             "format": [],
         }
-        if label is not None:
-            options["groups"] = list(chosen.group_columns[:-1])
-            options["label"] = [label]
-        if chosen.weight_column is not None:
-            options["weight"] = [chosen.weight_column]
+        if chosen.roles.classes is not None:
+            options["label"] = [chosen.roles.classes]
+        if chosen.roles.weights is not None:
+            options["weight"] = [chosen.roles.weights]
         if rows.parts:
             options["na_values"] = rows.parts[0].na_values.to_words()
             csv_format = rows.parts[0].csv_format
@@ -91,7 +85,7 @@ class MomentsFolderRows(FileRows):
         manifest = Manifest(folder, options, fingerprints)
         manifest.check_folder()
         inherited = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
-        return cls(**inherited, manifest=manifest, has_y=label is not None)
+        return cls(**inherited, manifest=manifest)
 
     def with_raw_weights(self) -> FileRows:
         """Return the same rows as ordinary file rows, without scaling of their weights."""
@@ -131,9 +125,8 @@ class MomentsFolderRows(FileRows):
     ) -> GroupMoments | None:
         """Write new moments and merge all in file order.
 
-        With classes of y, moments are accumulated for each pair of group and class; totals over the
-        classes are added before they are written, with the pairs beside them. Tiny groups are
-        counted among the finest that a file reveals: pairs if there are any, else groups.
+        Tiny groups are counted among the finest that a file reveals: pairs of group and class if
+        there are classes of y, else groups.
 
         Parameters
         ----------
@@ -154,12 +147,7 @@ class MomentsFolderRows(FileRows):
         for name, fingerprint in self.manifest.sources.items():
             file = self.manifest.moments_path(name)
             rows = pending.get(name)
-            if rows is None:
-                moments = load_partial(file)
-            else:
-                moments = next(results)
-                if self.has_y:
-                    moments = moments.sum_over_classes()
+            moments = load_partial(file) if rows is None else next(results)
             with add_error_context(str(file) if rows is None else rows.location):
                 total = merge_in_order(aggregator, (total, moments))
             counts += zip(moments.finest.labels, moments.finest.counts.tolist(), strict=True)
@@ -203,9 +191,9 @@ def write_moments_folder(
     )
     opened = open_numeric_rows(data, reading)
     assert isinstance(opened, FileRows)
-    rows = MomentsFolderRows.create(opened, folder, reading.y_column)
+    rows = MomentsFolderRows.create(opened, folder)
     try:
-        return compute_group_moments(rows, reading.limit, has_y=reading.y_column is not None), 0
+        return compute_group_moments(rows, reading.limit), 0
     except KeyboardInterrupt:
         if folder.exists():
             print_message(

@@ -181,13 +181,12 @@ class AuditOptions:
         """Options for the estimates on new rows."""
         from fairspan.auditing.options import estimation_options  # slow to import
 
-        by_cluster = self.clusters is not None
         return estimation_options(
             self.folds or None,  # --folds none is stored as 0
             self.level,
             self.materiality,
             random_state=0,
-            has_clusters=by_cluster,
+            has_clusters=self.clusters is not None,
             repeats=self.repeats,
         )
 

@@ -85,7 +85,7 @@ def build_file_report(
     read_options = read_options_for(user_models.values(), path, read_options)
     clusters = audit_options.clusters
     data = open_input(path, read_options, clusters).selected(names, extra_columns)
-    data = data.matched_to(known_labels_of(user_models, has_classes=data.has_y))
+    data = data.matched_to(known_labels_of(user_models))
     parameters = fit_options.criterion_parameters
     # Check the settings before rows are read. They are made again once the rows have been read,
     # when the texts that name groups can be replaced by labels.

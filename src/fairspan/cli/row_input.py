@@ -14,7 +14,7 @@ from fairspan.errors import InvalidInput, InvalidType, import_optional
 from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.columns import ColumnSelection, is_text_type
+from fairspan.rows.columns import ColumnRoles, ColumnSelection, is_text_type
 from fairspan.rows.files.file_rows import (
     FileRows,
     advice_on_numbers,
@@ -103,7 +103,6 @@ def open_row_source(
     Returns
     -------
     RowSource
-        Its label columns are the group columns, then y and the cluster if requested.
 
     Raises
     ------
@@ -113,12 +112,12 @@ def open_row_source(
     if isinstance(path, ExternalObject):
         return _open_external_rows(options, path)
     usage_error_if(not options.groups, MISSING_GROUP_OPTION)
-    rows = FileRows.open(
+    roles = ColumnRoles(tuple(options.groups), options.y_column, clusters, options.weight)
+    rows = FileRows.open_with_roles(
         path,
-        (*options.groups, *[name for name in (options.y_column, clusters) if name is not None]),
+        roles,
         options.features,
         options.exclude,
-        weight_column=options.weight,
         on_missing=options.on_missing,
         csv=csv_format(options),
         na_values=na_values(options),
@@ -165,6 +164,7 @@ def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSour
     selection = ColumnSelection.from_patterns(
         rows.feature_names or (),
         vector_lengths={},  # each feature of external rows is one number
+        roles=ColumnRoles(),
         features=reading.features,
         exclude=reading.exclude,
     )
@@ -251,7 +251,7 @@ def check_numeric_features(
 
 def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
     """Return the column of weights if it holds text, and none otherwise."""
-    weight = rows.selection.weight_column
+    weight = rows.selection.roles.weights
     is_text_column = weight is not None and is_text_type(rows.schema.field(weight).type)
     if not is_text_column:
         return ()

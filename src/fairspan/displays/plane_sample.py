@@ -137,7 +137,7 @@ class PlaneSampleAggregator:
         Rows of weight zero are skipped; the points kept do not depend on the weights otherwise. The
         sample consists of the points with the smallest random priorities of each group.
         """
-        if block.group_labels is None:
+        if block.groups is None:
             raise InvalidInput(
                 "The rows have no groups",
                 "Allowed: rows with a group label each",
@@ -150,7 +150,7 @@ class PlaneSampleAggregator:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
         # The position of the first row is for error messages.
-        codes = encoder.encode(block.group_labels, block.first_row)[present]
+        codes = encoder.encode(block.groups, block.first_row)[present]
         rows = block.values[present]
         if subspace.mean is not None:
             rows = rows - subspace.mean

@@ -76,15 +76,12 @@ class _OpenedRows:
     rows : RowSource or PartitionedRows
     has_groups : bool
         Whether groups were passed, rather than deliberately omitted.
-    has_classes : bool
-        Whether the last attribute of each label is the class in y.
     reserved_columns : tuple of str
         Columns that are groups, weights or classes, and no features.
     """
 
     rows: Rows
     has_groups: bool
-    has_classes: bool
     reserved_columns: tuple[str, ...]
 
 
@@ -702,7 +699,7 @@ class FairPCA(
         set_or_check_features(fitted, opened.rows, reset=True)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
         limit = GroupLimit(self.max_groups)
-        moments = compute_moments(opened.rows, limit, has_y=opened.has_classes)
+        moments = compute_moments(opened.rows, limit)
         if opened.has_groups:
             self._warn_about_groups(moments)
         fitted._set_fit(fit_rows(opened.rows, moments, settings))
@@ -730,9 +727,7 @@ class FairPCA(
         set_or_check_features(fitted, rows, reset=earlier_moments is None)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
         # Matrices, since moments that keep their rows cannot be merged.
-        moments = compute_group_moments(
-            rows, GroupLimit(self.max_groups), initial=earlier_moments, has_y=opened.has_classes
-        )
+        moments = compute_group_moments(rows, GroupLimit(self.max_groups), initial=earlier_moments)
         if opened.has_groups:
             known_groups = () if earlier_moments is None else earlier_moments.labels
             self._warn_about_groups(moments, known_groups)
@@ -773,13 +768,13 @@ class FairPCA(
         rows = open_rows(
             X,
             sensitive_features,
-            extra_labels={"y": y_used},
+            y=y_used,
             sample_weight=sample_weight,
             on_missing=self.on_missing,
             attributes=() if restriction is None else restriction.columns,
         )
         warn_about_unused_categories(rows)
-        return _OpenedRows(rows, has_groups, needs_classes, _reserved_columns(rows, y_used))
+        return _OpenedRows(rows, has_groups, _reserved_columns(rows, y_used))
 
     def _check_grouped_as_before(self, *, has_groups: bool) -> None:
         """Raise InvalidInput if only one of the previous and the new rows have groups."""

@@ -27,14 +27,20 @@ from fairspan.linalg.threads import (
 from fairspan.moments.base import no_group_labels_error
 from fairspan.rows.array_backend import ArrayBackend, to_numpy
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.blocks import RowBlock
+from fairspan.rows.blocks import RowBlock, select_rows
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.devices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS, GroupLimit
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.labels import Label, is_missing_label, label_array, to_python_label
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.labels import (
+    Label,
+    is_missing_label,
+    label_array,
+    to_python_label,
+    without_last_attribute,
+)
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Largest accepted ratio of products to scatter: about two bits of cancellation.
@@ -112,15 +118,16 @@ class GroupSums:
 
     Attributes
     ----------
-    stacked : StackedMoments
-        With folds, the last attribute of a label is the fold.
+    by_fold : tuple of StackedMoments
+        Moments of each group in each fold; without folds, in all rows. Groups of rows with classes
+        are pairs of group and class.
     n_dropped : int
         Number of rows dropped because of missing values.
     lost_groups : frozenset of labels
         Groups of which every row was dropped; none with folds.
     """
 
-    stacked: StackedMoments
+    by_fold: tuple[StackedMoments, ...]
     n_dropped: int
     lost_groups: frozenset[Label]
 
@@ -133,7 +140,7 @@ def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = No
     Parameters
     ----------
     rows : RowSource
-        Rows with group labels; the last attribute is the cluster if `folds.by_cluster`.
+        Rows with groups. Classes are crossed with them, and folds are by cluster if there are any.
     limit : GroupLimit
         Maximum number of groups, and memory.
     folds : Folds, optional
@@ -147,22 +154,17 @@ def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = No
     InvalidInput
         Invalid rows, or too many groups.
     """
-    n_dropped = 0
-    if folds is not None and isinstance(rows, InMemoryRows):
-        # Folds are assigned to the remaining rows, as for rows that are read in blocks.
-        rows, n_dropped = rows.without_dropped()
     total = _Accumulator(rows, limit, folds)
-    total.n_dropped = n_dropped
     # Numeric arrays allow random access; object arrays are converted block by block.
     is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
     with np.errstate(over="ignore", invalid="ignore"):  # detected when the moments are checked
-        if isinstance(rows, InMemoryRows) and rows.group_labels is not None and is_numeric:
+        if isinstance(rows, InMemoryRows) and rows.groups is not None and is_numeric:
             _accumulate_in_memory(total, rows)
         else:
             with single_thread_if_small(rows.n_features):
                 _accumulate_stream(total, rows)
         lost_groups = total.lost_groups  # before stack() consumes the sums
-        return GroupSums(total.stack(), total.n_dropped, lost_groups)
+        return GroupSums(total.stack_by_fold(), total.n_dropped, lost_groups)
 
 
 class _Accumulator:
@@ -198,7 +200,9 @@ class _Accumulator:
         self.n_dropped = 0
         # Number of rows of the table before the next one, which determines the fold of that one;
         # a partition of a table starts with the number of rows of earlier partitions.
-        self._row_offset = rows.row_offset if isinstance(rows, BaseRows) else 0
+        info = row_metadata(rows)
+        self._has_classes = info.has_classes
+        self._row_offset = info.row_offset
         # Moments by code: one code per group, or per group and fold.
         self._sums: dict[int, RunningMoments] = {}
         # Groups of dropped rows, to find those of which no other row is left.
@@ -209,15 +213,19 @@ class _Accumulator:
         """Groups of which every row was dropped because of missing values; none with folds."""
         if self.folds is not None or not self.n_dropped:
             return frozenset()
-        names = self.encoder.labels
-        seen = {names[code] for code in self.group_codes} | self._dropped_labels
-        return frozenset(seen.difference(names[code] for code in self._sums))
+        seen = self._groups_of(self.group_codes) | self._dropped_labels
+        return frozenset(seen - self._groups_of(self._sums))
+
+    def _groups_of(self, codes: Iterable[int]) -> set[Label]:
+        """Return the groups with these codes, without their classes."""
+        labels = [self.encoder.labels[code] for code in codes]
+        return set(map(without_last_attribute, labels) if self._has_classes else labels)
 
     def drop(self, block: RowBlock) -> None:
         """Count the dropped rows of a block, and collect their groups."""
         self.n_dropped += block.n_dropped
         if block.dropped_rows is not None and self.folds is None:
-            labels = map(to_python_label, block.dropped_rows.group_labels.present)
+            labels = map(to_python_label, block.dropped_rows.groups.present)
             self._dropped_labels.update(label for label in labels if not is_missing_label(label))
 
     @property
@@ -225,42 +233,37 @@ class _Accumulator:
         """Number of codes so far."""
         return len(self.encoder.labels) * self.n_folds
 
-    def encode(
-        self,
-        labels: CodedLabels,
-        first_row: int,
-        weights: FloatArray | None,
-        *,
-        drop_incomplete: bool = False,
-    ) -> IndexArray:
+    def encode(self, rows: RowBlock | InMemoryRows, *, drop_incomplete: bool = False) -> IndexArray:
         """Return the codes of consecutive rows, and count their groups and rows.
 
         A code is -1 for a row of zero weight, and -2 for a row without a label if
         `drop_incomplete`; otherwise it is the group's number, combined with the fold's if any.
-        `first_row` is the position of the first row in the table, for error messages.
         """
-        folds = None
-        if self.folds is not None:
-            # Folds depend on the number of rows read before, which leaves out dropped rows.
-            assigned = self.folds.assign(labels, first_row, n_earlier_rows=self._row_offset)
-            self._row_offset += len(labels)
-            labels = assigned.groups
-            folds = assigned.folds
+        groups = rows.finest_groups
+        assert groups is not None
+        labeled: Any = slice(None)
         if drop_incomplete:
-            is_labeled = ~labels.missing_mask
-            codes = np.full(len(labels), -2)
-            codes[is_labeled] = self.encoder.encode(labels[is_labeled], first_row)
-        else:
-            codes = self.encoder.encode(labels, first_row)
-        if weights is not None:
-            codes = np.where((weights == 0) & (codes >= 0), -1, codes)
-        # Number of rows by group; the first two counts are those of the codes -2 and -1.
+            labeled = ~rows.missing_label_mask
+        codes = np.full(len(groups), -2)
+        codes[labeled] = self.encoder.encode(groups[labeled], rows.first_row)
+        if rows.weights is not None:
+            codes = np.where((rows.weights == 0) & (codes >= 0), -1, codes)
         counts = np.bincount(codes + 2)[2:]
         self.group_codes.update(np.flatnonzero(counts).tolist())
         self.n_weighted_rows += int(counts.sum())
-        if folds is None:
+        if self.folds is None:
             return codes
+        folds = np.zeros(len(codes), dtype=np.intp)
+        clusters = select_rows(rows.clusters, labeled)
+        folds[labeled] = self.folds.assign(rows.positions[labeled], clusters, self._row_offset)
         return np.where(codes < 0, codes, codes * self.n_folds + folds)
+
+    def encode_categories(self, categories: list[Any]) -> IndexArray:
+        """Return the code of each category, all of which count as groups with rows."""
+        labels = CodedLabels(categories, np.arange(len(categories)))
+        codes = self.encoder.encode(labels)
+        self.group_codes.update(codes.tolist())
+        return codes
 
     def check(self, *, so_far: bool = False) -> None:
         """Check the number of groups and the memory for their matrices.
@@ -270,7 +273,8 @@ class _Accumulator:
         if len(self.group_codes) > min(self.limit.allowed, DEFAULT_MAX_GROUPS):
             labels = self.encoder.labels
             groups = [labels[code] for code in self.group_codes]
-            self.limit.check(groups, self.n_weighted_rows, so_far=so_far)
+            check = self.limit.check_pairs if self._has_classes else self.limit.check
+            check(groups, self.n_weighted_rows, so_far=so_far)
         self.limit.check_memory(len(self.group_codes), self.n_features)
 
     def add(self, sums: "dict[int, RunningMoments]", n_dropped: int, units: "Units") -> None:
@@ -280,16 +284,13 @@ class _Accumulator:
             unit = units if isinstance(units, float) else float(units[code])
             merge_into(self._sums, code, moments if unit == 1 else moments.multiply_weights(unit))
 
-    def stack(self) -> StackedMoments:
-        """Stack the moments of all groups, consuming them."""
-        by_label = {}
+    def stack_by_fold(self) -> tuple[StackedMoments, ...]:
+        """Stack the moments of all groups in each fold, consuming them."""
+        by_fold: list[dict[Label, RunningMoments]] = [{} for _ in range(self.n_folds)]
         for code, sums in self._sums.items():
-            label = self.encoder.labels[code // self.n_folds]
-            if self.folds is not None:
-                attributes = label if isinstance(label, tuple) else (label,)
-                label = (*attributes, code % self.n_folds)
-            by_label[label] = sums
-        return stack_by_label(by_label, self.n_features)
+            group, fold = divmod(code, self.n_folds)
+            by_fold[fold][self.encoder.labels[group]] = sums
+        return tuple(stack_by_label(by_label, self.n_features) for by_label in by_fold)
 
 
 def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
@@ -339,8 +340,7 @@ def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
     checker = _Accumulator(rows, total.limit, total.folds)
     # Both reading a block and encoding its labels raise.
     for block in rows.blocks():
-        assert block.group_labels is not None
-        checker.encode(block.group_labels, block.first_row, None)
+        checker.encode(replace(block, weights=None))
 
 
 def _weight_units(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units:
@@ -409,16 +409,14 @@ class _BlockReader:
         Weights are divided by their units and moved to the device as well.
         """
         rows = self._rows
-        labels = rows.group_labels
         is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
-        if is_plain and isinstance(labels, DeviceLabels):
-            # The labels stay on the device; only the few categories are encoded here, as if they
-            # were rows, so that the number of rows has to be set.
-            categories = CodedLabels(labels.categories, np.arange(len(labels.categories)))
-            category_codes = self.backend.to_device(total.encode(categories, 0, weights=None))
+        if is_plain and isinstance(rows.finest_groups, DeviceLabels):
+            # The labels stay on the device; only the few categories are encoded here.
+            labels = rows.finest_groups
+            category_codes = total.encode_categories(labels.categories)
             total.n_weighted_rows = rows.n_rows
-            return self.backend.xp.take(category_codes, labels.device_codes)
-        codes = total.encode(labels, 0, rows.weights, drop_incomplete=self._drops_incomplete)
+            return self.backend.xp.take(self.backend.to_device(category_codes), labels.device_codes)
+        codes = total.encode(rows, drop_incomplete=self._drops_incomplete)
         if rows.weights is not None:
             self.units = _weight_units(rows.weights, codes, total.n_codes)
             in_units = _divide_by_units(rows.weights, self.units, codes)
@@ -466,10 +464,10 @@ def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
     buffer: list[CodedBlock] = []
     n_buffered = 0
     for block in rows.blocks():
-        if block.group_labels is None:
+        if block.groups is None:
             raise no_group_labels_error()
         total.drop(block)
-        codes = total.encode(block.group_labels, block.first_row, block.weights)
+        codes = total.encode(block)
         n_buffered += block.values.size
         total.check(so_far=True)
         if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):

@@ -27,7 +27,7 @@ def no_rows_error(n_dropped: int) -> InvalidInput:
     )
 
 
-def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) -> InvalidInput:
+def no_complete_rows_error(rows: Rows, n_dropped: int) -> InvalidInput:
     """Build the error for rows that were all dropped, which names the columns at fault.
 
     These are the columns without any value, else those with most missing values. Without dropped
@@ -38,12 +38,10 @@ def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) 
     rows : RowSource or PartitionedRows
         The rows, which are read once more.
     n_dropped : int
-    n_extra_labels : int
-        Number of trailing label attributes that do not define groups.
     """
     if not n_dropped:
         return no_rows_error(0)
-    missing = count_missing(rows, n_extra_labels)
+    missing = count_missing(rows)
     counts = missing.n_missing.sum(axis=0)
     n_labeled = int(missing.n_rows.sum())  # rows with a group
     names = _column_names(rows)
@@ -69,9 +67,7 @@ def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) 
     )
 
 
-def warn_of_lost_groups(
-    rows: Rows, lost: Collection[Label] | None = None, n_extra_labels: int = 0
-) -> None:
+def warn_of_lost_groups(rows: Rows, lost: Collection[Label] | None = None) -> None:
     """Warn of groups of which every row was dropped, and of the columns at fault.
 
     Parameters
@@ -80,10 +76,8 @@ def warn_of_lost_groups(
         The rows, which are read once more.
     lost : collection of labels, optional
         These groups; determined from the rows by default.
-    n_extra_labels : int
-        Number of trailing label attributes that do not define groups.
     """
-    missing = count_missing(rows, n_extra_labels)
+    missing = count_missing(rows)
     if lost is None:
         all_dropped = np.flatnonzero(missing.n_dropped == missing.n_rows).tolist()
         lost = [missing.groups[group] for group in all_dropped]

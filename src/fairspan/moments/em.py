@@ -26,7 +26,7 @@ from fairspan.rows.aggregation import Rows, aggregate, as_partitioned
 from fairspan.rows.coded_labels import LabelEncoder, sort_by_code
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
-from fairspan.rows.protocol import RowSource
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 # Warn if models end further than this from their limit, in standard deviations, because of rounding
@@ -109,7 +109,7 @@ def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummar
 def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
     """Fit the moments, see :func:`fit_em`; a model is a mean, stacked on a covariance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
-        first_pass = aggregate(rows, _ObservedAggregator(limit))
+        first_pass = aggregate(rows, _ObservedAggregator(limit, row_metadata(rows).has_classes))
     if first_pass is None:
         return stack_by_label({}, rows.n_features), 0, _EMPTY_SUMMARY
     if not first_pass.groups:
@@ -368,9 +368,10 @@ class _FirstPassResult:
 
 @dataclass(frozen=True)
 class _ObservedAggregator:
-    """First pass: groups and their observed statistics."""
+    """First pass: groups, or pairs of group and class, and their observed statistics."""
 
     limit: GroupLimit
+    has_classes: bool
 
     def aggregate(self, rows: RowSource) -> _FirstPassResult:
         """Return the statistics of some rows."""
@@ -393,7 +394,8 @@ class _ObservedAggregator:
     def _check(self, groups: Mapping[Label, _ObservedStatistics], n_features: int) -> None:
         n_rows = sum(observed.count for observed in groups.values())
         LabelEncoder(list(groups))  # raises if labels are of different types
-        self.limit.check(list(groups), n_rows, so_far=True)
+        check = self.limit.check_pairs if self.has_classes else self.limit.check
+        check(list(groups), n_rows, so_far=True)
         self.limit.check_memory(len(groups), n_features)
 
 
@@ -502,11 +504,12 @@ def _chunks_by_group(
             yield encoder.labels[code], np.concatenate(values), np.concatenate(weights)
 
     for block in rows.blocks():
-        if block.group_labels is None:
+        groups = block.finest_groups
+        if groups is None:
             raise no_group_labels_error()
         if dropped is not None:
             dropped.append(block.n_dropped)
-        codes: AnyArray = encoder.encode(block.group_labels, block.first_row)
+        codes: AnyArray = encoder.encode(groups, block.first_row)
         weights = np.ones(len(codes)) if block.weights is None else block.weights
         weighted = np.flatnonzero(weights)
         order, slices = sort_by_code(codes[weighted])

@@ -6,12 +6,21 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
-from fairspan.moments.group_moments import GroupMoments, compute_group_moments, merge_moments
+from fairspan.moments.accumulate import accumulate_rows
+from fairspan.moments.dropped_rows import no_complete_rows_error
+from fairspan.moments.group_moments import (
+    GroupMoments,
+    check_costs,
+    merge_moments,
+    moments_of_stacked,
+)
+from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.wide import SparseMoments
-from fairspan.rows.aggregation import Rows
+from fairspan.rows.aggregation import Rows, aggregate
+from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
-from fairspan.rows.labels import without_last_attribute
+from fairspan.rows.protocol import RowSource
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray
 
@@ -55,63 +64,111 @@ class SparseFoldMoments:
     Attributes
     ----------
     rows : SparseRows
-    rows_without_clusters : SparseRows
-        The rows with group labels only, without clusters.
+        Without dropped rows.
     folds : (n,) array of int
     total : SparseMoments
         Moments of all rows.
     """
 
     rows: SparseRows
-    rows_without_clusters: SparseRows
     folds: IndexArray
     total: SparseMoments
 
     def excluding(self, fold: int) -> SparseMoments:
         """Return the moments of all folds except one, without groups that only it has."""
         others = np.flatnonzero(self.folds != fold)
-        return SparseMoments.from_rows(self.rows_without_clusters.take(others))
+        return SparseMoments.from_rows(self.rows.take(others))
 
 
 FoldMoments = DenseFoldMoments | SparseFoldMoments
 """Moments of all rows, and of all folds except one."""
 
 
+@dataclass(frozen=True)
+class FoldMomentsAggregator:
+    """Aggregator of the moments of each fold.
+
+    Attributes
+    ----------
+    limit : GroupLimit
+        Maximum number of groups, and memory.
+    folds : Folds
+    """
+
+    limit: GroupLimit
+    folds: Folds
+
+    @explain_memory_errors()  # also in workers, where the partition is added to the error
+    def aggregate(self, rows: RowSource) -> DenseFoldMoments:
+        """Moments of some rows by fold."""
+        self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
+        sums = accumulate_rows(rows, self.limit, self.folds)
+        by_fold = [moments_of_stacked(stacked, rows) for stacked in sums.by_fold]
+        return DenseFoldMoments(
+            tuple(part if part.n_groups else None for part in by_fold), sums.n_dropped
+        )
+
+    @explain_memory_errors()
+    def merge(self, left: DenseFoldMoments, right: DenseFoldMoments) -> DenseFoldMoments:
+        """Merge the moments of two parts, fold by fold."""
+        parts = [part for part in (*left.by_fold, *right.by_fold) if part is not None]
+        if parts:
+            labels = {label for part in parts for label in part.finest.labels}
+            n_rows = sum(int(part.counts.sum()) for part in parts)
+            check = self.limit.check if parts[0].by_class is None else self.limit.check_pairs
+            check(labels, n_rows, so_far=True)
+            self.limit.check_memory(len(labels), parts[0].n_features)
+        by_fold = map(_merge_optional, left.by_fold, right.by_fold)
+        return DenseFoldMoments(tuple(by_fold), left.n_dropped + right.n_dropped)
+
+
+def _merge_optional(left: GroupMoments | None, right: GroupMoments | None) -> GroupMoments | None:
+    """Merge the moments of two parts of a fold, each None if empty."""
+    parts = [part for part in (left, right) if part is not None]
+    return merge_moments(parts) if len(parts) > 1 else next(iter(parts), None)
+
+
 @explain_memory_errors()
 def compute_fold_moments(
-    rows: Rows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT, *, has_y: bool = False
+    rows: Rows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> DenseFoldMoments:
     """Compute the moments of each group in each fold, in one pass over the rows.
 
-    Returns one set of moments for each fold, None for a fold without rows.
+    Rows with clusters are assigned to folds by cluster. Moments of rows with classes are by class
+    as well.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        Rows with group labels; the last attribute is the cluster if `folds.by_cluster`.
+        Rows with groups.
     folds : Folds
     limit : GroupLimit
         Maximum number of groups, and memory.
-    has_y : bool
-        Whether the last attribute before the cluster is the class in y.
 
     Raises
     ------
     InvalidInput
         Invalid rows, no rows, or too many groups.
     """
-    moments = compute_group_moments(rows, limit, has_y=has_y, folds=folds)
-    # The fold is the last attribute of each label, so all labels are tuples.
-    fold_of_group = np.array([label[-1] for label in moments.labels if isinstance(label, tuple)])
-    by_fold: list[GroupMoments | None] = [None] * folds.n_folds
-    for fold in np.unique(fold_of_group).tolist():
-        of_fold = moments.select_groups(fold_of_group == fold)
-        # Dropped rows belong to no fold; the result counts them once.
-        fold_part = replace(of_fold, n_dropped=0, skip_validation=True)
-        # Relabeling removes the fold from the labels.
-        merged = merge_moments([fold_part], without_last_attribute)
-        by_fold[fold] = merged.sum_over_classes() if has_y else merged
-    return DenseFoldMoments(tuple(by_fold), moments.n_dropped)
+    if isinstance(rows, RowsWithAttributes):
+        # Moments of all columns first, then split into features and attributes.
+        all_columns = compute_fold_moments(rows.source, folds, limit)
+        by_fold = [
+            None if part is None else part.with_attributes(rows.attributes)
+            for part in all_columns.by_fold
+        ]
+        return replace(all_columns, by_fold=tuple(by_fold))
+    limit = limit.for_rows(rows)
+    check_costs(rows, limit)
+    moments = aggregate(rows, FoldMomentsAggregator(limit, folds))
+    if moments is None:
+        raise no_complete_rows_error(rows, 0)
+    if all(part is None for part in moments.by_fold):
+        raise no_complete_rows_error(rows, moments.n_dropped)
+    # The largest numbers of a column decide, not those of a fold.
+    check_integer_precision(rows, moments.total)
+    moments.total.check_range()
+    return moments
 
 
 def compute_sparse_fold_moments(
@@ -122,13 +179,11 @@ def compute_sparse_fold_moments(
     The result keeps the rows without missing values. The moments of all folds except one are
     computed when needed, from the rows of the other folds.
     """
-    rows = rows.drop_incomplete()
-    assert rows.group_labels is not None
-    labels = folds.assign(rows.group_labels, first_row=0, n_earlier_rows=0)
-    grouped = replace(rows, group_labels=labels.groups)
-    return SparseFoldMoments(
-        rows, grouped, labels.folds, SparseMoments.from_rows(grouped, limit).check_range()
-    )
+    kept = np.flatnonzero(rows.kept_mask)
+    complete = rows.take(kept)
+    assigned = folds.assign(kept, complete.clusters)
+    moments = SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
+    return SparseFoldMoments(complete, assigned, moments)
 
 
 def affordable_folds(

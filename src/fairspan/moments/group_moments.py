@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -40,7 +40,6 @@ from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_posit
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.devices import DeviceRows
-from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import resolve_labels
@@ -54,7 +53,7 @@ from fairspan.rows.labels import (
     without_last_attribute,
 )
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.protocol import BaseRows, RowSource, row_metadata
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.weights import (
     MAX_WEIGHT,
@@ -243,9 +242,11 @@ class GroupMoments(BaseMoments):
         """
         limit = GroupLimit(max_groups, max_memory=max_memory)
         with caller_remedies(row_remedies(X)):
-            rows = open_rows(X, sensitive_features, {"y": y}, sample_weight, on_missing)
+            rows = open_rows(
+                X, sensitive_features, y=y, sample_weight=sample_weight, on_missing=on_missing
+            )
             warn_about_unused_categories(rows)
-            return compute_group_moments(rows, limit, has_y=y is not None)
+            return compute_group_moments(rows, limit)
 
     @classmethod
     def from_covariances(
@@ -593,18 +594,19 @@ class GroupMoments(BaseMoments):
 
         Warns if a label is replaced; see :class:`~fairspan.rows.label_matching.KnownLabels`.
         """
+        known_labels = known if self.by_class is None else known.of_pairs()
         labels = CodedLabels.from_labels(self.finest.labels)
-        matched = known.match(labels)
+        matched = known_labels.match(labels)
         if matched is labels:
             return self
-        if (notice := known.describe_matches(labels)) is not None:
+        if (notice := known_labels.describe_matches(labels)) is not None:
             warn(notice)
         return self._matched_to(known)
 
     def _matched_to(self, known: KnownLabels) -> "GroupMoments":
         """Replace labels as :meth:`matched_to` does, without a warning."""
         matched_labels = known.match(CodedLabels.from_labels(self.labels)).to_list()
-        by_class = None if self.by_class is None else self.by_class._matched_to(known)
+        by_class = None if self.by_class is None else self.by_class._matched_to(known.of_pairs())
         all_columns = None if self.all_columns is None else self.all_columns._matched_to(known)
         return replace(
             self.relabeled(matched_labels),
@@ -778,7 +780,13 @@ def merge_moments(
         by_class = [part.by_class for part in parts if part.by_class is not None]
         merged = merge_moments(by_class, relabel).sum_over_classes()
         n_dropped = sum(part.n_dropped for part in parts)
-        return replace(merged, n_dropped=n_dropped, skip_validation=True)
+        lost = {relabel(label) for part in parts for label in part.lost_groups}
+        return replace(
+            merged,
+            n_dropped=n_dropped,
+            lost_groups=frozenset(lost.difference(merged.labels)),
+            skip_validation=True,
+        )
     return _merge_plain(parts, relabel)
 
 
@@ -983,61 +991,70 @@ class MomentsAggregator:
     ----------
     limit : GroupLimit
         Maximum number of groups, and memory.
-    folds : Folds or None
-        If given, the fold is appended to each label as its last attribute.
     """
 
     limit: GroupLimit = DEFAULT_GROUP_LIMIT
-    folds: Folds | None = None
 
     @explain_memory_errors()  # also in workers, where the partition is added to the error
     def aggregate(self, rows: RowSource) -> GroupMoments:
-        """Moments of some rows; without groups if there are no rows.
+        """Moments of some rows, by class as well if they have classes; no groups without rows.
 
         The source may have divided very large or small weights by a power of two; the result is in
         the same unit, and its `weight_exponent` tells the power.
         """
         self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
-        # Products of sparse rows are faster up to this density, but have no folds.
-        is_sparse = isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY
-        if is_sparse and self.folds is None:
-            moments = self._aggregate_sparse(cast(SparseRows, rows))
-        else:
-            sums = accumulate_rows(rows, self.limit, self.folds)
-            moments = _from_stacked(
-                sums.stacked,
-                feature_names=rows.feature_names,
-                n_dropped=sums.n_dropped,
-                lost_groups=sums.lost_groups,
-            )
-        if isinstance(rows, BaseRows) and rows.weight_exponent:
-            exponent = rows.weight_exponent
-            moments = replace(moments, weight_exponent=exponent, skip_validation=True)
-        return check_no_overflow(moments)
+        # Products of sparse rows are faster up to this density.
+        if isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY:
+            return self._aggregate_sparse(rows)
+        sums = accumulate_rows(rows, self.limit)
+        moments = moments_of_stacked(sums.by_fold[0], rows)
+        return replace(
+            moments, n_dropped=sums.n_dropped, lost_groups=sums.lost_groups, skip_validation=True
+        )
 
     def _aggregate_sparse(self, rows: SparseRows) -> GroupMoments:
         """Dense moments of sparse rows, by sparse products."""
         groups, n_dropped = group_sparse_rows(rows, self.limit)
         self.limit.check_memory(len(groups), rows.n_features)
-        moments = dense_moments(groups, rows.n_features, n_dropped)
-        if not n_dropped:
-            return moments
-        lost_groups = rows.lost_groups(moments.labels)
-        return replace(moments, lost_groups=lost_groups, skip_validation=True)
+        moments = moments_of_stacked(_stack_group_rows(groups, rows.n_features), rows)
+        lost_groups = rows.lost_groups(moments.labels) if n_dropped else frozenset()
+        return replace(moments, n_dropped=n_dropped, lost_groups=lost_groups, skip_validation=True)
 
     @explain_memory_errors()
     def merge(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
         """Merge the moments of two parts."""
         labels = {*left.finest.labels, *right.finest.labels}
-        if self.folds is not None:
-            labels = set(map(without_last_attribute, labels))
-        self.limit.check(labels, int(left.counts.sum() + right.counts.sum()), so_far=True)
+        n_rows = int(left.counts.sum() + right.counts.sum())
+        check = self.limit.check if left.by_class is None else self.limit.check_pairs
+        check(labels, n_rows, so_far=True)
         self.limit.check_memory(len(labels), left.n_features)
         return merge_moments([left, right])
 
 
+def moments_of_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
+    """Return accumulated moments of rows; of pairs of group and class, with their totals.
+
+    Raises
+    ------
+    InvalidInput
+        Sums overflowed.
+    """
+    info = row_metadata(rows)
+    moments = check_no_overflow(
+        _from_stacked(
+            stacked, feature_names=rows.feature_names, weight_exponent=info.weight_exponent
+        )
+    )
+    return moments.sum_over_classes() if info.has_classes else moments
+
+
 def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) -> GroupMoments:
     """Dense moments of rows stored by group."""
+    return _from_stacked(_stack_group_rows(groups, n_features), n_dropped=n_dropped)
+
+
+def _stack_group_rows(groups: Sequence[GroupRows], n_features: int) -> StackedMoments:
+    """Moments of rows stored by group, as arrays."""
     sums = {
         group.label: RunningMoments(
             shift=group.shift,
@@ -1051,8 +1068,7 @@ def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) 
     with np.errstate(
         over="ignore", invalid="ignore"
     ):  # detected by check_no_overflow or check_range
-        stacked = stack_by_label(sums, n_features)
-    return _from_stacked(stacked, n_dropped=n_dropped)
+        return stack_by_label(sums, n_features)
 
 
 @explain_memory_errors()
@@ -1060,24 +1076,17 @@ def compute_group_moments(
     rows: Rows,
     limit: GroupLimit = DEFAULT_GROUP_LIMIT,
     initial: GroupMoments | None = None,
-    *,
-    has_y: bool = False,
-    folds: Folds | None = None,
 ) -> GroupMoments:
     """Compute the moments of each group in one pass; rows of weight zero are ignored.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        Rows with group labels.
+        Rows with groups. If they have classes, the result has moments by class as well.
     limit : GroupLimit
         Maximum number of groups, and memory.
     initial : GroupMoments, optional
         Moments of earlier rows, to which these are added; the group limit applies to the total.
-    has_y : bool
-        Whether the last attribute of each label is the class in y.
-    folds : Folds, optional
-        If given, the fold is appended to each label, and classes are not summed over.
 
     Raises
     ------
@@ -1088,16 +1097,14 @@ def compute_group_moments(
     if isinstance(rows, RowsWithAttributes):
         # Moments of all columns first, then split into features and attributes.
         initial_columns = None if initial is None else initial.all_columns
-        all_columns = compute_group_moments(
-            rows.source, limit, initial_columns, has_y=has_y, folds=folds
-        )
+        all_columns = compute_group_moments(rows.source, limit, initial_columns)
         return all_columns.with_attributes(rows.attributes)
-    limit = replace(limit.for_rows(rows), has_y=has_y)
+    limit = limit.for_rows(rows)
     if isinstance(rows, BaseRows) and rows.keeps_missing:
         moments = _compute_em(rows, limit)
         # Merging EM moments is an error, which says what to do instead.
         return moments.check_range() if initial is None else merge_moments([initial, moments])
-    return _compute_complete(rows, limit, initial, folds)
+    return _compute_complete(rows, limit, initial)
 
 
 def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
@@ -1111,7 +1118,7 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
     if n_dropped:
         phrase = "row was" if n_dropped == 1 else "rows were"
         warn(f"{n_dropped:,} {phrase} dropped, without a group or without any observed feature")
-        warn_of_lost_groups(rows, n_extra_labels=int(limit.has_y))
+        warn_of_lost_groups(rows)
     moments = _from_stacked(
         stacked,
         feature_names=rows.feature_names,
@@ -1119,30 +1126,35 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
         em_summary=summary,
         weight_exponent=weight_exponent,
     )
-    return moments.sum_over_classes() if limit.has_y else moments
+    return moments.sum_over_classes() if row_metadata(rows).has_classes else moments
 
 
-def _compute_complete(
-    rows: Rows, limit: GroupLimit, initial: GroupMoments | None, folds: Folds | None
-) -> GroupMoments:
+def _compute_complete(rows: Rows, limit: GroupLimit, initial: GroupMoments | None) -> GroupMoments:
     """Compute moments of rows that are complete, or of which incomplete ones are dropped."""
-    limit.check_memory(1, rows.n_features)  # before any cluster work
-    # The duration is known only for dense rows on the processor.
-    if not isinstance(rows, SparseRows | DeviceRows):
-        warn_if_slow(rows.n_rows, rows.n_features)
-    aggregator = MomentsAggregator(limit, folds)
+    check_costs(rows, limit)
+    aggregator = MomentsAggregator(limit)
     moments = aggregate(rows, aggregator)
-    n_extra_labels = int(limit.has_y)
     if moments is None:
-        raise no_complete_rows_error(rows, 0, n_extra_labels)
+        raise no_complete_rows_error(rows, 0)
     if not moments.n_groups:
-        raise no_complete_rows_error(rows, moments.n_dropped, n_extra_labels)
-    # With folds, labels end with the fold, so the caller sums over classes when it removes that.
-    if limit.has_y and folds is None and moments.by_class is None:
-        moments = moments.sum_over_classes()
+        raise no_complete_rows_error(rows, moments.n_dropped)
     if moments.lost_groups:
-        warn_of_lost_groups(rows, moments.lost_groups, n_extra_labels)
+        warn_of_lost_groups(rows, moments.lost_groups)
     if initial is not None:
         moments = aggregator.merge(initial, moments)
     check_integer_precision(rows, moments)
     return moments.check_range()
+
+
+def check_costs(rows: Rows, limit: GroupLimit) -> None:
+    """Check that matrices of the features fit into memory, and warn if a pass takes long.
+
+    Raises
+    ------
+    InvalidInput
+        Not even the matrices of one group fit.
+    """
+    limit.check_memory(1, rows.n_features)  # before any cluster work
+    # The duration is known only for dense rows on the processor.
+    if not isinstance(rows, SparseRows | DeviceRows):
+        warn_if_slow(rows.n_rows, rows.n_features)

@@ -14,8 +14,7 @@ import numpy as np
 
 from fairspan.linalg import symmetric_root
 from fairspan.linalg.wishart import draw_wishart_factors
-from fairspan.moments.compute import compute_dense_moments
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.normal_model import NormalModel, blocks_to_complete
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes, column_positions
@@ -41,9 +40,6 @@ def draw_imputations(
     moments: GroupMoments,
     limit: GroupLimit,
     seed: int,
-    *,
-    has_y: bool,
-    by_cluster: bool,
 ) -> Iterator[Rows]:
     """Generate `N_IMPUTATIONS` imputed copies of the rows; each can be read repeatedly.
 
@@ -58,25 +54,23 @@ def draw_imputations(
         EM moments of these rows.
     limit : GroupLimit
     seed : int
-    has_y, by_cluster : bool
-        Whether each label ends with a class, and with a cluster (last).
     """
-    label_flags = {"has_y": has_y, "by_cluster": by_cluster}
     if isinstance(rows, RowsWithAttributes):  # attributes are imputed along with features
         all_columns = _moments_in_row_order(moments, rows)
-        for table in draw_imputations(rows.source, all_columns, limit, seed, **label_flags):
+        for table in draw_imputations(rows.source, all_columns, limit, seed):
             yield RowsWithAttributes.wrap(table, rows.attributes)
         return
     em_moments = moments.finest
     models = dict(zip(em_moments.labels, _normal_models(em_moments), strict=True))
+    table = rows
     for step in range(N_IMPUTATIONS * _STEPS_PER_IMPUTATION):
-        sampler = _MissingCellSampler(models, by_cluster, (seed, step))
-        table = MappedRows.wrap(rows, sampler)
-        if step % _STEPS_PER_IMPUTATION == _STEPS_PER_IMPUTATION - 1:
+        if step > 0:
+            completed = compute_group_moments(table, limit).finest
+            generator = np.random.default_rng([seed, step - 1, 1])
+            models = _draw_models(completed, em_moments, generator)
+        table = MappedRows.wrap(rows, _MissingCellSampler(models, (seed, step)))
+        if (step + 1) % _STEPS_PER_IMPUTATION == 0:
             yield table
-        completed = compute_dense_moments(table, limit, **label_flags).finest
-        generator = np.random.default_rng([seed, step, 1])
-        models = _draw_models(completed, em_moments, generator)
 
 
 def _moments_in_row_order(moments: GroupMoments, rows: RowsWithAttributes) -> GroupMoments:
@@ -161,7 +155,6 @@ class _MissingCellSampler:
     """
 
     models: Mapping[Label, NormalModel]
-    by_cluster: bool
     seed_key: tuple[int, int]
 
     def __call__(self, block: RowBlock) -> RowBlock:
@@ -172,15 +165,13 @@ class _MissingCellSampler:
         missing = np.isnan(block.values)
         if not missing.any():
             return block
-        assert block.group_labels is not None
-        labels = block.group_labels
-        if self.by_cluster:
-            labels = labels.without_last_attribute()
+        groups = block.finest_groups
+        assert groups is not None
         generator = np.random.default_rng([*self.seed_key, _seed_from_values(block.values)])
         values = np.array(block.values)
         is_incomplete = missing.any(axis=1)
-        for code, label in enumerate(labels.categories):
-            indices = np.flatnonzero(is_incomplete & (labels.codes == code))
+        for code, label in enumerate(groups.categories):
+            indices = np.flatnonzero(is_incomplete & (groups.codes == code))
             # A group without rows of positive weight has no model.
             model = self.models.get(to_python_label(label))
             if len(indices) and model is not None:

@@ -228,7 +228,11 @@ class GroupRows:
 
 
 def row_indices_by_group(
-    labels: CodedLabels, weights: FloatArray | None, limit: GroupLimit
+    labels: CodedLabels,
+    weights: FloatArray | None,
+    limit: GroupLimit,
+    *,
+    has_classes: bool = False,
 ) -> dict[Label, IndexArray]:
     """Return the indices of the rows with positive weight, by group in label order.
 
@@ -239,6 +243,8 @@ def row_indices_by_group(
         None if all rows have weight one.
     limit : GroupLimit
         Limit on the number of groups.
+    has_classes : bool
+        Whether the labels are pairs of group and class.
 
     Raises
     ------
@@ -252,7 +258,8 @@ def row_indices_by_group(
     # Count code -1 too, and leave it out.
     counts = np.bincount(codes + 1, minlength=1)[1:]
     present = np.flatnonzero(counts).tolist()
-    limit.check([encoder.labels[code] for code in present], int(counts.sum()))
+    check = limit.check_pairs if has_classes else limit.check
+    check([encoder.labels[code] for code in present], int(counts.sum()))
     present.sort(key=encoder.labels.__getitem__)
     return {encoder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
@@ -262,18 +269,21 @@ def group_sparse_rows(
 ) -> tuple[list[GroupRows], int]:
     """Split sparse rows by group, and return also the number of dropped incomplete rows.
 
-    Rows of zero weight belong to no group.
+    Groups of rows with classes are pairs of group and class. Rows of zero weight belong to none.
 
     Raises
     ------
     InvalidInput
         No labels, an invalid label, or too many groups.
     """
-    complete = rows.drop_incomplete()
-    if complete.group_labels is None:
+    complete = rows.without_dropped()
+    labels = complete.finest_groups
+    if labels is None:
         raise no_group_labels_error()
     weights = np.ones(complete.n_rows) if complete.weights is None else complete.weights
-    indices_by_group = row_indices_by_group(complete.group_labels, weights, limit)
+    indices_by_group = row_indices_by_group(
+        labels, weights, limit, has_classes=complete.has_classes
+    )
     groups = []
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         for label, indices in indices_by_group.items():

@@ -201,11 +201,11 @@ class WideMoments(RowMoments):
         InvalidInput, InvalidType
             NaN, infinity, no numbers, missing labels, too many groups, or overflow.
         """
-        assert rows.group_labels is not None
+        assert rows.groups is not None
         values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.values())
         n, p = values.shape
         weights = np.ones(n) if rows.weights is None else rows.weights
-        indices_by_group = row_indices_by_group(rows.group_labels, weights, limit)
+        indices_by_group = row_indices_by_group(rows.groups, weights, limit)
         order = np.concatenate(list(indices_by_group.values()))
         shift = values[order[0]].astype(np.float64)
         shifted = np.empty((len(order), p))

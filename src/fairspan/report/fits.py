@@ -155,8 +155,7 @@ def audit_fits(
     if rows is None:
         audit = audit_moments(models, [moments])
     else:
-        options = replace(estimation, has_y=moments.by_class is not None)
-        audit, folds = audit_rows_with_folds(models, rows, moments, options=options)
+        audit, folds = audit_rows_with_folds(models, rows, moments, options=estimation)
     results = [zero_negligible_results(result) for result in audit.models]
     if rows is None:
         results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]

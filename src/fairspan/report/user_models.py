@@ -77,7 +77,6 @@ def audit_user_models(
     moments : GroupMoments
         Moments of the report's rows.
     estimation : EstimationOptions
-        Its `has_y`, whether the rows have classes (y), is set here.
 
     Returns
     -------
@@ -86,10 +85,9 @@ def audit_user_models(
     """
     if test is not None:
         # The moments of held-out rows are not known yet, and these rows have no classes.
-        audit = audit_rows(models, test, moments=None, options=replace(estimation, has_y=False))
+        audit = audit_rows(models, test, moments=None, options=estimation)
     elif rows is not None:
-        options = replace(estimation, has_y=moments.by_class is not None)
-        audit = audit_rows(models, rows, moments, options=options)
+        audit = audit_rows(models, rows, moments, options=estimation)
     else:
         audit = audit_moments(models, [moments])
     by_name = {model.name: model for model in models}

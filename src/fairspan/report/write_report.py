@@ -21,8 +21,8 @@ from fairspan.errors import (
     describe_type,
 )
 from fairspan.extending import Display
-from fairspan.moments.compute import compute_dense_moments, not_moments_error
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.compute import not_moments_error
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.outputs import check_output_path
@@ -167,15 +167,14 @@ def write_report(
     """
     # Settings are checked before rows are read; those that a model determines are set below.
     dimension_settings = (n_components, "global" if center is None else center, bool(scale))
-    by_cluster = clusters is not None
-    has_y = y is not None
+    has_clusters = clusters is not None
     estimation = estimation_options(
-        folds, level, materiality, random_state=0, has_clusters=by_cluster, repeats=repeats
+        folds, level, materiality, random_state=0, has_clusters=has_clusters, repeats=repeats
     )
     settings = ReportSettings.validated(
         criterion, compare, *dimension_settings, displays, estimation
     )
-    _check_arguments(models, test, name, title, by_cluster=by_cluster)
+    _check_arguments(models, test, name, title, has_clusters=has_clusters)
     limit = GroupLimit(max_groups)
     check_page_path(path, X)
     rows = None
@@ -187,25 +186,24 @@ def write_report(
                 "Allowed: either rows (X and sensitive_features) or moments",
                 "Pass X and sensitive_features to get intervals",
             )
-        extra_labels = {"y": y, "clusters": clusters}
         with caller_remedies(row_remedies(X)):
             rows = open_rows(
                 X,
                 sensitive_features,
-                extra_labels,
-                sample_weight,
-                on_missing,
+                y=y,
+                clusters=clusters,
+                sample_weight=sample_weight,
+                on_missing=on_missing,
                 attributes=attributes,
             )
-            rows = match_groups(rows, known_labels_of(models, has_classes=has_y))
+            rows = match_groups(rows, known_labels_of(models))
             settings.check_size(rows.n_features)
-            moments = compute_dense_moments(rows, limit, has_y=has_y, by_cluster=by_cluster)
+            moments = compute_group_moments(rows, limit)
             fingerprint = compute_fingerprint(rows)
     else:
         _check_moments_only((X, sensitive_features, y, clusters, sample_weight), moments)
         check_one_assignment(repeats)
-        has_classes = moments.by_class is not None
-        moments = moments.matched_to(known_labels_of(models, has_classes=has_classes))
+        moments = moments.matched_to(known_labels_of(models))
         fingerprint = sha256_of_bytes(moments.to_bytes())
     provenance = provenance_of_call(
         X,
@@ -268,9 +266,12 @@ def _open_test_rows(
     if test is None:
         return None
     X, sensitive_features, *clusters = test
-    extra_labels = {"clusters": clusters[0] if clusters else None}
     return open_rows(
-        X, sensitive_features, extra_labels, on_missing=on_missing, attributes=attributes
+        X,
+        sensitive_features,
+        clusters=clusters[0] if clusters else None,
+        on_missing=on_missing,
+        attributes=attributes,
     )
 
 
@@ -364,7 +365,7 @@ def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
 
 
 def _check_arguments(
-    models: Any, test: Any, name: object, title: object, *, by_cluster: bool
+    models: Any, test: Any, name: object, title: object, *, has_clusters: bool
 ) -> None:
     """Check the types of arguments of `write_report`, and that `test` comes with models.
 
@@ -378,10 +379,10 @@ def _check_arguments(
             "Allowed: held-out rows together with fitted models",
             "Pass models=..., or omit test",
         )
-    if test is not None and not (isinstance(test, tuple) and len(test) == 2 + by_cluster):
+    if test is not None and not (isinstance(test, tuple) and len(test) == 2 + has_clusters):
         clusters_text = ""
         clusters_example = ""
-        if by_cluster:
+        if has_clusters:
             clusters_text = ", and clusters"
             clusters_example = ", clusters_test"
         raise InvalidType(

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import OnMissing
+from fairspan.rows.metadata import RowMetadata
 from fairspan.typing import FloatArray
 
 
@@ -18,17 +19,14 @@ class SourceAdapter(ABC):
         """Return whether this adapter accepts `X`, without importing optional packages."""
 
     @abstractmethod
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> Rows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
         """Open the rows of an accepted object.
 
         Parameters
         ----------
         X : object
-        sensitive_features : array-like, column name(s), or SingleGroup
-            Groups of the rows, or a single group of all rows.
-        sample_weight : array-like, column name, or None
+        metadata : RowMetadata
+            Groups, classes, clusters and weights of the rows: values, or columns of `X`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
             How to treat rows in which a feature or the group is missing.
 

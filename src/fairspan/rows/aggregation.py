@@ -97,6 +97,14 @@ def _aggregate_once(rows: Rows, aggregator: Aggregator[Result]) -> Result | None
         return aggregator.aggregate(cast(RowSource, rows))
 
 
+def with_row_offsets(rows: Rows) -> Rows:
+    """Return rows whose partitions know how many rows of the table are before them.
+
+    This may read the rows once to count them; CSV files and Spark data frames are not counted.
+    """
+    return cast(Rows, rows.with_row_offsets()) if isinstance(rows, BaseRows) else rows
+
+
 def merge_in_order(
     aggregator: Aggregator[Result], results: Iterable[Result | None]
 ) -> Result | None:

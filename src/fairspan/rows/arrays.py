@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from fairspan.rows.validation import (
     check_shape,
     warn_if_rounded,
 )
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.label_resolution import resolve_labels_and_weights
+from fairspan.rows.label_resolution import resolve_metadata
+from fairspan.rows.metadata import RowMetadata
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +57,6 @@ class ArrayRows(InMemoryRows):
         """All rows, validated, shape (n, p)."""
         return self.validate(self.array, 0, None)
 
-    def take(self, indices: IndexArray) -> Self:
-        """Select rows by position."""
-        assert self.group_labels is not None
-        weights = None if self.weights is None else self.weights[indices]
-        array = np.asarray(self.array)[indices]
-        return replace(self, array=array, group_labels=self.group_labels[indices], weights=weights)
-
     def read_slice(self, start: int, stop: int) -> AnyArray:
         """Return a row range of the array."""
         return np.asarray(self.array[start:stop])
@@ -75,15 +69,13 @@ class ArrayAdapter(SourceAdapter):
         """Return whether `X` is an array-like."""
         return hasattr(X, "__array__") or isinstance(X, list | tuple)
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> ArrayRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> ArrayRows:
         """Open the rows of an array."""
         array = ArrayRows(X).array  # converted and validated
         if array.dtype.kind in "iu":
             warn_if_rounded({"X": array})
-        metadata = resolve_labels_and_weights(X, len(array), sensitive_features, sample_weight)
-        return ArrayRows(array, on_missing=on_missing, **metadata)
+        resolved = resolve_metadata(X, len(array), metadata)
+        return ArrayRows(array, on_missing=on_missing, **resolved)
 
 
 def _reject_unsupported(values: Any) -> None:

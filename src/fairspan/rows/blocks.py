@@ -1,13 +1,13 @@
 """Blocks of validated rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
-from fairspan.typing import AnyArray, BoolArray, FloatArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 # Entries of one block (2 MB of float64): large enough for matrix products at full speed, small
 # enough to stay in cache.
@@ -17,7 +17,10 @@ _MIN_BLOCK_ROWS = 512
 # Maximum entries of one block (32 MB). An update of a p x p matrix is limited by memory bandwidth,
 # so about 2 p rows are used per update if this allows.
 _MAX_BLOCK_ENTRIES = 2**22
-OnMissing = Literal["error", "drop", "drop without group", "em", "em-drop-empty"]
+OnMissing = Literal["error", "drop", "em", "em-drop-empty"]
+# How incomplete rows of a block are treated: as `on_missing` says; "drop without group" drops rows
+# without a group and raises for missing cells of the others.
+DropRule = OnMissing | Literal["drop without group"]
 ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 # Values of `on_missing` with which rows keep missing cells, as NaN.
 KEEPING_MISSING = ("em", "em-drop-empty")
@@ -28,12 +31,12 @@ class DroppedRows(NamedTuple):
 
     Attributes
     ----------
-    group_labels : CodedLabels of n_dropped rows
+    groups : CodedLabels of n_dropped rows
     missing : (n_dropped, p) array of bool
         Mask of their missing features.
     """
 
-    group_labels: CodedLabels
+    groups: CodedLabels
     missing: BoolArray
 
 
@@ -44,27 +47,74 @@ class RowBlock:
     Attributes
     ----------
     first_row : int
-        Position of the first row in the whole table, counted from 0.
+        Position of the first row in the table, counted from 0, before rows are dropped.
     values : (r, p) array
         Finite float64; NaN marks missing cells if the source keeps them. May be a view of the
         user's data: do not modify.
-    group_labels : CodedLabels of r rows, or None
-        Group label of each row; None if the source has no groups.
+    groups : CodedLabels of r rows, or None
+        Group of each row; None if the source has no groups.
     weights : (r,) array or None
+    classes : CodedLabels of r rows, or None
+        Class of each row (y), for restrictions within classes.
+    clusters : CodedLabels of r rows, or None
+        Cluster of each row, such as a person with several rows; None if rows are independent.
     n_dropped : int
         Number of rows of this block that were dropped because of missing values.
     extra_columns : pyarrow Table or narwhals DataFrame of r rows, or None
         Requested columns that are passed through unchanged.
     dropped_rows : DroppedRows or None
+    kept_offsets : (r,) array of int, or None
+        Position of each row minus `first_row`; None if no row was dropped.
     """
 
     first_row: int
     values: FloatArray
-    group_labels: CodedLabels | None
-    weights: FloatArray | None
+    groups: CodedLabels | None
+    weights: FloatArray | None = None
+    classes: CodedLabels | None = None
+    clusters: CodedLabels | None = None
     n_dropped: int = 0
     extra_columns: Any = None
     dropped_rows: DroppedRows | None = None
+    kept_offsets: IndexArray | None = None
+
+    @property
+    def positions(self) -> IndexArray:
+        """Position of each row in the table, counted from 0, before rows are dropped."""
+        if self.kept_offsets is None:
+            return np.arange(self.first_row, self.first_row + len(self.values))
+        return self.first_row + self.kept_offsets
+
+    @property
+    def missing_label_mask(self) -> BoolArray:
+        """Mask of the rows without a group, class or cluster, (r,)."""
+        return missing_label_mask(len(self.values), self.groups, self.classes, self.clusters)
+
+    @property
+    def finest_groups(self) -> CodedLabels | None:
+        """Group of each row, crossed with its class if the rows have classes."""
+        return cross_with_classes(self.groups, self.classes)
+
+
+def cross_with_classes(
+    groups: CodedLabels | None, classes: CodedLabels | None
+) -> CodedLabels | None:
+    """Cross groups with classes: each label is then a tuple that ends with the class.
+
+    Groups of rows without classes are returned unchanged, and None without groups.
+    """
+    if groups is None or classes is None:
+        return groups
+    return CodedLabels.cross([groups, classes])
+
+
+def missing_label_mask(n_rows: int, *columns: CodedLabels | None) -> BoolArray:
+    """Return the mask of the rows without a label in some column, (n_rows,)."""
+    mask = np.zeros(n_rows, dtype=bool)
+    for labels in columns:
+        if labels is not None:
+            mask |= labels.missing_mask
+    return mask
 
 
 def rows_per_block(n_features: int) -> int:
@@ -76,11 +126,10 @@ def rows_per_block(n_features: int) -> int:
 def make_row_block(
     first_row: int,
     values: AnyArray,
-    labels: CodedLabels | None,
+    groups: CodedLabels | None,
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
     on_missing: OnMissing,
-    extra_columns: Any = None,
 ) -> RowBlock:
     """Make a block of validated rows, dropping incomplete ones as `on_missing` says.
 
@@ -90,17 +139,14 @@ def make_row_block(
         Position of the first row in the whole table.
     values : (r, p) array
         Values that are not validated yet; NaN marks missing cells.
-    labels : CodedLabels of r rows, or None
+    groups : CodedLabels of r rows, or None
     weights : (r,) array or None
     feature_names : tuple of str or None
         For error messages.
-    on_missing : {"error", "drop", "drop without group", "em", "em-drop-empty"}
-        "error" drops no row, and a missing cell raises; missing labels are left to the
-        `LabelEncoder`. All others drop rows without a group. "drop" also drops rows with a missing
-        cell. "drop without group" raises for missing cells of other rows. The last two keep missing
-        cells as NaN; of rows in which every feature is missing, "em" raises for the first, and
-        "em-drop-empty" drops all.
-    extra_columns : pyarrow Table or narwhals DataFrame of r rows, or None
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
+        "error" drops no row, and a missing cell raises. All others drop rows without a group.
+        "drop" also drops rows with a missing cell. The last two keep missing cells as NaN; of rows
+        in which every feature is missing, "em" raises for the first, and "em-drop-empty" drops all.
 
     Raises
     ------
@@ -108,40 +154,80 @@ def make_row_block(
         Same as for :func:`to_finite_float64`: infinity is not a missing cell, and raises unless its
         row is dropped. With "em", also a row in which every feature is missing.
     """
-    if on_missing == "error":
-        values = to_finite_float64(values, first_row, feature_names)
-        return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
-    values = to_numeric(values)
-    drop_mask = _drop_mask(values, labels, on_missing)
-    n_dropped = int(drop_mask.sum())
-    check = to_float64_with_missing if on_missing in KEEPING_MISSING else to_finite_float64
-    if not n_dropped:
-        values = check(values, first_row, feature_names)
-        return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
-    # Validate before dropping rows, so that errors name the row of the original table. Zeros stand
-    # for the rows to drop, since these may be incomplete.
-    check(np.where(drop_mask[:, None], 0, values), first_row, feature_names)
-    keep_mask = ~drop_mask
+    return validate_block(RowBlock(first_row, values, groups, weights), feature_names, on_missing)
+
+
+def validate_block(
+    block: RowBlock, feature_names: tuple[str, ...] | None, drop_rule: DropRule
+) -> RowBlock:
+    """Validate the values of a block, and drop incomplete rows.
+
+    Parameters
+    ----------
+    block : RowBlock
+        Its values are not validated yet, and no row has been dropped.
+    feature_names : tuple of str or None
+        For error messages.
+    drop_rule : {"error", "drop", "drop without group", "em", "em-drop-empty"}
+        Value of `on_missing`, as for :func:`make_row_block`; or "drop without group", which drops
+        rows without a group and raises for missing cells of other rows. "error" leaves missing
+        labels to the `LabelEncoder`. A row without a class or a cluster, if there are any, counts
+        as one without a group.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Same as for :func:`make_row_block`.
+    """
+    if drop_rule == "error":
+        values = to_finite_float64(block.values, block.first_row, feature_names)
+        return replace(block, values=values)
+    block = replace(block, values=to_numeric(block.values))
+    drop_mask = _drop_mask(block, drop_rule)
+    check = to_float64_with_missing if drop_rule in KEEPING_MISSING else to_finite_float64
+    if drop_mask.any():
+        # Validate before dropping rows, so that errors name the row of the original table. Zeros
+        # stand for the rows to drop, since these may be incomplete.
+        check(np.where(drop_mask[:, None], 0, block.values), block.first_row, feature_names)
+        block = _drop_rows(block, drop_mask)
+    return replace(block, values=check(block.values, block.first_row, feature_names))
+
+
+def _drop_mask(block: RowBlock, drop_rule: DropRule) -> BoolArray:
+    """Return the mask of the rows to drop, shape (r,)."""
+    mask = block.missing_label_mask
+    if drop_rule == "drop":
+        mask |= np.isnan(block.values).any(axis=1)
+    if drop_rule == "em-drop-empty":
+        mask |= np.isnan(block.values).all(axis=1)
+    return mask
+
+
+def _drop_rows(block: RowBlock, drop_mask: BoolArray) -> RowBlock:
+    """Return the block without the rows of a mask, and with a record of these."""
+    kept = np.flatnonzero(~drop_mask)
     dropped_rows = None
-    if labels is not None:
-        dropped_rows = DroppedRows(labels[drop_mask], np.isnan(values[drop_mask]))
-        labels = labels[keep_mask]
-    if weights is not None:
-        weights = weights[keep_mask]
+    if block.groups is not None:
+        dropped_rows = DroppedRows(block.groups[drop_mask], np.isnan(block.values[drop_mask]))
+    extra_columns = block.extra_columns
     if extra_columns is not None:
         # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
         take = getattr(extra_columns, "take", extra_columns.__getitem__)
-        extra_columns = take(np.flatnonzero(keep_mask))
-    # Validated above: this only converts them to float64.
-    values = check(values[keep_mask], first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped_rows)
+        extra_columns = take(kept)
+    return RowBlock(
+        first_row=block.first_row,
+        values=block.values[kept],
+        groups=select_rows(block.groups, kept),
+        weights=select_rows(block.weights, kept),
+        classes=select_rows(block.classes, kept),
+        clusters=select_rows(block.clusters, kept),
+        n_dropped=int(drop_mask.sum()),
+        extra_columns=extra_columns,
+        dropped_rows=dropped_rows,
+        kept_offsets=kept,
+    )
 
 
-def _drop_mask(values: AnyArray, labels: CodedLabels | None, on_missing: OnMissing) -> BoolArray:
-    """Return the mask of the rows to drop, shape (r,)."""
-    mask = np.zeros(len(values), dtype=bool) if labels is None else labels.missing_mask
-    if on_missing == "drop":
-        mask |= np.isnan(values).any(axis=1)
-    if on_missing == "em-drop-empty":
-        mask |= np.isnan(values).all(axis=1)
-    return mask
+def select_rows(column: Any, rows: Any) -> Any:
+    """Return the labels or weights of some rows, by mask, positions or slice; None if None."""
+    return None if column is None else column[rows]

@@ -15,10 +15,11 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.parameters import check_choice
 from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.aggregation import Rows, aggregate
-from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
+from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, DropRule, OnMissing
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import format_list
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import BaseRows
 from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightAggregator, WeightScale
@@ -85,6 +86,45 @@ def infer_categories(names: Sequence[str], columns: Sequence[str]) -> dict[str, 
 
 
 @dataclass(frozen=True)
+class ColumnRoles:
+    """Columns of a table that are not features.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        Group columns, which are crossed; empty if no groups are needed.
+    classes : str or None
+        Column of classes (y).
+    clusters : str or None
+        Column of clusters.
+    weights : str or None
+        Column of sample weights.
+    single_group : SingleGroup or None
+        Single group of all rows, in place of group columns.
+    """
+
+    groups: tuple[str, ...] = ()
+    classes: str | None = None
+    clusters: str | None = None
+    weights: str | None = None
+    single_group: SingleGroup | None = None
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns of labels: of groups, then of classes and clusters if there are any."""
+        return tuple(
+            name for name in (*self.groups, self.classes, self.clusters) if name is not None
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of these columns."""
+        if self.weights is None:
+            return self.label_columns
+        return (*self.label_columns, self.weights)
+
+
+@dataclass(frozen=True)
 class ColumnSelection:
     """Columns of a table by role.
 
@@ -96,14 +136,10 @@ class ColumnSelection:
         Length of the vectors in each vector column.
     features : tuple of str
         Feature columns, in order.
-    group_columns : tuple of str
-        Group columns; empty if no groups are needed.
-    weight_column : str or None
-        Column of sample weights.
-    on_missing : {"error", "drop", "em", "em-drop-empty"}
+    roles : ColumnRoles
+        Columns of groups, classes, clusters and weights.
+    on_missing : {"error", "drop", "drop without group", "em", "em-drop-empty"}
         How to treat rows in which a feature or the group is missing.
-    single_group : SingleGroup or None
-        Single group of all rows, in place of group columns.
     categories : mapping of column to tuple of str
         Text columns and their one-hot encoded categories.
     ignore_unseen : bool
@@ -123,10 +159,8 @@ class ColumnSelection:
     available: tuple[Any, ...]
     vector_lengths: Mapping[str, int]
     features: tuple[Any, ...]
-    group_columns: tuple[str, ...] = ()
-    weight_column: str | None = None
-    on_missing: OnMissing = "error"
-    single_group: SingleGroup | None = None
+    roles: ColumnRoles = field(default_factory=ColumnRoles)
+    on_missing: DropRule = "error"
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ignore_unseen: bool = False
     extra_columns: tuple[str, ...] = ()
@@ -140,13 +174,11 @@ class ColumnSelection:
         cls,
         available: Sequence[str],
         vector_lengths: Mapping[str, int],
-        group_columns: Sequence[str] = (),
+        roles: ColumnRoles,
         features: Sequence[str] = (),
         exclude: Sequence[str] = (),
         *,
-        weight_column: str | None = None,
         on_missing: OnMissing = "error",
-        single_group: SingleGroup | None = None,
         default_exclude: Sequence[str] = (),
     ) -> "ColumnSelection":
         """Select columns by name and pattern.
@@ -157,17 +189,13 @@ class ColumnSelection:
             All columns of the table.
         vector_lengths : mapping of str to int
             Length of the vectors in each vector column.
-        group_columns : sequence of str
-            Group columns; several are crossed.
+        roles : ColumnRoles
+            Columns of groups, classes, clusters and weights, which are not features by default.
         features, exclude : sequences of str
-            Patterns such as "PAY_*". By default, all columns except the groups, the weight and
+            Patterns such as "PAY_*". By default, all columns without a role, except
             `default_exclude`.
-        weight_column : str, optional
-            Column of sample weights.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
             How to treat rows in which a feature or the group is missing.
-        single_group : SingleGroup, optional
-            Single group of all rows, in place of group columns.
         default_exclude : sequence of str
             Columns that are features only if a pattern matches them.
 
@@ -178,11 +206,11 @@ class ColumnSelection:
             features left.
         """
         check_choice("on_missing", on_missing, ON_MISSING)
-        reserved = _join_names(group_columns, weight_column)
-        check_columns(reserved, available)
-        if weight_column in group_columns:
+        roles = replace(roles, groups=tuple(dict.fromkeys(roles.groups)))
+        check_columns(roles.names, available)
+        if roles.weights in roles.groups:
             raise InvalidInput(
-                f"Column {weight_column!r} is used as both group and weight",
+                f"Column {roles.weights!r} is used as both group and weight",
                 "Allowed: different columns for groups and weights",
                 "Pass another column, or omit the weight",
             )
@@ -193,7 +221,7 @@ class ColumnSelection:
                     f"The columns are {format_list(available)}",
                     "Correct the pattern; * matches any text",
                 )
-        excluded = {*reserved, *(name for name in available if _matches(name, exclude))}
+        excluded = {*roles.names, *(name for name in available if _matches(name, exclude))}
         if not features:
             excluded.update(default_exclude)
         selected = tuple(
@@ -207,15 +235,7 @@ class ColumnSelection:
                 f"The columns are {format_list(available)}",
                 "Relax the patterns of features and exclude",
             )
-        return cls(
-            tuple(available),
-            vector_lengths,
-            selected,
-            tuple(dict.fromkeys(group_columns)),
-            weight_column,
-            on_missing,
-            single_group,
-        )
+        return cls(tuple(available), vector_lengths, selected, roles, on_missing)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -225,21 +245,16 @@ class ColumnSelection:
     @property
     def required_columns(self) -> tuple[str, ...]:
         """All columns to read; a group column may also be a feature."""
-        return tuple(dict.fromkeys((*self.features, *self.reserved_columns, *self.extra_columns)))
-
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """Group and weight columns."""
-        return _join_names(self.group_columns, self.weight_column)
+        return tuple(dict.fromkeys((*self.features, *self.roles.names, *self.extra_columns)))
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns to read as text from files without types (CSV).
 
-        A group column that is also a numeric feature, or binned, is read as numbers.
+        A column of labels that is also a numeric feature, or binned, is read as numbers.
         """
         numeric = {*self.features, *self.bins}.difference(self.categories)
-        texts = dict.fromkeys((*self.group_columns, *self.extra_columns, *self.categories))
+        texts = dict.fromkeys((*self.roles.label_columns, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
 
     def select_features(self, names: tuple[str, ...]) -> "ColumnSelection":
@@ -299,12 +314,6 @@ class ColumnSelection:
         return (column,)
 
 
-def _join_names(group_columns: Sequence[str], weight_column: str | None) -> tuple[str, ...]:
-    if weight_column is None:
-        return tuple(group_columns)
-    return (*group_columns, weight_column)
-
-
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -319,10 +328,9 @@ class ColumnRows(BaseRows):
 
     selection: ColumnSelection
 
-    @property
-    def label_types(self) -> tuple[type | None, ...]:
-        """Python type of the labels in each group column; None if unknown."""
-        return tuple(None for _ in self.selection.group_columns)
+    def label_type(self, column: str) -> type | None:
+        """Return the Python type of the labels in a column; None if unknown."""
+        return None
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -338,12 +346,22 @@ class ColumnRows(BaseRows):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the group columns."""
-        return self.selection.group_columns
+        return self.selection.roles.groups
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the group and weight columns."""
-        return self.selection.reserved_columns
+        """Names of the columns of groups, classes, clusters and weights."""
+        return self.selection.roles.names
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each row has a class (y)."""
+        return self.selection.roles.classes is not None
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether each row has a cluster."""
+        return self.selection.roles.clusters is not None
 
     @property
     def keeps_missing(self) -> bool:
@@ -383,42 +401,52 @@ class PartitionedColumnRows(ColumnRows):
         self.selection.weight_scale.set_from(aggregate(rows, WeightAggregator()))
 
 
-def column_name_arguments(
-    sensitive_features: Any, sample_weight: Any, table: str
-) -> dict[str, Any]:
-    """Check that groups and weights are column names, for a table that is read in batches.
+def column_roles(metadata: RowMetadata, table: str) -> ColumnRoles:
+    """Return the columns of groups, classes, clusters and weights of a table read in batches.
 
     Parameters
     ----------
-    sensitive_features : str, list of str, or SingleGroup
-        Group column(s), or a single group of all rows.
-    sample_weight : str or None
-        Weight column.
+    metadata : RowMetadata
     table : str
         Name of the table in messages.
-
-    Returns
-    -------
-    dict
-        Arguments of :meth:`ColumnSelection.from_patterns`.
 
     Raises
     ------
     InvalidParameter
         Groups or weights are not column names.
+    InvalidInput
+        Classes or clusters are not column names.
     """
-    is_valid_weight = sample_weight is None or isinstance(sample_weight, str)
-    if isinstance(sensitive_features, SingleGroup) and is_valid_weight:
-        return {"single_group": sensitive_features, "weight_column": sample_weight}
-    names = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
+    groups = metadata.groups
+    is_valid_weight = metadata.weights is None or isinstance(metadata.weights, str)
+    names = [groups] if isinstance(groups, str) else groups
     are_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    if not are_names or not is_valid_weight:
+    if not (are_names or isinstance(groups, SingleGroup)) or not is_valid_weight:
         raise InvalidParameter(
             f"X is {table}, but its groups or weights are not column names",
             "Allowed: the names of columns of X",
             "Add labels and weights to X as columns, and pass their names",
         )
-    return {"group_columns": names, "weight_column": sample_weight}
+    check_label_columns(metadata)
+    if isinstance(groups, SingleGroup):
+        return ColumnRoles(single_group=groups, weights=metadata.weights)
+    return ColumnRoles(tuple(names), metadata.classes, metadata.clusters, metadata.weights)
+
+
+def check_label_columns(metadata: RowMetadata) -> None:
+    """Check that classes and clusters of rows that are not in memory are column names.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    for name, values in (("y", metadata.classes), ("clusters", metadata.clusters)):
+        if values is not None and not isinstance(values, str):
+            raise InvalidInput(
+                f"{name} contains values, but the rows are not in memory",
+                "Allowed for such rows: a column name",
+                f"Pass the column name of {name}",
+            )
 
 
 class StreamAdapter(SourceAdapter):

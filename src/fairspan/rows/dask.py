@@ -23,19 +23,29 @@ from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
-from fairspan.rows.columns import ColumnSelection, PartitionedColumnRows
+from fairspan.rows.columns import (
+    ColumnRoles,
+    ColumnSelection,
+    PartitionedColumnRows,
+    check_label_columns,
+)
 from fairspan.rows.conversion import narwhals_vector_lengths
 from fairspan.rows.error_context import add_error_context
-from fairspan.rows.frames import FrameRows, densify_sparse_columns, select_columns
+from fairspan.rows.frames import (
+    FrameRows,
+    densify_sparse_columns,
+    roles_in_frame,
+    select_columns,
+)
 from fairspan.rows.label_resolution import (
     SingleGroup,
     as_eager_frame,
     label_type_of_series,
-    resolve_group_columns,
     resolve_labels,
     source_column_names,
 )
 from fairspan.rows.labels import format_list
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.sample_weights import check_sample_weight
 from fairspan.rows.validation import (
@@ -152,17 +162,12 @@ class DaskRows(PartitionedColumnRows):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the group columns; empty if unnamed."""
-        if self.selection.group_columns:
-            return self.selection.group_columns
-        return self.label_columns
+        return self.selection.roles.groups or self.label_columns
 
-    @property
-    def label_types(self) -> tuple[type | None, ...]:
-        """Python type of the labels in each group column; None if unknown."""
+    def label_type(self, column: str) -> type | None:
+        """Return the Python type of the labels in a column; None if unknown."""
         meta = _meta_frame(self.collection)
-        if meta is None:
-            return super().label_types
-        return tuple(label_type_of_series(meta[column]) for column in self.selection.group_columns)
+        return None if meta is None else label_type_of_series(meta[column])
 
     def select_features(self, names: tuple[str, ...]) -> "DaskRows":
         """Return the same rows with these features, in this order.
@@ -194,6 +199,13 @@ class DaskRows(PartitionedColumnRows):
         result: Result | None = _compute(_merge_tree(delayed_aggregator, results))
         return result
 
+    def with_row_offsets(self) -> "DaskRows":
+        """Return the same rows after counting those of each partition, unless they are known."""
+        if self.row_offsets is not None:
+            return self
+        sizes = _count_rows(_delayed_partitions(_select_columns(self.collection, self.selection)))
+        return replace(self, row_offsets=tuple(accumulate(sizes, initial=0)))
+
     def open_partition(
         self, partition: Any, labels: Any, weights: Any, number: int = 0
     ) -> RowSource:
@@ -205,8 +217,7 @@ class DaskRows(PartitionedColumnRows):
         labels, weights : array-like, CodedLabels, SingleGroup or None
             Labels and weights of its rows, unless they are columns of the selection.
         number : int
-            Index of the partition, which gives the number of rows before it. Rows of arrays are
-            assigned to folds by this number.
+            Index of the partition, which gives the number of rows before it.
 
         Raises
         ------
@@ -221,7 +232,10 @@ class DaskRows(PartitionedColumnRows):
             weights = selection.weight_scale.scale(weights)
         # Scaled weights are in units of 2**exponent, the same for all partitions.
         exponent = selection.weight_scale.exponent
-        if not selection.group_columns:
+        # Rows are assigned to folds by their position. If it is unknown, folds begin in each
+        # partition.
+        row_offset = 0 if self.row_offsets is None else self.row_offsets[number]
+        if not selection.roles.groups:
             labels = resolve_labels(labels, n_rows, partition)
         if frame is not None:
             missing = [name for name in selection.required_columns if name not in frame.columns]
@@ -232,27 +246,19 @@ class DaskRows(PartitionedColumnRows):
                     "Allowed: partitions with the columns of the whole data frame",
                     "Give all partitions the same columns",
                 )
-            return FrameRows(
-                densify_sparse_columns(frame),
-                selection,
-                group_labels=labels,
-                weights=weights,
-                weight_exponent=exponent,
+            rows = FrameRows.from_columns(
+                densify_sparse_columns(frame), selection, groups=labels, weights=weights
             )
+            return replace(rows, row_offset=row_offset)
         if partition.ndim != 2 or partition.shape[1] != self.n_features:
             raise InvalidInput(
                 f"X has shape {partition.shape}",
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that creates its blocks",
             )
-        # If rows are dropped, the number of those that remain in earlier partitions is unknown: the
-        # folds then begin in each partition.
-        row_offset = 0
-        if self.row_offsets is not None and selection.on_missing != "drop":
-            row_offset = self.row_offsets[number]
         return ArrayRows(
             partition,
-            group_labels=selection.known_labels.match(labels),
+            groups=selection.known_labels.match(labels),
             weights=weights,
             weight_exponent=exponent,
             on_missing=selection.on_missing,
@@ -267,10 +273,10 @@ class DaskAdapter(SourceAdapter):
         """Return whether `X` is a Dask collection."""
         return is_from_package(X, "dask")
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> DaskRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> DaskRows:
         """Open a Dask collection; groups and weights are columns or passed separately.
+
+        Classes and clusters are columns.
 
         Raises
         ------
@@ -279,9 +285,13 @@ class DaskAdapter(SourceAdapter):
         InvalidInput
             Non-numeric data, no features, a missing column, or inconsistent lengths.
         """
+        check_label_columns(metadata)
         meta = _meta_frame(X)
         if meta is None:
             _check_array(X)
+            for name, column in (("y", metadata.classes), ("clusters", metadata.clusters)):
+                if column is not None:  # raises: an array has no names of columns
+                    resolve_labels(column, 0, X=None, name=name)
             sizes = _rows_per_chunk(X)
             # Columns of an array have numbers for names, and all of them are features.
             columns = tuple(range(X.shape[1]))
@@ -293,8 +303,7 @@ class DaskAdapter(SourceAdapter):
             selection = ColumnSelection.from_patterns(
                 meta.columns,
                 narwhals_vector_lengths(meta.schema),
-                resolve_group_columns(meta, sensitive_features),
-                weight_column=sample_weight if isinstance(sample_weight, str) else None,
+                roles_in_frame(meta, metadata),
                 on_missing=on_missing,
             )
             check_feature_names(selection.features)
@@ -302,24 +311,25 @@ class DaskAdapter(SourceAdapter):
         partitions = _delayed_partitions(_select_columns(X, selection))
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
+        groups = metadata.groups
         labels = _split_by_partition(
-            None if selection.group_columns else sensitive_features,
+            None if selection.roles.groups else groups,
             partitions,
             sizes,
             "sensitive_features",
-            partial(resolve_labels, sensitive_features, X=None),
+            partial(resolve_labels, groups, X=None),
             has_index=has_index,
         )
         weights = _split_by_partition(
-            None if selection.weight_column is not None else sample_weight,
+            None if selection.roles.weights is not None else metadata.weights,
             partitions,
             sizes,
             "sample_weight",
-            partial(check_sample_weight, sample_weight),
+            partial(check_sample_weight, metadata.weights),
             has_index=has_index,
         )
         # A Dask array's name is a task key, not a column name.
-        names = source_column_names(getattr(sensitive_features, "_meta", sensitive_features))
+        names = source_column_names(getattr(groups, "_meta", groups))
         row_offsets = None if sizes is None else tuple(accumulate(sizes, initial=0))
         return DaskRows(X, selection, labels, weights, names, row_offsets)
 
@@ -380,7 +390,9 @@ def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
 
     `meta` is the empty frame with the columns and types of `X`.
     """
-    selection = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
+    selection = ColumnSelection.from_patterns(
+        meta.columns, narwhals_vector_lengths(meta.schema), ColumnRoles()
+    )
     if row_map.feature_names is not None:
         selection = selection.select_features(row_map.feature_names)
     check_n_columns(len(selection.feature_names), row_map.n_inputs, "features")
@@ -469,6 +481,11 @@ def _delayed_partitions(X: Any) -> list[Any]:
     return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
 
 
+def _count_rows(partitions: Sequence[Any]) -> tuple[int, ...]:
+    """Return the number of rows of each delayed partition, in one pass."""
+    return tuple(_compute(_delay(list)([_delay(len)(partition) for partition in partitions])))
+
+
 def _rows_per_chunk(array: Any) -> tuple[int, ...] | None:
     """Return the rows per chunk of a Dask array, if known."""
     sizes = array.chunks[0]
@@ -513,7 +530,7 @@ def _split_by_partition(
     if isinstance(values, str):  # a name of no column: raise before counting rows
         validate(0)
     if sizes is None:
-        sizes = _compute(_delay(list)([_delay(len)(partition) for partition in partitions]))
+        sizes = _count_rows(partitions)
     validated = validate(sum(sizes))
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
     # The index of the values travels with them, so that the task can compare it with that of X.

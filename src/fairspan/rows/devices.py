@@ -19,7 +19,8 @@ from fairspan.rows.array_backend import ArrayBackend, is_device_array, to_numpy
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.label_resolution import resolve_labels_and_weights
+from fairspan.rows.label_resolution import resolve_metadata
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.validation import (
     check_n_columns,
     check_shape,
@@ -109,30 +110,20 @@ class DeviceRows(InMemoryRows):
     ----------
     array : array of shape (n, p)
     backend : ArrayBackend
-    group_labels : CodedLabels
-        Device-side labels if they are integers or booleans on the same device.
+    groups : CodedLabels
+        `DeviceLabels` if they are integers or booleans on the same device.
     block_entries : int
         Entries processed per block.
     """
 
     array: Any
     backend: ArrayBackend
-    group_labels: CodedLabels = field(kw_only=True)
     block_entries: int = field(kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape (n, p)."""
         return tuple(self.array.shape)
-
-    def take(self, indices: IndexArray) -> "DeviceRows":
-        """Select rows by position."""
-        return replace(
-            self,
-            array=self.backend.xp.take(self.array, self.backend.to_device(indices), axis=0),
-            group_labels=self.group_labels[indices],
-            weights=None if self.weights is None else self.weights[indices],
-        )
 
     def read_slice(self, start: int, stop: int) -> AnyArray:
         """Copy a row range to the host; precisions that numpy lacks become float64."""
@@ -150,23 +141,20 @@ class DeviceArrayAdapter(SourceAdapter):
         """Return whether `X` is a device array."""
         return is_device_array(X)
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> DeviceRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> DeviceRows:
         """Open the rows of a device array; labels and weights may be on the device or the host."""
         array, backend = _validate_device_array(X)
         n_rows = int(array.shape[0])
-        labels = _device_labels(sensitive_features, backend, n_rows)
-        # Other labels are encoded on the host.
-        if labels is None:
-            labels = sensitive_features
-        metadata = resolve_labels_and_weights(X, n_rows, labels, sample_weight)
+        groups = _device_labels(metadata.groups, backend, n_rows)
+        if groups is not None:  # other labels are encoded on the host
+            metadata = replace(metadata, groups=groups)
+        resolved = resolve_metadata(X, n_rows, metadata)
         return DeviceRows(
             array,
             backend,
             on_missing=on_missing,
             block_entries=_block_entries(backend),
-            **metadata,
+            **resolved,
         )
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:

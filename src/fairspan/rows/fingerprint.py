@@ -9,9 +9,10 @@ import numpy as np
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import RowBlock
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.labels import format_label
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.protocol import RowSource, row_metadata
 
 
 def compute_fingerprint(rows: Rows) -> str | None:
@@ -32,11 +33,10 @@ def compute_fingerprint(rows: Rows) -> str | None:
         return sha256_of_files(rows.path, [part.path for part in rows.parts])
     if not isinstance(rows, RowSource):
         return None
-    # Rows of other classes do not tell the unit of their weights: it is the default, one.
-    info = rows if isinstance(rows, BaseRows) else BaseRows()
+    weight_exponent = row_metadata(rows).weight_exponent
     hasher = _RowHasher()
     for block in rows.blocks():
-        hasher.update(block, info.weight_exponent)
+        hasher.update(block, weight_exponent)
     return hasher.digest(rows.n_features)
 
 
@@ -53,13 +53,17 @@ class _RowHasher:
         """Add a block of rows whose weights have the unit 2**weight_exponent."""
         self._n_rows += len(block.values)
         self._values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
-        if block.group_labels is not None:
+        columns = [
+            labels for labels in (block.groups, block.classes, block.clusters) if labels is not None
+        ]
+        if columns:
+            labels = CodedLabels.cross(columns)
             # Python strings may contain lone surrogates, which UTF-8 cannot encode.
             lines = [
                 f"{format_label(label)}\n".encode(errors="surrogatepass")
-                for label in block.group_labels.categories
+                for label in labels.categories
             ]
-            self._groups.update(b"".join(lines[code] for code in block.group_labels.codes.tolist()))
+            self._groups.update(b"".join(lines[code] for code in labels.codes.tolist()))
         if block.weights is not None:
             # As the user gave them.
             weights = np.ldexp(block.weights, weight_exponent)

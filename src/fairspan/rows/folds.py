@@ -19,39 +19,21 @@ _SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class RowLabels:
-    """Group, fold and cluster of each row.
-
-    Attributes
-    ----------
-    groups : CodedLabels of r rows
-    folds : (r,) array of int
-    clusters : CodedLabels of r rows, or None
-        Cluster of each row; None if rows are independent.
-    """
-
-    groups: CodedLabels
-    folds: IndexArray
-    clusters: CodedLabels | None = None
-
-
 @dataclass(frozen=True)
 class Folds:
     """Assignment of rows to folds, by position or by cluster.
 
-    Each run of `n_folds` consecutive rows has one row in every fold, cyclically shifted at random.
-    If the sizes of earlier partitions are unknown (CSV files, Spark, most Dask data frames),
-    positions are counted within each partition, so that the assignment does not depend on the
-    number of processes.
+    Each run of `n_folds` consecutive rows of the table has one row in every fold, cyclically
+    shifted at random. Rows that are dropped keep their positions, so that the folds of the others
+    do not depend on where and when rows are dropped. If the sizes of earlier partitions are unknown
+    (several CSV files, Spark), positions are counted within each partition, so that the assignment
+    does not depend on the number of processes.
 
     Attributes
     ----------
     n_folds : int
         Number of folds, at least 2.
     seed : int
-    by_cluster : bool
-        Whether the last attribute of each label is a cluster; all rows of a cluster share a fold.
 
     Raises
     ------
@@ -60,13 +42,12 @@ class Folds:
 
     Examples
     --------
-    >>> Folds(3, seed=0).folds_of_rows(0, 9)
+    >>> Folds(3, seed=0).folds_of_positions(np.arange(9))
     array([1, 2, 0, 0, 1, 2, 1, 2, 0])
     """
 
     n_folds: int = 10
     seed: int = 0
-    by_cluster: bool = False
 
     def __post_init__(self) -> None:
         value: Any = self.n_folds
@@ -77,14 +58,14 @@ class Folds:
                 "Use the default, 10",
             )
 
-    def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
-        """Return the folds of consecutive rows, shape (n_rows,).
+    def folds_of_positions(self, positions: IndexArray) -> IndexArray:
+        """Return the folds of the rows at these positions in the table, shape (r,).
 
         Position i is in fold i + s modulo `n_folds`, where s is a hash (splitmix64) of the seed and
         of the number of its run of `n_folds` rows. So every run has one row in each fold, and any
         process finds the fold of a row from its position alone.
         """
-        positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
+        positions = positions.astype(np.uint64)
         with np.errstate(over="ignore"):  # wrap-around is intended
             shift = (
                 positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
@@ -99,30 +80,30 @@ class Folds:
         digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.n_folds
 
-    def assign(self, labels: CodedLabels, first_row: int, n_earlier_rows: int) -> RowLabels:
-        """Return groups, folds and clusters of consecutive rows.
+    def assign(
+        self, positions: IndexArray, clusters: CodedLabels | None, row_offset: int = 0
+    ) -> IndexArray:
+        """Return the folds of rows, shape (r,): by cluster if there are clusters, or by position.
 
         Parameters
         ----------
-        labels : CodedLabels of r rows
-            Groups; with folds by cluster, the last attribute of each label is the cluster.
-        first_row : int
-            Position of the first of them in the table, for messages.
-        n_earlier_rows : int
-            Number of rows before them, dropped rows not counted: the folds are those of a table
-            without the dropped rows.
+        positions : (r,) array of int
+            Positions of the rows among those of their partition, dropped rows included.
+        clusters : CodedLabels of r rows, or None
+            All rows of a cluster share a fold.
+        row_offset : int
+            Number of rows of the table before this partition.
 
         Raises
         ------
         InvalidInput
             A row without a cluster.
         """
-        if not self.by_cluster:
-            return RowLabels(labels, self.folds_of_rows(n_earlier_rows, len(labels)))
-        clusters = CodedLabels.from_labels([label[-1] for label in labels.categories])[labels.codes]
+        if clusters is None:
+            return self.folds_of_positions(row_offset + positions)
         missing = clusters.missing_mask
         if missing.any():
-            first_missing = first_row + int(np.argmax(missing))
+            first_missing = int(positions[np.argmax(missing)])
             raise InvalidInput(
                 f"The cluster of {describe_position('row', first_missing)} is missing",
                 "Allowed: a cluster for each row",
@@ -131,5 +112,4 @@ class Folds:
         fold_by_cluster = np.array(
             [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
         )
-        folds = fold_by_cluster[clusters.codes]
-        return RowLabels(labels.without_last_attribute(), folds, clusters)
+        return fold_by_cluster[clusters.codes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,14 @@ from fairspan.registry import LazyModule
 from fairspan.rows.adapters import SourceAdapter
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.columns import (
+    ColumnRoles,
     ColumnRows,
     ColumnSelection,
     PartitionedColumnRows,
     StreamAdapter,
-    column_name_arguments,
+    column_roles,
     python_label_type,
 )
 from fairspan.rows.conversion import (
@@ -35,12 +37,13 @@ from fairspan.rows.label_resolution import (
     as_eager_frame,
     labels_from_columns,
     resolve_group_columns,
-    resolve_labels_and_weights,
+    resolve_metadata,
 )
 from fairspan.rows.labels import format_list
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.sample_weights import weights_from_column
 from fairspan.rows.validation import check_feature_names, check_shape, warn_if_rounded
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -59,51 +62,81 @@ _REMEDIES_WITH_LABELS = {
 class FrameRows(ColumnRows, InMemoryRows):
     """Rows of a data frame, or of one piece of a larger table.
 
-    Parameters
+    Attributes
     ----------
     frame : narwhals DataFrame, or pyarrow Table
     selection : ColumnSelection
-        Column selection; labels and weights come from its columns unless given.
+        Columns of the features.
     """
 
     frame: Any
     selection: ColumnSelection
 
-    def __post_init__(self) -> None:
-        """Check the columns, and resolve labels and weights that are columns of the frame.
+    @classmethod
+    def from_columns(
+        cls,
+        frame: Any,
+        selection: ColumnSelection,
+        *,
+        groups: CodedLabels | None = None,
+        weights: FloatArray | None = None,
+        first_row: int = 0,
+    ) -> FrameRows:
+        """Open a frame whose labels and weights are columns of the selection, unless passed.
 
-        Labels and weights that were passed take precedence over columns of the selection. Labels
-        are matched to those of a fit, if the rows are to be compared with one, and weights of a
-        column divided by the unit 2**weight_exponent that all parts of a table share.
+        Labels are matched to those of a fit, if the rows are to be compared with one, and weights
+        of a column divided by the unit 2**weight_exponent that all parts of a table share.
+
+        Parameters
+        ----------
+        frame : narwhals DataFrame, or pyarrow Table
+        selection : ColumnSelection
+        groups : CodedLabels of r rows, optional
+        weights : (r,) array, optional
+            Weights in their unit.
+        first_row : int
+            Position of the first row in messages.
         """
-        selection = self.selection
-        labels = self.group_labels
-        weights = self.weights
-        check_shape(self.shape)
+        roles = selection.roles
+        check_shape((len(frame), len(selection.feature_names)))
         check_feature_names(selection.features)
-        if labels is None and selection.group_columns:
-            labels = labels_from_columns(
-                self.frame, selection.group_columns, selection.bins, selection.missing_labels
+        if groups is None and roles.groups:
+            groups = labels_from_columns(
+                frame, roles.groups, selection.bins, selection.missing_labels
             )
-        elif labels is None and selection.single_group is not None:  # all rows in one group
-            labels = selection.single_group.labels_for(len(self.frame))
-        if labels is not None:
-            labels = selection.known_labels.match(labels)
-        if weights is None and selection.weight_column is not None:
-            weights = weights_from_column(self.frame, selection.weight_column)
+        elif groups is None and roles.single_group is not None:
+            groups = roles.single_group.labels_for(len(frame))
+        classes = None
+        if roles.classes is not None:
+            classes = labels_from_columns(frame, [roles.classes])
+        clusters = None
+        if roles.clusters is not None:
+            clusters = labels_from_columns(frame, [roles.clusters])
+        if weights is None and roles.weights is not None:
+            weights = weights_from_column(frame, roles.weights)
             weights = selection.weight_scale.scale(weights)
-            vars(self).update(weight_exponent=selection.weight_scale.exponent)
-        # Fields of a frozen dataclass cannot be assigned.
-        vars(self).update(group_labels=labels, weights=weights, on_missing=selection.on_missing)
+        known = selection.known_labels
+        return cls(
+            frame,
+            selection,
+            groups=None if groups is None else known.match(groups),
+            classes=None if classes is None else known.match_classes(classes),
+            clusters=clusters,
+            weights=weights,
+            weight_exponent=selection.weight_scale.exponent,
+            on_missing=selection.on_missing,
+            first_row=first_row,
+        )
 
     @classmethod
     def all_features(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
         """Open a frame whose columns are all features, without labels."""
         check_shape(frame.shape)
         lengths = narwhals_vector_lengths(frame.schema)
-        return cls(
-            frame, ColumnSelection.from_patterns(frame.columns, lengths, on_missing=on_missing)
+        selection = ColumnSelection.from_patterns(
+            frame.columns, lengths, ColumnRoles(), on_missing=on_missing
         )
+        return cls.from_columns(frame, selection)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,7 +146,17 @@ class FrameRows(ColumnRows, InMemoryRows):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the group columns; empty if unnamed."""
-        return () if self.group_labels is None else self.group_labels.column_names
+        return () if self.groups is None else self.groups.column_names
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each row has a class (y), of a column or passed separately."""
+        return self.classes is not None
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether each row has a cluster, of a column or passed separately."""
+        return self.clusters is not None
 
     @cached_property
     def feature_frame(self) -> Any:
@@ -146,16 +189,6 @@ class FrameRows(ColumnRows, InMemoryRows):
             label = str(label)
         return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
 
-    def take(self, indices: IndexArray) -> FrameRows:
-        """Select rows by position."""
-        assert self.group_labels is not None
-        weights = None if self.weights is None else self.weights[indices]
-        # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
-        take = getattr(self.frame, "take", self.frame.__getitem__)
-        return replace(
-            self, frame=take(indices), group_labels=self.group_labels[indices], weights=weights
-        )
-
     @cached_property
     def _numeric_columns(self) -> Any:
         """Numeric feature columns as a list of arrays, or as an all-numeric pandas frame.
@@ -173,7 +206,7 @@ class FrameRows(ColumnRows, InMemoryRows):
             return pandas_frame
         # A text column among the features may be the group column: if the caller takes groups, the
         # error says so. Rows of a caller without groups have no labels, or all the same.
-        has_groups = self.group_labels is not None and len(self.group_labels.categories) > 1
+        has_groups = self.groups is not None and len(self.groups.categories) > 1
         with caller_remedies(_REMEDIES_WITH_LABELS if has_groups else {}):
             return numeric_columns(self.feature_frame)
 
@@ -259,7 +292,8 @@ def batch_to_blocks(batch: Any, selection: ColumnSelection, first_row: int) -> I
         for position, name in enumerate(table.column_names):
             if pa.types.is_null(table.schema.types[position]):
                 table = table.set_column(position, name, pa.nulls(len(table), pa.float64()))
-        yield from FrameRows(table, selection, first_row=first_row + start).blocks()
+        rows = FrameRows.from_columns(table, selection, first_row=first_row + start)
+        yield from rows.blocks()
 
 
 class DataFrameAdapter(SourceAdapter):
@@ -269,27 +303,41 @@ class DataFrameAdapter(SourceAdapter):
         """Return whether `X` is a data frame."""
         return as_eager_frame(X) is not None
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> FrameRows:
-        """Open a data frame; groups and weights are columns or passed separately."""
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> FrameRows:
+        """Open a data frame; labels and weights are columns or passed separately."""
         frame = as_eager_frame(X)
         assert frame is not None
         frame = densify_sparse_columns(frame)
-        group_columns = resolve_group_columns(frame, sensitive_features)
-        weight_column = sample_weight if isinstance(sample_weight, str) else None
-        # Columns of groups and weights are not features.
-        reserved = {*group_columns, weight_column}.intersection(frame.columns)
+        # Columns of labels and weights are not features.
+        roles = roles_in_frame(frame, metadata)
+        reserved = set(roles.names).intersection(frame.columns)
         check_shape((len(frame), len(frame.columns) - len(reserved)))
         selection = ColumnSelection.from_patterns(
-            frame.columns,
-            narwhals_vector_lengths(frame.schema),
-            group_columns,
-            weight_column=weight_column,
-            on_missing=on_missing,
+            frame.columns, narwhals_vector_lengths(frame.schema), roles, on_missing=on_missing
         )
-        metadata = resolve_labels_and_weights(X, len(frame), sensitive_features, sample_weight)
-        return FrameRows(frame, selection, **metadata)
+        check_feature_names(selection.features)
+        resolved = resolve_metadata(X, len(frame), metadata)
+        return FrameRows(frame, selection, on_missing=on_missing, **resolved)
+
+
+def roles_in_frame(frame: nw.DataFrame[Any], metadata: RowMetadata) -> ColumnRoles:
+    """Return the columns of a frame that the metadata name; values are left to the caller.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown column, or an ambiguous list (names or labels).
+    """
+
+    def named(values: Any) -> str | None:
+        return values if isinstance(values, str) else None
+
+    return ColumnRoles(
+        groups=tuple(resolve_group_columns(frame, metadata.groups)),
+        classes=named(metadata.classes),
+        clusters=named(metadata.clusters),
+        weights=named(metadata.weights),
+    )
 
 
 def densify_sparse_columns(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
@@ -382,15 +430,11 @@ class ArrowStreamRows(PartitionedColumnRows):
     rows_per_pass: list[int] = field(default_factory=list, repr=False, compare=False)
     unread_readers: list[Any] = field(default_factory=list, repr=False, compare=False)
 
-    @property
-    def label_types(self) -> tuple[type | None, ...]:
-        """Python type of the labels in each group column; None if unknown."""
+    def label_type(self, column: str) -> type | None:
+        """Return the Python type of the labels in a column; None if unknown."""
         if not self.unread_readers:
-            return super().label_types
-        schema = self.unread_readers[0].schema
-        return tuple(
-            python_label_type(schema.field(column).type) for column in self.selection.group_columns
-        )
+            return None
+        return python_label_type(self.unread_readers[0].schema.field(column).type)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yield all rows in blocks, from the beginning.
@@ -427,19 +471,17 @@ class ArrowStreamAdapter(StreamAdapter):
         is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
         return hasattr(X, "__arrow_c_stream__") and not is_column
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> ArrowStreamRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> ArrowStreamRows:
         """Open the rows of an Arrow stream."""
         x_description = f"a stream of rows ({type(X).__name__})"  # for messages
         # Labels and weights of a stream are given by column names only.
-        columns = column_name_arguments(sensitive_features, sample_weight, x_description)
+        roles = column_roles(metadata, x_description)
         reader = _open_reader(X)
         selection = ColumnSelection.from_patterns(
             reader.schema.names,
             arrow_vector_lengths(reader.schema),
+            roles,
             on_missing=on_missing,
-            **columns,
         )
         # Reused by the first pass, since opening a stream again may run a query.
         return ArrowStreamRows(X, selection, unread_readers=[reader])

@@ -14,7 +14,7 @@ from fairspan.linalg.memory import check_memory
 from fairspan.parameters import check_integer
 from fairspan.rows.aggregation import Rows, as_partitioned
 from fairspan.rows.labels import Label, format_list, without_last_attribute
-from fairspan.rows.protocol import BaseRows
+from fairspan.rows.protocol import row_metadata
 
 # More groups than this raise an error unless allowed explicitly or known to the model.
 DEFAULT_MAX_GROUPS = 100
@@ -36,9 +36,6 @@ class GroupLimit:
         Names of the group columns for messages; empty if unnamed.
     is_partial : bool
         Whether a pass sees only part of the rows at a time.
-    has_y : bool
-        Whether the last attribute of each label is the class in y; at most `DEFAULT_MAX_GROUPS`
-        classes are allowed.
     max_memory : int or None
         Peak memory for the matrices in bytes; by default what the machine has.
 
@@ -57,7 +54,6 @@ class GroupLimit:
     n_fitted_groups: int = 0
     group_columns: tuple[Any, ...] = ()
     is_partial: bool = False
-    has_y: bool = False
     max_memory: int | None = None
 
     def __post_init__(self) -> None:
@@ -68,7 +64,7 @@ class GroupLimit:
 
     def for_rows(self, rows: Rows) -> "GroupLimit":
         """Return the limit with the group columns and partitioning of these rows."""
-        info = rows if isinstance(rows, BaseRows) else BaseRows()
+        info = row_metadata(rows)
         # A pass over partitions checks the groups of those read so far.
         is_partitioned = info.n_partitions != 1 and as_partitioned(rows) is not None
         is_partial = self.is_partial or is_partitioned
@@ -80,6 +76,31 @@ class GroupLimit:
         if self.max_groups is not None:
             return self.max_groups
         return max(DEFAULT_MAX_GROUPS, self.n_fitted_groups)
+
+    def check_pairs(self, pairs: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
+        """Check the numbers of classes and of groups among pairs of a group and a class.
+
+        Parameters
+        ----------
+        pairs : collection of labels, all different
+            Labels of groups whose last attribute is the class in y.
+        n_rows, so_far
+            As for :meth:`check`.
+
+        Raises
+        ------
+        InvalidInput
+            More than `DEFAULT_MAX_GROUPS` classes, or more groups than allowed.
+        """
+        classes = {pair[-1] for pair in pairs if isinstance(pair, tuple)}
+        if len(classes) > DEFAULT_MAX_GROUPS:
+            raise InvalidInput(
+                f"y has {len(classes)} classes among {self._count_rows(n_rows, so_far=so_far)}, "
+                "which looks like an identifier or a continuous variable",
+                f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
+                "Pass class labels, or bin continuous values",
+            )
+        self.check(set(map(without_last_attribute, pairs)), n_rows, so_far=so_far)
 
     def check(self, labels: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
         """Check that there are no more groups than allowed.
@@ -96,21 +117,14 @@ class GroupLimit:
         ------
         InvalidInput
         """
-        so_far |= self.is_partial
-        rows = f"{n_rows} rows so far" if so_far else f"{n_rows} rows"
-        if self.has_y:
-            classes = {label[-1] for label in labels if isinstance(label, tuple)}
-            if len(classes) > DEFAULT_MAX_GROUPS:
-                raise InvalidInput(
-                    f"y has {len(classes)} classes among {rows}, which looks like an identifier or "
-                    "a continuous variable",
-                    f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
-                    "Pass class labels, or bin continuous values",
-                )
-            labels = set(map(without_last_attribute, labels))
         if len(labels) > self.allowed:
-            suggested = "N" if so_far else len(labels)
+            rows = self._count_rows(n_rows, so_far=so_far)
+            suggested = "N" if so_far or self.is_partial else len(labels)
             raise self._too_many_groups_error(f"{len(labels)} groups among {rows}", suggested)
+
+    def _count_rows(self, n_rows: int, *, so_far: bool) -> str:
+        """Return a number of rows in words; `so_far` says that more rows may follow."""
+        return f"{n_rows} rows so far" if so_far or self.is_partial else f"{n_rows} rows"
 
     def _too_many_groups_error(self, groups: str, suggested: int | str) -> InvalidInput:
         """Build the error for too many groups.

@@ -14,10 +14,13 @@ from fairspan.formatting.messages import counted
 from fairspan.registry import LazyModule
 from fairspan.rows.blocks import (
     KEEPING_MISSING,
-    OnMissing,
+    DropRule,
     RowBlock,
-    make_row_block,
+    cross_with_classes,
+    missing_label_mask,
     rows_per_block,
+    select_rows,
+    validate_block,
 )
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import format_list
@@ -25,9 +28,8 @@ from fairspan.rows.protocol import BaseRows
 from fairspan.rows.validation import (
     to_finite_float64,
     to_float64_with_missing,
-    to_numeric,
 )
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -41,21 +43,28 @@ class InMemoryRows(BaseRows, ABC):
 
     Attributes
     ----------
-    group_labels : CodedLabels or None
+    groups : CodedLabels or None
+        Group of each row.
+    classes : CodedLabels or None
+        Class of each row (y).
+    clusters : CodedLabels or None
+        Cluster of each row.
     weights : (n,) array or None
     weight_exponent : int
         Binary exponent of the unit of the weights.
-    on_missing : {"error", "drop", "em", "em-drop-empty"}
+    on_missing : {"error", "drop", "drop without group", "em", "em-drop-empty"}
     row_offset : int
         Number of rows of the whole table before these.
     first_row : int
         Row number of the first row in messages.
     """
 
-    group_labels: CodedLabels | None = None
+    groups: CodedLabels | None = None
+    classes: CodedLabels | None = None
+    clusters: CodedLabels | None = None
     weights: FloatArray | None = None
     weight_exponent: int = 0
-    on_missing: OnMissing = "error"
+    on_missing: DropRule = "error"
     row_offset: int = 0
     first_row: int = 0
 
@@ -82,7 +91,32 @@ class InMemoryRows(BaseRows, ABC):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the group columns; empty if unnamed."""
-        return () if self.group_labels is None else self.group_labels.column_names
+        return () if self.groups is None else self.groups.column_names
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each row has a class (y)."""
+        return self.classes is not None
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether each row has a cluster."""
+        return self.clusters is not None
+
+    @property
+    def finest_groups(self) -> CodedLabels | None:
+        """Group of each row, crossed with its class if the rows have classes."""
+        return cross_with_classes(self.groups, self.classes)
+
+    @property
+    def positions(self) -> IndexArray:
+        """Position of each row in messages, shape (n,)."""
+        return np.arange(self.first_row, self.first_row + self.n_rows)
+
+    @property
+    def missing_label_mask(self) -> BoolArray:
+        """Mask of the rows without a group, class or cluster, (n,)."""
+        return missing_label_mask(self.n_rows, self.groups, self.classes, self.clusters)
 
     @property
     def keeps_missing(self) -> bool:
@@ -117,53 +151,6 @@ class InMemoryRows(BaseRows, ABC):
     def read_slice(self, start: int, stop: int) -> AnyArray:
         """Unvalidated values of a row range, shape (stop - start, p); must not be modified."""
 
-    @abstractmethod
-    def take(self, indices: IndexArray) -> Self:
-        """Select rows by position."""
-
-    def without_dropped(self) -> tuple[Self, int]:
-        """Return the rows without those that `on_missing` drops, and the number of dropped rows.
-
-        "drop" drops rows with a missing cell, "em-drop-empty" rows in which all cells are missing,
-        and all values but "error" drop rows without a group. If none remains, all rows are
-        returned: aggregating them raises an error with the reason.
-
-        Raises
-        ------
-        InvalidInput, InvalidType
-            Same as for :func:`make_row_block`, raised before row numbers change.
-        """
-        labels = self.group_labels
-        if labels is None or self.on_missing == "error":
-            return self, 0
-        drop_mask = labels.missing_mask
-        # Values of `on_missing` that are not in this table look at the group only.
-        is_dropped = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
-        if is_dropped is not None:
-            size = rows_per_block(self.n_features)
-            for start in range(0, self.n_rows, size):
-                part = slice(start, min(start + size, self.n_rows))
-                values = self.read_slice(start, part.stop)
-                if values.dtype.kind != "f":
-                    values = to_numeric(values)
-                if np.isfinite(values).all():
-                    continue
-                drop_mask[part] |= is_dropped(np.isnan(values), axis=1)
-                # Called for its validation only: an error is to give the row number that the user
-                # knows, which changes once rows are dropped. It needs no weights.
-                make_row_block(
-                    self.first_row + start,
-                    values,
-                    labels[part],
-                    weights=None,
-                    feature_names=self.feature_names,
-                    on_missing=self.on_missing,
-                )
-        n_dropped = int(drop_mask.sum())
-        if n_dropped in (0, self.n_rows):
-            return self, 0
-        return self.take(np.flatnonzero(~drop_mask)), n_dropped
-
     def extra_columns(self, start: int, stop: int) -> Any:
         """Pass-through columns of a row range, if requested."""
 
@@ -173,15 +160,16 @@ class InMemoryRows(BaseRows, ABC):
         Each block drops or keeps incomplete rows as `on_missing` says.
         """
         size = rows_per_block(self.n_features)
-        feature_names = self.feature_names
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
-            yield make_row_block(
+            part = slice(start, stop)
+            block = RowBlock(
                 self.first_row + start,
                 self.read_slice(start, stop),
-                None if self.group_labels is None else self.group_labels[start:stop],
-                None if self.weights is None else self.weights[start:stop],
-                feature_names,
-                self.on_missing,
-                self.extra_columns(start, stop),
+                groups=select_rows(self.groups, part),
+                weights=select_rows(self.weights, part),
+                classes=select_rows(self.classes, part),
+                clusters=select_rows(self.clusters, part),
+                extra_columns=self.extra_columns(start, stop),
             )
+            yield validate_block(block, self.feature_names, self.on_missing)

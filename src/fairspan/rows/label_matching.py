@@ -34,10 +34,13 @@ class KnownLabels:
     Attributes
     ----------
     values : tuple of tuples
-        Values of each attribute of the groups, followed by the classes of y, if known.
+        Values of each attribute of the groups.
+    classes : tuple
+        Classes of y; empty if unknown.
     """
 
     values: tuple[tuple[Any, ...], ...] = ()
+    classes: tuple[Any, ...] = ()
 
     @classmethod
     def from_groups(cls, groups: Sequence[Label], classes: Sequence[Label] = ()) -> "KnownLabels":
@@ -49,26 +52,19 @@ class KnownLabels:
         (('f', 'm'), (1, 2))
         """
         columns = zip(*map(attributes_of, groups), strict=True)
-        values = [tuple(dict.fromkeys(column)) for column in columns]
-        if classes:
-            values.append(tuple(classes))
-        return cls(tuple(values))
+        return cls(tuple(tuple(dict.fromkeys(column)) for column in columns), tuple(classes))
 
     @classmethod
-    def from_certificate(cls, certificate: Any, *, has_y: bool = False) -> "KnownLabels":
-        """Collect the labels in a certificate.
-
-        Parameters
-        ----------
-        certificate : Certificate
-        has_y : bool
-            Whether labels of rows end with the class of the row in y, for restrictions within
-            classes.
-        """
+    def from_certificate(cls, certificate: Any) -> "KnownLabels":
+        """Collect the groups in a certificate, and the classes that its restriction names."""
         classes: Any = getattr(certificate.restriction, "within_classes", None)
-        if not has_y or not isinstance(classes, tuple):
+        if not isinstance(classes, tuple):
             return cls.from_groups(certificate.groups)
         return cls.from_groups(certificate.groups, classes)
+
+    def of_pairs(self) -> "KnownLabels":
+        """Return the labels of pairs of group and class, whose last attribute is the class."""
+        return KnownLabels((*self.values, self.classes)) if self.classes else self
 
     def match(self, labels: CodedLabels) -> CodedLabels:
         """Replace labels by those of the fit that are equal as text.
@@ -92,16 +88,21 @@ class KnownLabels:
             return labels  # two labels would become one
         return labels.with_categories(matched)
 
+    def match_classes(self, classes: CodedLabels) -> CodedLabels:
+        """Replace classes by those of the fit that are equal as text."""
+        return KnownLabels((self.classes,)).match(classes) if self.classes else classes
+
     def match_block(self, block: RowBlock) -> RowBlock:
-        """Match the labels of a block of rows."""
-        labels = block.group_labels
-        if labels is not None:
-            labels = self.match(labels)
+        """Match the groups and classes of a block of rows."""
         dropped_rows = block.dropped_rows
         if dropped_rows is not None:
-            dropped_labels = self.match(dropped_rows.group_labels)
-            dropped_rows = dropped_rows._replace(group_labels=dropped_labels)
-        return replace(block, group_labels=labels, dropped_rows=dropped_rows)
+            dropped_rows = dropped_rows._replace(groups=self.match(dropped_rows.groups))
+        return replace(
+            block,
+            groups=None if block.groups is None else self.match(block.groups),
+            classes=None if block.classes is None else self.match_classes(block.classes),
+            dropped_rows=dropped_rows,
+        )
 
     def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:
         """Return the values to replace in each attribute of the labels.
@@ -122,7 +123,7 @@ class KnownLabels:
         rows = [attributes_of(to_python_label(label)) for label in labels.present]
         by_attribute = []
         for position, known in enumerate(self.values):
-            # Labels may have fewer attributes than those of the fit: other rows, or no classes.
+            # Labels may have fewer attributes than those of the fit, if the rows are others.
             values = [row[position] for row in rows if len(row) > position]
             by_attribute.append(_find_replacements(values, known))
         return by_attribute
@@ -145,17 +146,24 @@ class KnownLabels:
             return None
         return f"Group labels of these rows match those of the model: {join_truncated(pairs)}."
 
-    def describe_type_differences(self, types: Sequence[type | None]) -> str | None:
+    def describe_type_differences(
+        self, types: Sequence[type | None], class_type: type | None = None
+    ) -> str | None:
         """Return a notice about attributes whose type differs between rows and fit, or None.
 
         Parameters
         ----------
         types : sequence of type or None
-            Type of each attribute of the rows; None if unknown.
+            Type of each attribute of the groups of the rows; None if unknown.
+        class_type : type, optional
+            Type of the classes of the rows, if known.
         """
+        # Groups may have fewer attributes than those of the fit.
+        compared = list(zip(types, self.values, strict=False))
+        if self.classes:
+            compared.append((class_type, self.classes))
         differences = []
-        # Rows may have fewer attributes than those of the fit, such as no class of y.
-        for row_type, known in zip(types, self.values, strict=False):
+        for row_type, known in compared:
             fit_type = type(known[0])
             if row_type is not None and row_type is not fit_type:
                 differences.append(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 else:
     nw = LazyModule("narwhals.stable.v2")
 from fairspan.rows.array_backend import to_host
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.sample_weights import check_sample_weight, weights_from_column
 
 # Integers within a range this small are encoded by subtracting the minimum: a category for each
@@ -285,27 +286,36 @@ def resolve_labels(
     return labels
 
 
-def resolve_labels_and_weights(
-    X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
-) -> dict[str, Any]:
-    """Resolve and validate labels and weights, given by value or by column name.
+def resolve_metadata(X: Any, n_rows: int, metadata: RowMetadata) -> dict[str, Any]:
+    """Resolve and validate groups, classes, clusters and weights of rows in memory.
 
-    Returns the arguments `group_labels`, `weights` and `weight_exponent` of `InMemoryRows`. Weights
-    so large or small that their squares could overflow or underflow are divided by
-    2**weight_exponent, which is one for other weights.
+    Returns the arguments `groups`, `classes`, `clusters`, `weights` and `weight_exponent` of
+    `InMemoryRows`. Weights so large or small that their squares could overflow or underflow are
+    divided by 2**weight_exponent, which is one for other weights.
 
     Raises
     ------
     InvalidInput
         Same as for :func:`resolve_labels` and :func:`check_sample_weight`.
     """
-    if isinstance(sample_weight, str):
+    weights = metadata.weights
+    if isinstance(weights, str):
         frame = as_eager_frame(X)
         if frame is not None:
-            sample_weight = weights_from_column(frame, sample_weight)
-    labels = resolve_labels(sensitive_features, n_rows, X)
-    weights, exponent = scaled_weights(check_sample_weight(sample_weight, n_rows), labels)
-    return {"group_labels": labels, "weights": weights, "weight_exponent": exponent}
+            weights = weights_from_column(frame, weights)
+    groups = resolve_labels(metadata.groups, n_rows, X)
+    weights, exponent = scaled_weights(check_sample_weight(weights, n_rows), groups)
+    return {
+        "groups": groups,
+        "classes": _resolve_optional_labels(metadata.classes, n_rows, X, "y"),
+        "clusters": _resolve_optional_labels(metadata.clusters, n_rows, X, "clusters"),
+        "weights": weights,
+        "weight_exponent": exponent,
+    }
+
+
+def _resolve_optional_labels(values: Any, n_rows: int, X: Any, name: str) -> CodedLabels | None:
+    return None if values is None else resolve_labels(values, n_rows, X, name)
 
 
 def source_column_names(values: Any) -> tuple[Any, ...]:

@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-from fairspan.rows.aggregation import Aggregator, MappedAggregator, PartitionedRows, Result, Rows
+from fairspan.rows.aggregation import (
+    Aggregator,
+    MappedAggregator,
+    PartitionedRows,
+    Result,
+    Rows,
+    with_row_offsets,
+)
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.protocol import BaseRows, RowSource
 
@@ -59,6 +66,16 @@ class WrappedRows(BaseRows):
         return self.source_info.row_offset
 
     @property
+    def has_classes(self) -> bool:
+        """Whether each row has a class (y)."""
+        return self.source_info.has_classes
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether each row has a cluster."""
+        return self.source_info.has_clusters
+
+    @property
     def keeps_missing(self) -> bool:
         """Whether missing cells are kept, as NaN."""
         return self.source_info.keeps_missing
@@ -67,6 +84,10 @@ class WrappedRows(BaseRows):
     def weight_exponent(self) -> int:
         """Binary exponent of the unit of the weights."""
         return self.source_info.weight_exponent
+
+    def with_row_offsets(self) -> Self:
+        """Return these rows with the number of rows before each partition."""
+        return replace(self, source=with_row_offsets(self.source))
 
     def find_weight_scale(self) -> None:
         """Read all weights to choose a unit that brings them into range."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.labels import Label, is_missing_label, to_python_label, without_last_attribute
+from fairspan.rows.labels import Label, is_missing_label, to_python_label
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import BoolArray, IntegerArray
 
@@ -44,15 +44,13 @@ class MissingCounts:
 _Counts = dict[Label | None, IntegerArray]
 
 
-def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
+def count_missing(rows: Rows) -> MissingCounts:
     """Count missing cells in one pass over all rows.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
         Rows with group labels that drop incomplete rows.
-    n_extra_labels : int
-        Number of trailing label attributes that are not group attributes, such as a cluster.
 
     Returns
     -------
@@ -61,7 +59,7 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
         feature alone.
     """
     p = rows.n_features
-    by_group = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
+    by_group = aggregate(rows, _MissingAggregator()) or {}
     # Columns of the counts: rows, dropped rows, p of missing cells by feature, and p of rows
     # dropped because of one feature alone. The key None stands for rows without a group.
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
@@ -79,11 +77,8 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
     )
 
 
-@dataclass(frozen=True)
 class _MissingAggregator:
     """Aggregator for :func:`count_missing`."""
-
-    n_extra_labels: int
 
     def aggregate(self, rows: RowSource) -> _Counts:
         """Count the rows and missing cells of some rows, by group.
@@ -93,7 +88,7 @@ class _MissingAggregator:
         """
         total: _Counts = {}
         for block in rows.blocks():
-            labels = block.group_labels
+            labels = block.groups
             assert labels is not None
             # The rows of a block are those that are kept; `dropped_rows` holds the others.
             n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
@@ -157,8 +152,6 @@ class _MissingAggregator:
     def _add_counts(self, total: _Counts, label: Any, counts: IntegerArray) -> None:
         if not counts.any():  # a category that does not occur
             return
-        for _ in range(self.n_extra_labels):
-            label = without_last_attribute(label)
         group = None if is_missing_label(label) else to_python_label(label)
         total[group] = total[group] + counts if group in total else counts
 

@@ -1,6 +1,6 @@
-"""Open the rows of any supported object, with class and cluster labels."""
+"""Open the rows of any supported object, with their groups, classes, clusters and weights."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -17,22 +17,16 @@ from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import ArrayAdapter
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes
 from fairspan.rows.blocks import ON_MISSING, OnMissing, RowBlock
-from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.columns import ColumnRows
-from fairspan.rows.frames import drop_columns
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.label_resolution import (
-    SingleGroup,
-    as_eager_frame,
-    resolve_group_columns,
-    resolve_labels,
-)
+from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import format_list, to_python_label
 from fairspan.rows.mapped import MappedRows
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.remedies import group_limit_remedies, python_remedies
-from fairspan.rows.validation import check_columns, check_n_columns
+from fairspan.rows.validation import check_n_columns
 
 
 def adapter_for(X: Any) -> SourceAdapter:
@@ -99,33 +93,88 @@ def open_group_rows(
     InvalidParameter
         Unknown value of on_missing.
     """
+    return _open(X, RowMetadata(sensitive_features, weights=sample_weight), on_missing)
+
+
+def open_rows(
+    X: Any,
+    sensitive_features: Any,
+    *,
+    y: Any = None,
+    clusters: Any = None,
+    sample_weight: Any = None,
+    on_missing: OnMissing = "error",
+    attributes: Sequence[ColumnKey] = (),
+) -> Rows:
+    """Open the rows of `X`, with their classes and clusters.
+
+    Parameters
+    ----------
+    X, sensitive_features, sample_weight, on_missing
+        As for :func:`open_group_rows`.
+    y, clusters : (n,) array-like, or column name of X, optional
+        Class and cluster of each row; ignored without groups.
+    attributes : sequence of str or int
+        Columns of X that are read with the features but are not features
+        (:mod:`fairspan.rows.attributes`).
+
+    Raises
+    ------
+    InvalidInput
+        Unknown column, inconsistent lengths, or values passed for rows that are not in memory.
+    """
+    metadata = RowMetadata(sensitive_features, y, clusters, sample_weight)
+    rows = _open(X, metadata, on_missing)
+    return RowsWithAttributes.wrap(rows, attributes) if attributes else rows
+
+
+def _open(X: Any, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
+    """Open rows with everything that is known about them; see :func:`open_rows`."""
     if is_row_source(X):
-        if sensitive_features is not None or sample_weight is not None:
-            raise InvalidInput(
-                "sensitive_features or sample_weight was passed with open rows, which carry their "
-                "own groups and weights",
-                "Allowed: open rows without them",
-                "Pass groups and weights when opening the rows, for example "
-                'FileRows.open(path, group_columns=["sex"], weight_column="w")',
-            )
+        _check_no_metadata(metadata)
         return X
     check_choice("on_missing", on_missing, ON_MISSING)
     adapter = adapter_for(X)
-    if sensitive_features is None:
+    if metadata.groups is None:
         # Report problems of the table itself first: open it as if all rows were one group.
-        adapter.open(X, SingleGroup(""), sample_weight, on_missing)
+        one_group = RowMetadata(SingleGroup(""), weights=metadata.weights)
+        adapter.open(X, one_group, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
             "Allowed: one group label per row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups use "
             'FairPCA(missing_groups="ignore")',
         )
-    rows = adapter.open(X, sensitive_features, sample_weight, on_missing)
+    if isinstance(metadata.groups, SingleGroup):
+        metadata = replace(metadata, classes=None, clusters=None)
+    rows = adapter.open(X, metadata, on_missing)
     # After the lengths are checked: inconsistent lengths have a clearer message.
-    check_alignment(
-        {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    )
+    check_alignment({"X": X, **dict(metadata.by_argument())})
     return rows
+
+
+def _check_no_metadata(metadata: RowMetadata) -> None:
+    """Check that nothing is passed with open rows, which carry their groups and weights.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if metadata.classes is not None or metadata.clusters is not None:
+        names = [name for name, _ in metadata.by_argument() if name in ("y", "clusters")]
+        raise InvalidInput(
+            f"{format_list(names)} was passed with open rows",
+            "Allowed: open rows without them",
+            "Pass the table itself and the names of its columns",
+        )
+    if metadata.groups is not None or metadata.weights is not None:
+        raise InvalidInput(
+            "sensitive_features or sample_weight was passed with open rows, which carry their "
+            "own groups and weights",
+            "Allowed: open rows without them",
+            "Pass groups and weights when opening the rows, for example "
+            'FileRows.open(path, group_columns=["sex"], weight_column="w")',
+        )
 
 
 def map_rows(X: Any, row_map: RowMap) -> Any | None:
@@ -171,136 +220,11 @@ def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
     return rows.blocks()
 
 
-def open_rows(
-    X: Any,
-    sensitive_features: Any,
-    extra_labels: Mapping[str, Any],
-    sample_weight: Any = None,
-    on_missing: OnMissing = "error",
-    *,
-    attributes: Sequence[ColumnKey] = (),
-) -> Rows:
-    """Open the rows of `X` with extra label columns after the groups.
-
-    Parameters
-    ----------
-    X : table, as for :func:`open_group_rows`
-    sensitive_features : array-like, data frame, or column name(s) of X
-    extra_labels : mapping of name to (n,) array-like, column name of X, or None
-        Extra label columns by their name in messages, in order; None entries are skipped.
-    sample_weight : (n,) array-like, or column name of X, optional
-    on_missing : {"error", "drop", "em", "em-drop-empty"}
-    attributes : sequence of str or int
-        Columns of X that are read with the features but are not features
-        (:mod:`fairspan.rows.attributes`).
-
-    Raises
-    ------
-    InvalidInput
-        Unknown column, inconsistent lengths, or values passed for rows that are not in memory.
-    """
-    rows = _open_with_extra_labels(X, sensitive_features, extra_labels, sample_weight, on_missing)
-    return RowsWithAttributes.wrap(rows, attributes) if attributes else rows
-
-
-def _open_with_extra_labels(
-    X: Any,
-    sensitive_features: Any,
-    extra_labels: Mapping[str, Any],
-    sample_weight: Any,
-    on_missing: OnMissing,
-) -> Rows:
-    """Open rows whose labels are groups followed by extra labels; see :func:`open_rows`.
-
-    Extra labels are column names or arrays, by their name in messages; None entries are skipped.
-    Without groups, extra labels are ignored. If groups and extra labels are all column names, the
-    adapter reads them as one list of columns; otherwise values are crossed in memory.
-    """
-    extra_values = {name: values for name, values in extra_labels.items() if values is not None}
-    if extra_values and is_row_source(X):
-        raise InvalidInput(
-            f"{format_list(list(extra_values))} was passed with open rows",
-            "Allowed: open rows without them",
-            "Pass the table itself and the names of its columns",
-        )
-    has_groups = not (sensitive_features is None or isinstance(sensitive_features, SingleGroup))
-    if not extra_values or not has_groups:
-        return open_group_rows(X, sensitive_features, sample_weight, on_missing)
-    extra_columns = [values for values in extra_values.values() if isinstance(values, str)]
-    group_columns = _column_names(X, sensitive_features)
-    if len(extra_columns) == len(extra_values) and group_columns is not None:
-        label_columns = [*group_columns, *extra_columns]
-        return open_group_rows(X, label_columns, sample_weight, on_missing)
-    return _open_with_extra_values(
-        X, sensitive_features, extra_values, extra_columns, sample_weight, on_missing
-    )
-
-
-def _column_names(X: Any, sensitive_features: Any) -> Sequence[str] | None:
-    """Return the names of the group columns; None if they are labels of an eager data frame."""
-    frame = as_eager_frame(X)
-    if frame is not None:
-        return resolve_group_columns(frame, sensitive_features) or None
-    if isinstance(sensitive_features, str):
-        return [sensitive_features]
-    # Rows without an eager frame accept only column names; opening them reports anything else.
-    names: Sequence[str] = sensitive_features
-    return names
-
-
-def _open_with_extra_values(
-    X: Any,
-    sensitive_features: Any,
-    extra_values: Mapping[str, Any],
-    extra_columns: Sequence[str],
-    sample_weight: Any,
-    on_missing: OnMissing,
-) -> Rows:
-    """Open rows in memory with extra labels, at least one of which is not a column name.
-
-    The label of a row consists of its group and its extra labels. `extra_values` maps the name of
-    each extra label in messages to an array of values or to a column name of `X`; `extra_columns`
-    are these column names.
-
-    Raises
-    ------
-    InvalidInput
-        The rows are not in memory, or lengths or pandas indexes are inconsistent.
-    """
-    frame = as_eager_frame(X)
-    if frame is not None:
-        check_columns(extra_columns, frame.columns)
-    # A column of extra labels is not a feature.
-    table = drop_columns(X, extra_columns)
-    rows = open_group_rows(table, sensitive_features, sample_weight, on_missing)
-    if not isinstance(rows, InMemoryRows):
-        name = next(name for name, values in extra_values.items() if not isinstance(values, str))
-        raise InvalidInput(
-            f"{name} contains values, but the rows are not in memory",
-            "Allowed for such rows: a column name",
-            f"Pass the column name of {name}",
-        )
-    groups = rows.group_labels
-    assert groups is not None
-    extra = [resolve_labels(values, rows.n_rows, X, name) for name, values in extra_values.items()]
-    check_alignment(
-        {
-            "X": X,
-            "sensitive_features": sensitive_features,
-            "sample_weight": sample_weight,
-            **extra_values,
-        }
-    )
-    # Messages about groups name only the columns of the groups.
-    labels = replace(CodedLabels.cross([groups, *extra]), column_names=groups.column_names)
-    return replace(rows, group_labels=labels)
-
-
 def warn_about_unused_categories(rows: Rows) -> None:
     """Warn about categories that a group column in memory declares but no row has."""
     while isinstance(rows, RowsWithAttributes):
         rows = rows.source
-    labels = rows.group_labels if isinstance(rows, InMemoryRows) else None
+    labels = rows.groups if isinstance(rows, InMemoryRows) else None
     if labels is None or not labels.unused:
         return
     unused = [to_python_label(label) for label in labels.unused]
@@ -328,20 +252,32 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
     if isinstance(rows, RowsWithAttributes):
         return replace(rows, source=match_groups(rows.source, known))
     if isinstance(rows, InMemoryRows):
-        if rows.group_labels is None:
-            return rows
-        matched = known.match(rows.group_labels)
-        if matched is rows.group_labels:
-            return rows
-        notice = known.describe_matches(rows.group_labels)
-        if notice is not None:
-            warn(notice)
-        return replace(rows, group_labels=matched)
+        return _match_in_memory(rows, known)
     if isinstance(rows, ColumnRows):
         # Labels are matched as they are read; until then only the types of columns are known.
-        notice = known.describe_type_differences(rows.label_types)
+        roles = rows.selection.roles
+        notice = known.describe_type_differences(
+            [rows.label_type(column) for column in roles.groups],
+            None if roles.classes is None else rows.label_type(roles.classes),
+        )
         if notice is not None:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
     # Other rows: labels are matched block by block; missing cells stay as they are.
     return MappedRows.wrap(rows, known.match_block, fills_missing=False)
+
+
+def _match_in_memory(rows: InMemoryRows, known: KnownLabels) -> Rows:
+    """Replace labels of rows in memory, with a notice if there are any to replace."""
+    labels = rows.finest_groups
+    # Labels stay as they are if two of them would become one.
+    if labels is None or known.of_pairs().match(labels) is labels:
+        return rows
+    if (notice := known.of_pairs().describe_matches(labels)) is not None:
+        warn(notice)
+    matched = rows
+    if rows.groups is not None:
+        matched = replace(matched, groups=known.match(rows.groups))
+    if rows.classes is not None:
+        matched = replace(matched, classes=known.match_classes(rows.classes))
+    return matched

@@ -1,7 +1,7 @@
 """Protocols of row sources."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from fairspan.rows.blocks import RowBlock
 
@@ -16,7 +16,7 @@ class BaseRows:
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the group and weight columns, for sources with named columns."""
+        """Names of the columns of groups, classes, clusters and weights, if columns are named."""
         return ()
 
     @property
@@ -26,8 +26,18 @@ class BaseRows:
 
     @property
     def row_offset(self) -> int:
-        """Number of rows of the whole table before these; 0 if unknown."""
+        """Number of rows of the table before these, dropped ones included; 0 if unknown."""
         return 0
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each row has a class (y)."""
+        return False
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether each row has a cluster; rows of a cluster are dependent."""
+        return False
 
     @property
     def keeps_missing(self) -> bool:
@@ -38,6 +48,10 @@ class BaseRows:
     def weight_exponent(self) -> int:
         """Binary exponent of the unit of the weights; 0 for weights of ordinary size."""
         return 0
+
+    def with_row_offsets(self) -> Self:
+        """Return these rows with the number of rows before each partition, if it is unknown."""
+        return self
 
     def find_weight_scale(self) -> None:
         """Read all weights to choose a unit that brings them into range."""
@@ -72,3 +86,8 @@ class RowSource(RowsInfo, Protocol):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
+
+
+def row_metadata(rows: RowsInfo) -> BaseRows:
+    """Return the metadata of rows; the defaults for rows of other packages."""
+    return rows if isinstance(rows, BaseRows) else BaseRows()

@@ -22,14 +22,16 @@ from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.columns import (
+    ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
     StreamAdapter,
-    column_name_arguments,
+    column_roles,
 )
 from fairspan.rows.error_context import add_error_context
 from fairspan.rows.frames import ArrowStreamRows
 from fairspan.rows.labels import format_list
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.validation import check_n_columns, describe_non_numeric
 
 Batches = Iterator[Any]
@@ -83,14 +85,12 @@ class SparkAdapter(StreamAdapter):
         """Return whether `X` is a Spark object."""
         return is_from_package(X, "pyspark")
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> SparkRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> SparkRows:
         """Open the rows of a Spark DataFrame."""
         frame = _validate_frame(X)
-        columns = column_name_arguments(sensitive_features, sample_weight, "a Spark DataFrame")
+        roles = column_roles(metadata, "a Spark DataFrame")
         selection = ColumnSelection.from_patterns(
-            frame.columns, vector_lengths={}, on_missing=on_missing, **columns
+            frame.columns, vector_lengths={}, roles=roles, on_missing=on_missing
         )
         return SparkRows(frame, selection)
 
@@ -113,7 +113,7 @@ class SparkAdapter(StreamAdapter):
         frame = _validate_frame(X)
         # All columns are features, unless the model names its own. Columns of vectors are not
         # numeric, and are refused below.
-        selection = ColumnSelection.from_patterns(frame.columns, vector_lengths={})
+        selection = ColumnSelection.from_patterns(frame.columns, {}, ColumnRoles())
         if row_map.feature_names is not None:
             selection = selection.select_features(row_map.feature_names)
         check_n_columns(len(selection.features), row_map.n_inputs, "features")

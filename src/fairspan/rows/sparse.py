@@ -9,10 +9,11 @@ import scipy
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.adapters import RowMap, SourceAdapter
-from fairspan.rows.blocks import KEEPING_MISSING, OnMissing
+from fairspan.rows.blocks import KEEPING_MISSING, OnMissing, select_rows
 from fairspan.rows.in_memory import InMemoryRows
-from fairspan.rows.label_resolution import resolve_labels_and_weights
+from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.labels import Label, is_missing_label, to_python_label
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.validation import (
     check_dtype,
     check_n_columns,
@@ -20,7 +21,7 @@ from fairspan.rows.validation import (
     to_finite_float64,
     to_numeric,
 )
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # scipy has no type stubs for csr_array.
 CsrArray = Any
@@ -56,27 +57,24 @@ class SparseRows(InMemoryRows):
         """Return a row range as a dense array."""
         return np.asarray(self.matrix[start:stop].toarray())
 
-    def drop_incomplete(self) -> "SparseRows":
-        """Drop rows with a missing cell or without a group if `on_missing` is "drop".
+    @property
+    def kept_mask(self) -> BoolArray:
+        """Mask of the rows that are not dropped, shape (n,).
 
-        Rows without any group labels are returned unchanged.
+        Dropped are rows with a missing cell or label if `on_missing` is "drop". No row is dropped
+        without groups.
         """
-        if self.on_missing == "error" or self.group_labels is None:
-            return self
-        drop_mask = self.group_labels.missing_mask
+        keep_mask = np.ones(self.n_rows, dtype=bool)
+        if self.on_missing == "error" or self.groups is None:
+            return keep_mask
         # Missing cells are stored entries that are NaN.
-        drop_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
-        return self.take(np.flatnonzero(~drop_mask)) if drop_mask.any() else self
+        keep_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = False
+        return keep_mask & ~self.missing_label_mask
 
-    def without_dropped(self) -> tuple["SparseRows", int]:
-        """Return the rows without incomplete ones, and the number of dropped rows.
-
-        If none remains, all rows are returned: aggregating them raises an error with the reason.
-        """
-        complete = self.drop_incomplete()
-        if not complete.n_rows:
-            return self, 0
-        return complete, self.n_rows - complete.n_rows
+    def without_dropped(self) -> "SparseRows":
+        """Return the rows without those that `on_missing` drops."""
+        keep_mask = self.kept_mask
+        return self if keep_mask.all() else self.take(np.flatnonzero(keep_mask))
 
     def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
         """Return the groups that are lost when incomplete rows are dropped.
@@ -84,7 +82,7 @@ class SparseRows(InMemoryRows):
         These are the groups of rows with positive weight that are not among `remaining`, the groups
         of the complete rows. Called for the rows before incomplete ones are dropped.
         """
-        labels = self.group_labels
+        labels = self.groups
         if labels is None:
             return frozenset()
         if self.weights is not None:
@@ -96,12 +94,13 @@ class SparseRows(InMemoryRows):
 
     def take(self, indices: IndexArray) -> "SparseRows":
         """Select rows by position."""
-        assert self.group_labels is not None
         return replace(
             self,
             matrix=self.matrix[indices],
-            group_labels=self.group_labels[indices],
-            weights=None if self.weights is None else self.weights[indices],
+            groups=select_rows(self.groups, indices),
+            classes=select_rows(self.classes, indices),
+            clusters=select_rows(self.clusters, indices),
+            weights=select_rows(self.weights, indices),
         )
 
 
@@ -112,9 +111,7 @@ class SparseAdapter(SourceAdapter):
         """Return whether `X` is a sparse matrix."""
         return hasattr(X, "tocsr")
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> SparseRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> SparseRows:
         """Open the rows of a sparse matrix."""
         if on_missing in KEEPING_MISSING:
             raise InvalidInput(
@@ -123,8 +120,8 @@ class SparseAdapter(SourceAdapter):
                 "Pass X.toarray() if it fits into memory",
             )
         matrix = _to_canonical_csr(X, allow_nan=on_missing == "drop")
-        metadata = resolve_labels_and_weights(X, matrix.shape[0], sensitive_features, sample_weight)
-        return SparseRows(matrix, on_missing=on_missing, **metadata)
+        resolved = resolve_metadata(X, matrix.shape[0], metadata)
+        return SparseRows(matrix, on_missing=on_missing, **resolved)
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Transform the rows to an (n, d) array; float32 input gives float32 output.

@@ -178,7 +178,7 @@ class WeightAggregator:
                 continue
             positive = block.weights[block.weights > 0]
             sizes = WeightSizes(
-                max_by_group=_max_weight_by_group(block.weights, block.group_labels),
+                max_by_group=_max_weight_by_group(block.weights, block.groups),
                 smallest=float(positive.min()),
                 largest=float(positive.max()),
             )

@@ -46,20 +46,21 @@ def moments_from(
         if isinstance(moments, GroupMoments):
             has_classes = moments.by_class is not None
             if has_classes or not _are_same_labels(moments.labels, certificate.groups):
-                known = KnownLabels.from_certificate(certificate, has_y=has_classes)
+                known = KnownLabels.from_certificate(certificate)
                 moments = moments.matched_to(known)
         check_types(moments.labels, certificate.groups)
         return moments
     if groups is None and len(certificate.groups) == 1:
         groups = SingleGroup(str(certificate.groups[0]))
-    rows = open_rows(X_or_moments, groups, {"y": y}, weight, subspace.on_missing)
-    has_y = y is not None
-    rows = match_groups(rows, KnownLabels.from_certificate(certificate, has_y=has_y))
+    rows = open_rows(
+        X_or_moments, groups, y=y, sample_weight=weight, on_missing=subspace.on_missing
+    )
+    rows = match_groups(rows, KnownLabels.from_certificate(certificate))
     if getattr(certificate.restriction, "columns", ()):
         # The restriction needs columns besides the features, which only GroupMoments keep.
-        moments = compute_group_moments(rows, has_y=has_y)
+        moments = compute_group_moments(rows)
     else:
-        moments = compute_moments(rows, has_y=has_y)
+        moments = compute_moments(rows)
     check_types(moments.labels, certificate.groups)
     # Whether an objective near zero is zero depends on the size of a typical row: another pass.
     if may_have_zero_errors(certificate):

@@ -36,10 +36,11 @@ from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.columns import (
     MAX_CATEGORIES,
+    ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
     StreamAdapter,
-    column_name_arguments,
+    column_roles,
     is_numeric_type,
     is_text_type,
     python_label_type,
@@ -47,8 +48,8 @@ from fairspan.rows.columns import (
 from fairspan.rows.conversion import arrow_vector_lengths
 from fairspan.rows.error_context import add_error_context, name_rows_in_errors
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
-from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import format_list
+from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.remedies import python_remedies
 
 if TYPE_CHECKING:
@@ -99,7 +100,6 @@ class FileRows(PartitionedColumnRows):
         *,
         weight_column: str | None = None,
         on_missing: OnMissing = "error",
-        single_group: SingleGroup | None = None,
         csv: Mapping[str, Any] | None = None,
         na_values: Any = None,
     ) -> "FileRows":
@@ -117,8 +117,6 @@ class FileRows(PartitionedColumnRows):
             Column of sample weights.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
             How to treat rows in which a feature or the group is missing.
-        single_group : SingleGroup, optional
-            Single group of all rows, in place of group columns.
         csv : mapping, optional
             Format of CSV files: "delimiter", by default detected from the header; "decimal", by
             default "."; "thousands", the separator between groups of three digits (",", ".", "'" or
@@ -148,6 +146,43 @@ class FileRows(PartitionedColumnRows):
         >>> [block.values.tolist() for block in rows.blocks()]
         [[[1250.0]]]
         """
+        return cls.open_with_roles(
+            path,
+            ColumnRoles(groups=tuple(group_columns), weights=weight_column),
+            features,
+            exclude,
+            on_missing=on_missing,
+            csv=csv,
+            na_values=na_values,
+        )
+
+    @classmethod
+    def open_with_roles(
+        cls,
+        path: str | Path,
+        roles: ColumnRoles,
+        features: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        *,
+        on_missing: OnMissing = "error",
+        csv: Mapping[str, Any] | None = None,
+        na_values: Any = None,
+    ) -> "FileRows":
+        """Open a file or folder, with columns of classes and clusters as well.
+
+        Parameters
+        ----------
+        path : path
+        roles : ColumnRoles
+            Columns of groups, classes, clusters and weights.
+        features, exclude, on_missing, csv, na_values
+            As for :meth:`open`.
+
+        Raises
+        ------
+        InvalidInput, InvalidParameter
+            As for :meth:`open`.
+        """
         import_optional("pyarrow", "arrow", f"Reading {path}")
         from fairspan.rows.files.csv_format import csv_format_from
         from fairspan.rows.files.na_values import NaValues
@@ -168,19 +203,16 @@ class FileRows(PartitionedColumnRows):
             selection = ColumnSelection.from_patterns(
                 schema.names,
                 arrow_vector_lengths(schema),
-                group_columns,
+                roles,
                 features,
                 exclude,
-                weight_column=weight_column,
                 on_missing=on_missing,
-                single_group=single_group,
                 default_exclude=("", *pandas_index_columns(schema)),
             )
         except InvalidInput as error:
             if not header_is_data:
                 raise
-            weight_columns = [] if weight_column is None else [weight_column]
-            names = [*group_columns, *weight_columns, *features, *exclude]
+            names = [*roles.names, *features, *exclude]
             raise _header_is_data_error(path, names) from error
         if header_is_data:
             warn(
@@ -201,12 +233,8 @@ class FileRows(PartitionedColumnRows):
         """Number of parts: files and their row groups."""
         return len(self.parts)
 
-    @property
-    def label_types(self) -> tuple[type | None, ...]:
-        """Python type of the labels in each group column; None if unknown."""
-        return tuple(map(self._label_type, self.selection.group_columns))
-
-    def _label_type(self, column: str) -> type | None:
+    def label_type(self, column: str) -> type | None:
+        """Return the Python type of the labels in a column; None if unknown."""
         if column in self.selection.bins or column in self.selection.missing_labels:
             return str
         if self.parts[0].csv_format is not None:  # labels in CSV are text unless also a feature
@@ -349,13 +377,10 @@ class FileAdapter(StreamAdapter):
         """Return whether `X` is a path."""
         return isinstance(X, str | PathLike)
 
-    def open(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> FileRows:
+    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> FileRows:
         """Open the rows of a file or folder."""
-        table = f"the path {str(X)!r}"
-        columns = column_name_arguments(sensitive_features, sample_weight, table)
-        return FileRows.open(X, on_missing=on_missing, **columns)
+        roles = column_roles(metadata, f"the path {str(X)!r}")
+        return FileRows.open_with_roles(X, roles, on_missing=on_missing)
 
 
 # Rows of a batch in passes over few columns.
