@@ -283,7 +283,8 @@ def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
     apart = np.abs(np.sort(own.mean(axis=0)) / np.sort(other.mean(axis=0)) - 1).max()
     if not apart <= SAME and not (honest.whitening is None and forged.whitening is not None):
         return f"coordinates are other ones by {apart:.1e}"
-    if forged.center != honest.center or forged.on_missing != honest.on_missing:
+    completes = [each.standardization.on_missing for each in (honest, forged)]
+    if forged.center != honest.center or completes[0] != completes[1]:
         return "it has another center, or completes rows otherwise"
     if honest.imputation_model is not None and forged.imputation_model is not None:
         for name in ("mean", "covariance"):

@@ -14,6 +14,7 @@ import numpy as np
 from fairspan.auditing.intervals import UNKNOWN, Estimate
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import FairspanError
+from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
@@ -242,7 +243,7 @@ def _with_objective(
     recentered_errors = errors
     if subspace.center == "global":
         recentered = replace(subspace, mean=moments.mean)
-        second_moments, projector = recentered.second_moments_and_projector(moments)
+        second_moments, projector = second_moments_and_projector(recentered, moments)
         recentered_errors = reconstruction_errors(projector, second_moments)
     return replace(
         result,

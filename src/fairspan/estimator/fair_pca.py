@@ -23,6 +23,7 @@ from fairspan.estimator.fit import Fit, fit_rows
 from fairspan.estimator.settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
+from fairspan.model.projected_moments import score_map, second_moments_and_projector
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.parameters import check_bool, check_choice, init_parameters
@@ -496,7 +497,7 @@ class FairPCA(
         remote_result = map_rows(X, self.subspace_.transform_map)
         if remote_result is not None:
             return remote_result
-        rows = open_features(X, self.subspace_.on_missing)
+        rows = open_features(X, self.subspace_.standardization.on_missing)
         set_or_check_features(self, rows, reset=False)
         return self.subspace_.transform_rows(rows, float_dtype(X, self.subspace_.feature_names))
 
@@ -520,21 +521,21 @@ class FairPCA(
 
         In squared units of the features, scaled if `scale`. Returns a numpy array, except that a
         Dask collection gives a lazy Dask array or series. For a row with missing cells, the
-        expected error (:meth:`FairSubspace.squared_residuals`).
+        expected error given the observed cells.
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
-        score_map = self.subspace_.score_map
+        scores_of_rows = score_map(self.subspace_)
         # The result for data on a device or cluster, and for open rows; otherwise None.
-        remote_result = map_rows(X, score_map)
+        remote_result = map_rows(X, scores_of_rows)
         if remote_result is not None:
             return remote_result
         # Scores need no groups, so all rows get the same label.
         one_group = SingleGroup(label="")
-        rows = open_group_rows(X, one_group, on_missing=self.subspace_.on_missing)
+        rows = open_group_rows(X, one_group, on_missing=self.subspace_.standardization.on_missing)
         set_or_check_features(self, rows, reset=False)
-        scores = [score_map.function(block.values) for block in feature_blocks(rows, score_map)]
-        return np.concatenate(scores)
+        blocks = feature_blocks(rows, scores_of_rows)
+        return np.concatenate([scores_of_rows.function(block.values) for block in blocks])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -643,7 +644,7 @@ class FairPCA(
         subspace = self.subspace_
         proportions = self.moments_.proportions
         check_orthonormal_components(subspace, requested)
-        second_moments, projector = subspace.second_moments_and_projector(self.moments_)
+        second_moments, projector = second_moments_and_projector(subspace, self.moments_)
         group_covariances = second_moments.compress(projector.basis)
         inside = np.asarray(np.tensordot(proportions, group_covariances, axes=1))
         total = float(proportions @ second_moments.traces)

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, caller_remedies
 from fairspan.formatting.messages import counted
+from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.group_moments import GroupMoments
@@ -91,7 +92,7 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
             f"{_names_suffix(model_names)}, in this order",
             "Pass the columns used in the fit",
         )
-    second_moments, projector = subspace.second_moments_and_projector(moments)
+    second_moments, projector = second_moments_and_projector(subspace, moments)
     # Any criterion will do: the problem only provides the best errors of the groups.
     problem = Problem(
         second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
@@ -311,7 +312,7 @@ def worst_case_error(
     """
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
-    second_moments, projector = subspace.second_moments_and_projector(moments)
+    second_moments, projector = second_moments_and_projector(subspace, moments)
     criterion = RobustErrorGap(radius=radius)
     problem = Problem(
         second_moments,

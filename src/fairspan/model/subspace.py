@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import IncompatibleParameters, InvalidType, warn
+from fairspan.errors import IncompatibleParameters, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
 from fairspan.model.adapters import (
@@ -18,33 +18,24 @@ from fairspan.model.adapters import (
     reconstruction_model,
 )
 from fairspan.model.export import onnx_bytes, sql_select
+from fairspan.model.row_checks import warn_if_far
 from fairspan.model.serialization import read_subspace, write_subspace
+from fairspan.model.standardization import Standardization
 from fairspan.model.tables import group_table
 from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
-from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.parameters import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.blocks import OnMissing
-from fairspan.rows.frames import FrameRows, feature_values, float_dtype, open_features
+from fairspan.rows.frames import FrameRows, float_dtype, open_features
 from fairspan.rows.opening import adapter_for, map_rows
 from fairspan.rows.validation import check_n_columns
 from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.typing import FloatArray
-
-# Rows to transform are checked for other units than those of the fit. Number of first rows that are
-# checked: enough for a median, and little work next to the transform itself.
-_MAX_CHECKED_ROWS = 1000
-# Fewest rows that are checked: the median of fewer may be that of a few outliers.
-_MIN_CHECKED_ROWS = 10
-# Ratio of the median distance from the mean to the root mean square distance of the rows of the
-# fit, above which units are taken to differ: far above what long tails do to a median.
-_FAR_RATIO = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +133,6 @@ class FairSubspace:
             "Allowed: models that project linearly; fairspan.audit evaluates other models on rows",
             "Pass it to fairspan.audit, together with rows",
         )
-
-    @property
-    def on_missing(self) -> OnMissing:
-        """Treatment of missing cells: "em" if the model can impute them, else "error"."""
-        return "error" if self.imputation_model is None else "em"
 
     @property
     def n_components(self) -> int:
@@ -249,14 +235,16 @@ class FairSubspace:
         remote_result = map_rows(X, self.transform_map)
         if remote_result is not None:
             return remote_result
-        rows = open_features(X, self.on_missing)
+        rows = open_features(X, self.standardization.on_missing)
         return self.transform_rows(rows, float_dtype(X, self.feature_names))
 
     def transform_rows(self, rows: ArrayRows | FrameRows, dtype: np.dtype[Any]) -> FloatArray:
         """Project opened rows in memory, and return coordinates of this dtype, shape (n, d)."""
-        centered = self._center_and_scale(self._impute(rows)[0])
-        self._warn_if_far(centered[:_MAX_CHECKED_ROWS])
-        return (centered @ self.encoder.T).astype(dtype, copy=False)
+        standardized = self.standardization.standardize(rows)
+        # The spread of the fit is known only if errors are about the mean of all rows.
+        if self.certificate is not None and self.center == "global":
+            warn_if_far(standardized, self.certificate.total_variance, self.feature_names)
+        return (standardized @ self.encoder.T).astype(dtype, copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Reconstruct rows in the original features from their coordinates.
@@ -302,77 +290,15 @@ class FairSubspace:
         )
 
     @property
-    def score_map(self) -> RowMap:
-        """Map of rows to minus their squared reconstruction error, applied where the rows are."""
-        return RowMap(self._score, self.n_features, "features", self.feature_names, ("score",))
-
-    def _score(self, X: Any) -> FloatArray:
-        return -self.squared_residuals(X)
-
-    def standardize(self, X: Any) -> FloatArray:
-        """Return the centered and scaled features of X, shape (n, p); columns of a frame by name.
-
-        Missing cells are replaced by their conditional expectation, if the model can impute them.
-        """
-        return self._center_and_scale(self._impute(open_features(X, self.on_missing))[0])
-
-    def squared_residuals(self, X: Any) -> FloatArray:
-        """Squared reconstruction error of each row in scaled units, shape (n,).
-
-        P = D E is the projection and m the mean. For a row with missing cells, the expected value
-        ||(I - P)(x - m)||^2 + tr((I - P)' (I - P) C), with x the conditional expectation of the row
-        and C the conditional covariance of its missing cells.
-        """
-        matrix = None
-        if self.imputation_model is not None:
-            # The model has C in units of its standard deviations: with their diagonal matrix S in
-            # scaled units, the trace is that of S (I - P)' (I - P) S times its C.
-            missing_residuals = self.projector.residuals(
-                np.diag(self.imputation_model.standard_deviations / self._scale_or_ones)
-            )
-            matrix = missing_residuals @ missing_residuals.T
-        rows, missing_error = self._impute(open_features(X, self.on_missing), matrix)
-        residuals = self.projector.squared_residuals(self._center_and_scale(rows))
-        return np.asarray(residuals + missing_error)
-
-    def _impute(
-        self, opened: ArrayRows | FrameRows, matrix: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray | float]:
-        """Rows with missing cells imputed, and tr(matrix C) of each row, shape (n,).
-
-        C is the conditional covariance of the missing cells, in units of the standard deviations of
-        the imputation model; `matrix`, (p, p), weights its entries. The trace is 0.0 if no cell is
-        missing, or without an imputation model.
-        """
-        rows = feature_values(opened, self.feature_names)
-        check_n_columns(rows.shape[1], self.n_features, "features")
-        if self.imputation_model is None or not np.isnan(rows).any():
-            return rows, 0.0
-        return self.imputation_model.impute(rows, matrix)
-
-    def _center_and_scale(self, rows: FloatArray) -> FloatArray:
-        mean = 0.0 if self.mean is None else self.mean
-        rows = rows - mean
-        return rows if self.scale is None else rows / self.scale
-
-    def _warn_if_far(self, rows: FloatArray) -> None:
-        """Warn if centered rows are far larger than those of the fit were."""
-        # The spread of the fit is known only if errors are about the mean of all rows.
-        if self.certificate is None or self.center != "global" or len(rows) < _MIN_CHECKED_ROWS:
-            return
-        squares = rows**2
-        if np.median(squares.sum(axis=1)) > _FAR_RATIO**2 * self.certificate.total_variance:
-            j = int(np.median(squares, axis=0).argmax())
-            name = f"feature {j}" if self.feature_names is None else repr(self.feature_names[j])
-            warn(
-                f"Half of the rows are more than {_FAR_RATIO:.0f} times as far from the mean as "
-                f"the rows of the fit, mostly in {name}. Check that the features have the same "
-                "units as in the fit."
-            )
-
-    @property
-    def _scale_or_ones(self) -> FloatArray:
-        return np.ones(self.n_features) if self.scale is None else self.scale
+    def standardization(self) -> Standardization:
+        """How rows of a table become the features that are projected."""
+        return Standardization(
+            n_features=self.n_features,
+            mean=self.mean,
+            scale=self.scale,
+            feature_names=self.feature_names,
+            imputation_model=self.imputation_model,
+        )
 
     def center_point(self, moments: Moments) -> FloatArray | None:
         """Point about which errors are measured; None if each group has its own mean.
@@ -382,24 +308,6 @@ class FairSubspace:
         if self.center == "group":
             return None
         return moments.mean if self.mean is None else self.mean
-
-    def second_moments_and_projector(self, moments: Moments) -> tuple[SecondMoments, Projector]:
-        """Second moments of rows about the model's center and in its scale, and its projector.
-
-        Both are in coordinates in which products with the components are cheap: those of the
-        features, or, for moments of fewer rows than features, coordinates in the span of the rows,
-        the center and the components. Without a center point, second moments are about each group's
-        own mean.
-        """
-        point = self.center_point(moments)
-        projector = self.projector
-        if self.scale is not None:
-            moments = moments.divided_by(self.scale)
-            point = None if point is None else point / self.scale
-        compact_moments, point, columns = moments.to_compact_coordinates(
-            point, projector.stacked_columns, self.dimension
-        )
-        return compact_moments.second_moments_about(point), projector.with_stacked_columns(columns)
 
     def truncate(self, n_components: int) -> "FairSubspace":
         """Return the nested solution with fewer components.

@@ -52,9 +52,8 @@ def moments_from(
         return moments
     if groups is None and len(certificate.groups) == 1:
         groups = SingleGroup(str(certificate.groups[0]))
-    rows = open_rows(
-        X_or_moments, groups, y=y, sample_weight=weight, on_missing=subspace.on_missing
-    )
+    on_missing = subspace.standardization.on_missing
+    rows = open_rows(X_or_moments, groups, y=y, sample_weight=weight, on_missing=on_missing)
     rows = match_groups(rows, KnownLabels.from_certificate(certificate))
     if getattr(certificate.restriction, "columns", ()):
         # The restriction needs columns besides the features, which only GroupMoments keep.

@@ -1,0 +1,59 @@
+"""Second moments and scores of rows under a fitted subspace."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments
+from fairspan.moments.projector import Projector
+from fairspan.moments.second_moments import SecondMoments
+from fairspan.rows.adapters import RowMap
+from fairspan.rows.frames import open_features
+from fairspan.typing import FloatArray
+
+
+def second_moments_and_projector(
+    subspace: FairSubspace, moments: Moments
+) -> tuple[SecondMoments, Projector]:
+    """Second moments of rows about the model's center and in its scale, and its projector.
+
+    Both are in coordinates in which products with the components are cheap: those of the features,
+    or, for moments of fewer rows than features, coordinates in the span of the rows, the center and
+    the components. Without a center point, second moments are about each group's own mean.
+    """
+    point = subspace.center_point(moments)
+    projector = subspace.projector
+    if subspace.scale is not None:
+        moments = moments.divided_by(subspace.scale)
+        point = None if point is None else point / subspace.scale
+    compact_moments, point, columns = moments.to_compact_coordinates(
+        point, projector.stacked_columns, subspace.dimension
+    )
+    return compact_moments.second_moments_about(point), projector.with_stacked_columns(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """Function of rows: minus their squared reconstruction error under a subspace."""
+
+    subspace: FairSubspace
+
+    def __call__(self, X: Any) -> FloatArray:
+        return -squared_residuals(self.subspace, X)
+
+
+def squared_residuals(subspace: FairSubspace, X: Any) -> FloatArray:
+    """Squared reconstruction error of each row in scaled units, shape (n,).
+
+    For a row with missing cells, its expected value given the observed cells.
+    """
+    standardization = subspace.standardization
+    rows = open_features(X, standardization.on_missing)
+    return standardization.squared_residuals(rows, subspace.projector)
+
+
+def score_map(subspace: FairSubspace) -> RowMap:
+    """Map of rows to minus their squared reconstruction error, applied where the rows are."""
+    return RowMap(
+        _Score(subspace), subspace.n_features, "features", subspace.feature_names, ("score",)
+    )
