@@ -22,6 +22,7 @@ from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
 from fairspan.linalg import normalize_signs
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
@@ -351,7 +352,7 @@ class Frontier:
             errors=np.zeros(second_moments.n_groups),
             by_feature=self._coordinates is None,
         )
-        return np.where(np.abs(errors) <= roundings, 0.0, errors)
+        return zero_negligible(errors, roundings)
 
 
 def frontier(

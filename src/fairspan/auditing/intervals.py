@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.auditing.distributions import student_isf
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.problem.disparity import signed_disparity
 from fairspan.typing import FloatArray
 
@@ -42,16 +43,9 @@ class Estimate:
 
     def without_rounding(self, rounding: float) -> "Estimate":
         """Return the estimate with zero in place of a value or limit of at most `rounding`."""
-        value = self.value
-        low = self.low
-        high = self.high
-        if abs(value) <= rounding:
-            value = 0.0
-        if low is not None and abs(low) <= rounding:
-            low = 0.0
-        if high is not None and abs(high) <= rounding:
-            high = 0.0
-        return Estimate(value, low, high)
+        low = None if self.low is None else float(zero_negligible(self.low, rounding))
+        high = None if self.high is None else float(zero_negligible(self.high, rounding))
+        return Estimate(float(zero_negligible(self.value, rounding)), low, high)
 
     def clipped_at_zero(self) -> "Estimate":
         """Return the estimate with its lower limit clipped at zero, and zero if it is unknown."""

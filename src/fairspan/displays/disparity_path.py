@@ -15,7 +15,6 @@ from fairspan.displays.records import (
     fitted_pca,
     objective_name,
     refit,
-    zero_negligible,
 )
 from fairspan.displays.style import (
     FAIR_STYLE,
@@ -32,6 +31,7 @@ from fairspan.displays.style import (
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.metrics import group_errors
 from fairspan.problem.disparity import signed_disparity
 from fairspan.progress import track

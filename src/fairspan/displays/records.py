@@ -30,6 +30,7 @@ from fairspan.errors import (
     InvalidType,
     describe_type,
 )
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
@@ -346,11 +347,6 @@ def records_without_rounding(model: ModelResult) -> list[Record]:
         }
         for record, group in zip(model.records, model.groups, strict=True)
     ]
-
-
-def zero_negligible(values: Any, rounding_bound: Any) -> FloatArray:
-    """Set values to zero whose magnitude is within the rounding error bound."""
-    return np.where(np.abs(values) <= rounding_bound, 0.0, values)
 
 
 def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]) -> list[Record]:

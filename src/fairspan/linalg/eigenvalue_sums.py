@@ -130,10 +130,7 @@ def smallest_eigenvalue_sum(
             value = float(eigenvalues[: p - d].sum())
             largest = float(eigenvalues[-1])
         # The coupling term, from the bound on the largest remaining eigenvalue.
-        neglected = 0.0
-        if n_deflated:
-            image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)
-            neglected = _coupling_bound(image, vectors, n_remaining, largest)
+        neglected = _coupling_bound(weights, images, vectors, n_remaining, largest)
         sums.append(SmallestEigenvalueSum(value - neglected, rounding))
         if neglected <= rounding:  # other numbers cannot gain more than rounding
             break
@@ -141,15 +138,23 @@ def smallest_eigenvalue_sum(
 
 
 def _coupling_bound(
-    image: FloatArray, vectors: FloatArray, n_remaining: int, largest: float
+    weights: FloatArray,
+    images: FloatArray,
+    vectors: FloatArray,
+    n_remaining: int,
+    largest: float,
 ) -> float:
-    """Return the coupling term tr R'(X'MX - largest I)^-1 R.
+    """Return the coupling term tr R'(X'MX - largest I)^-1 R; zero if nothing is deflated.
 
     It bounds by how much the coupling of deflated and remaining eigenvectors lowers the sum of the
     smallest eigenvalues. X are the deflated eigenvectors, the `vectors` after the first
-    `n_remaining`; U are these first ones, R = X'MU, `image` is MX, and `largest` bounds the largest
-    eigenvalue of U'MU. The term is infinite unless all eigenvalues of X'MX are above `largest`.
+    `n_remaining`; U are these first ones, R = X'MU, and `largest` bounds the largest eigenvalue of
+    U'MU. `images` are S_g times the vectors for each group g, of which M = sum_g weights_g S_g is
+    made. The term is infinite unless all eigenvalues of X'MX are above `largest`.
     """
+    if n_remaining == vectors.shape[1]:
+        return 0.0
+    image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)  # MX
     shifted = symmetrize(vectors[:, n_remaining:].T @ image)
     shifted.flat[:: len(shifted) + 1] -= largest
     # Use all of X'MX, not only its smallest eigenvalue: R is largest where X'MX is. With a Cholesky

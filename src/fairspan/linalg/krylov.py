@@ -116,17 +116,14 @@ def leading_subspace_krylov(
     # Rayleigh-Ritz: V is the orthonormal `basis`, `images` is AV for the operator A. `projected`
     # is V'AV, whose eigenvalues and eigenvectors (the latter times V) give the Ritz pairs.
     d = n_components
-    p = n_features
-    orthogonal_to = np.empty((p, 0)) if orthogonal_to is None else orthogonal_to
-    max_dim = p - orthogonal_to.shape[1]
+    orthogonal_to = np.empty((n_features, 0)) if orthogonal_to is None else orthogonal_to
+    max_dim = n_features - orthogonal_to.shape[1]
     block = min(d + N_GUARD_VECTORS, max_dim)
     max_basis_size = min(max_dim, max(_MAX_BLOCKS * block, _MIN_BASIS_SIZE))
-    # Random directions ensure that no eigenvector is orthogonal to the start. They are left out
-    # with a start and a sum tolerance, where the caller proves its bound separately.
+    # With a start and a sum tolerance, the caller proves its bound separately, so that no random
+    # directions are needed.
     n_random = block if start is None or sum_tol is None else 0
-    random_start = np.random.default_rng(0).standard_normal((p, n_random))
-    initial = np.empty((p, 0)) if start is None else start
-    basis = orthonormalize_against(orthogonal_to, np.hstack([initial, random_start])[:, :max_dim])
+    basis = _initial_basis(start, n_random, orthogonal_to)
     images = operator(basis)
     projected = basis.T @ images
     count_eigenproblem()
@@ -140,21 +137,16 @@ def leading_subspace_krylov(
         if sum_tol is None:
             sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
-            # Stop at the tolerance, or where residuals are the rounding error of the basis times
-            # the norm: no iteration gets below it.
             sum_error = _sum_error(ritz_values, residuals, d)
-            residual_floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(d)
-            is_at_floor = np.linalg.norm(residual_norms[:d]) <= residual_floor
-            converged = sum_error <= sum_tol or bool(is_at_floor)
+            converged = sum_error <= sum_tol or _is_at_floor(residual_norms[:d], norm_bound)
         if converged or basis.shape[1] == max_dim:
             break
         # Restart from the best Ritz vectors, in which the projected matrix is diagonal.
         if basis.shape[1] + block > max_basis_size:
-            restart_size = max(2 * block, max_basis_size // 3)
-            restart_coefficients = ritz_coefficients[:, :restart_size]
-            basis = basis @ restart_coefficients
-            images = images @ restart_coefficients
-            projected = np.diag(ritz_values[: restart_coefficients.shape[1]])
+            size = max(2 * block, max_basis_size // 3)
+            basis = basis @ ritz_coefficients[:, :size]
+            images = images @ ritz_coefficients[:, :size]
+            projected = np.diag(ritz_values[:size])
         # Extend the basis by the directions of the residuals, up to the largest dimension.
         new_columns = orthonormalize_against(
             np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
@@ -163,14 +155,36 @@ def leading_subspace_krylov(
             break
         # Apply the operator to the new columns only: its products take most of the time.
         new_images = operator(new_columns)
-        coupling = basis.T @ new_images
-        projected = np.block([[projected, coupling], [coupling.T, new_columns.T @ new_images]])
+        projected = _extended_projection(projected, basis, new_columns, new_images)
         basis = np.hstack([basis, new_columns])
         images = np.hstack([images, new_images])
     leading = LeadingSubspace.from_eigenpairs(
         ritz_values, ritz_vectors, d, max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
     )
     return ApproximateSubspace(leading, ritz_vectors, sum_error)
+
+
+def _initial_basis(
+    start: FloatArray | None, n_random: int, orthogonal_to: FloatArray
+) -> FloatArray:
+    """Orthonormal basis of (p, m) starting directions, if any, and of random ones.
+
+    Random directions, always the same, ensure that no eigenvector is orthogonal to the start. The
+    basis is orthogonal to the orthonormal (p, r) columns `orthogonal_to`.
+    """
+    p, n_orthogonal = orthogonal_to.shape
+    columns = np.random.default_rng(0).standard_normal((p, n_random))
+    if start is not None:
+        columns = np.hstack([start, columns])
+    return orthonormalize_against(orthogonal_to, columns[:, : p - n_orthogonal])
+
+
+def _extended_projection(
+    projected: FloatArray, basis: FloatArray, new_columns: FloatArray, new_images: FloatArray
+) -> FloatArray:
+    """Return W'AW for the operator A and W = [V, N], from V'AV, V, N and AN."""
+    coupling = basis.T @ new_images
+    return np.block([[projected, coupling], [coupling.T, new_columns.T @ new_images]])
 
 
 def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray:
@@ -230,6 +244,15 @@ def _convergence(
     # their tolerances; a residual that is rounding error cannot be reduced.
     residual_tol = max(rounding, min(ANGLE_TOL * gap, np.sqrt(rounding * gap)))
     return sum_error, residual <= residual_tol
+
+
+def _is_at_floor(residual_norms: FloatArray, norm_bound: float) -> bool:
+    """Whether residuals are the rounding error of the basis times the norm of the operator.
+
+    No iteration gets below it.
+    """
+    floor = EPS * ROTATION_TERMS * norm_bound * np.sqrt(len(residual_norms))
+    return bool(np.linalg.norm(residual_norms) <= floor)
 
 
 def _sum_error(ritz_values: FloatArray, residuals: FloatArray, d: int) -> float:

@@ -16,6 +16,9 @@ cancel, as they do in practice.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from fairspan.typing import FloatArray
 
 # Distance from one to the next larger number, 2.2e-16.
 EPS = float(np.finfo(np.float64).eps)
@@ -63,3 +66,20 @@ SINGLE_PRECISION_TOL = 1e-6
 # A difference below this fraction of its terms has lost four digits: it is computed without
 # subtraction.
 CANCELLATION_RATIO = 1e-4
+
+
+def zero_negligible(values: ArrayLike, rounding: ArrayLike) -> FloatArray:
+    """Set values to zero whose magnitude is within their rounding error bound.
+
+    Parameters
+    ----------
+    values : array or float
+    rounding : array or float
+        Bounds on the rounding errors, for all values or for each.
+
+    Examples
+    --------
+    >>> zero_negligible([1.0, -1e-17, 1e-3], 1e-15)
+    array([1.   , 0.   , 0.001])
+    """
+    return np.where(np.abs(values) <= rounding, 0.0, values)

@@ -15,6 +15,7 @@ from fairspan.linalg.rounding import (
     TINY,
     TRANSFORMATION_TERMS,
     VALUE_ROUNDING,
+    zero_negligible,
 )
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
@@ -132,7 +133,7 @@ def mean_difference_directions(
     differences = means[pairs[:, 1]] - means[pairs[:, 0]]
     # A difference is as inexact as the less accurate of its two means, feature by feature.
     rounding = _mean_rounding(means, variances)[pairs].max(axis=1)
-    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
+    differences = zero_negligible(differences, rounding)
     # Scale each feature by its largest rounding error and each difference by its own, so that
     # rounding errors are about one everywhere and no entry exceeds 1 / (relative rounding).
     feature_scale = rounding.max(axis=0, initial=0.0)

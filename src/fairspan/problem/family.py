@@ -11,11 +11,7 @@ from scipy.linalg import blas
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.complement import OrthogonalComplement
-from fairspan.linalg.rounding import (
-    ENTRY_TERMS,
-    EPS,
-    ZERO_EIGENVALUE,
-)
+from fairspan.linalg.rounding import ENTRY_TERMS, EPS, ZERO_EIGENVALUE
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector

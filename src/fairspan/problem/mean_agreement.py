@@ -12,7 +12,13 @@ import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import describe_position
-from fairspan.linalg.rounding import ENTRY_TERMS, EPS, LOOSE_TOL, TRANSFORMATION_TERMS
+from fairspan.linalg.rounding import (
+    ENTRY_TERMS,
+    EPS,
+    LOOSE_TOL,
+    TRANSFORMATION_TERMS,
+    zero_negligible,
+)
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.wide import RowSpace
@@ -268,7 +274,7 @@ class ConstrainedMeans:
         may_be_rounding = variances <= self._entry_rounding_variance(feature_variances, squares)
         if (may_be_rounding & ~is_rounding).any():
             min_entry = self._entry_rounding * np.linalg.norm(columns, axis=0)
-            truncated = np.where(np.abs(columns) > min_entry, columns, 0.0)
+            truncated = zero_negligible(columns, min_entry)
             truncated_rounding = self._variance_rounding(feature_variances, truncated**2)
             varies = compute_variances(truncated) > truncated_rounding
             is_rounding |= may_be_rounding & ~varies

@@ -18,6 +18,7 @@ from fairspan.auditing.options import DEFAULT_OPTIONS
 from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.problem.problem import Problem
@@ -182,4 +183,4 @@ def _solve_or_none(problem: Problem) -> Certificate | None:
 
 def clip_negligible(values: FloatArray, roundings: FloatArray) -> FloatArray:
     """Set values that are negative or within their rounding error bound to zero."""
-    return np.where(values <= roundings, 0.0, values)
+    return np.maximum(zero_negligible(values, roundings), 0.0)

@@ -8,11 +8,11 @@ from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
 from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict_rules import make_verdicts
-from fairspan.displays.records import zero_negligible
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.names import format_parameters, readable_name
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
