@@ -161,6 +161,8 @@ REFUSED = [
     (lambda: fs.Uncorrelated(["age", "age"]), InvalidParameter, "distinct"),
     (lambda: fs.Uncorrelated([1.5]), InvalidType, "integers"),
     (lambda: fs.Uncorrelated("age", within_groups="yes"), InvalidParameter, "within_groups"),
+    (lambda: fs.Uncorrelated([True]), InvalidType, r"columns is \[True\]"),
+    (lambda: fs.Uncorrelated([False]), InvalidType, r"columns is \[False\]"),
 ]
 
 

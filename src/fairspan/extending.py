@@ -11,7 +11,7 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.records import TracePoint
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import ParityLimit
-from fairspan.problem.piecewise import AffinePieces
+from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
@@ -22,6 +22,7 @@ from fairspan.solvers.solver import Solver
 
 __all__ = [
     "AffinePieces",
+    "Blocks",
     "CodedLabels",
     "Criterion",
     "Display",

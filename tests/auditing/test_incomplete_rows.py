@@ -11,8 +11,14 @@ import fairspan as fs
 from fairspan.auditing.imputation import pool_statistics
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
+from fairspan.moments import multiple_imputation
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.moments.multiple_imputation import _draw_inverse_wishart_root, draw_imputations
+from fairspan.moments.multiple_imputation import (
+    N_IMPUTATIONS,
+    _draw_inverse_wishart_root,
+    _draw_models,
+    draw_imputations,
+)
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT
 from fairspan.rows.opening import open_rows
 from sweeps import mostly_long
@@ -153,6 +159,23 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
     ]
     for root in roots[1:]:
         np.testing.assert_allclose(root, roots[0], atol=1e-12)
+
+
+def test_no_model_is_drawn_for_a_table_that_is_not_used(monkeypatch):
+    _, some = some_rows(3)
+    opened = open_rows(some, groups_of(some), on_missing="em")
+    moments = compute_group_moments(opened)
+    n_draws = 0
+
+    def count_draws(*arguments):
+        nonlocal n_draws
+        n_draws += 1
+        return _draw_models(*arguments)
+
+    monkeypatch.setattr(multiple_imputation, "_draw_models", count_draws)
+    assert len(list(draw_imputations(opened, moments, DEFAULT_GROUP_LIMIT, 0))) == N_IMPUTATIONS
+    # Four steps for each table, of which the very first uses the models of EM.
+    assert n_draws == 4 * N_IMPUTATIONS - 1
 
 
 def test_clusters_and_files_and_findings(tmp_path):

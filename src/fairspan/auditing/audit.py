@@ -331,8 +331,9 @@ def audit(
         Number K of cross-fitting folds. In-sample models are refitted, with their own settings,
         leaving out each fold in turn. K is reduced to 5 if the second moment matrices of all groups
         in 10 folds would exceed 2 GiB. The fold of a row depends only on its position in the table,
-        or in its part of the table if the sizes of the preceding parts are unknown (folders of CSV
-        files, Spark, most Dask frames). None computes observed figures only, which is much faster.
+        rows that are dropped included, or in its part of the table if the sizes of the preceding
+        parts are unknown (folders of CSV files, Spark). None computes observed figures only, which
+        is much faster.
     repeats : int
         Number of random fold assignments. With several, the result is that of the first assignment
         with the most frequent verdict, and the verdict states how many agree. Run time is

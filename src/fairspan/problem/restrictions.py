@@ -672,7 +672,9 @@ class Uncorrelated(Restriction):
                 "Allowed: distinct column names, or positions if the rows have no column names",
                 'Name at least one, such as Uncorrelated(["age"])',
             )
-        if not all(isinstance(column, str | int) and column is not True for column in columns):
+        # False and True are integers in Python, but no positions.
+        is_bool = any(isinstance(column, bool) for column in columns)
+        if is_bool or not all(isinstance(column, str | int) for column in columns):
             raise InvalidType(
                 f"columns is {received!r}",
                 "Allowed: column names or integers",
