@@ -109,7 +109,7 @@ def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp
 def test_rows_keep_their_folds_when_others_are_dropped(source, on_missing, tmp_path):
     def rows_by_fold(table):
         rows = with_row_offsets(open_group_rows(table, "g", on_missing=on_missing))
-        filled = MappedRows.wrap(rows, without_missing_cells)
+        filled = MappedRows(rows, without_missing_cells)
         return [part.counts.tolist() for part in compute_fold_moments(filled, Folds(7)).by_fold]
 
     assert rows_by_fold(source(tmp_path)) == rows_by_fold(SHOWN)

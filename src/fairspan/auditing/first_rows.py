@@ -16,7 +16,7 @@ from fairspan.auditing.cross_fitting import GroupOptima, reference_points
 from fairspan.auditing.models import AuditedModel
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.rows.aggregation import Rows
+from fairspan.rows.aggregation import Rows, as_row_source
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import FileRows
@@ -97,9 +97,10 @@ def summarize_first_rows(
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of all rows.
     """
-    if not isinstance(rows, RowSource):
+    source = as_row_source(rows)
+    if source is None:
         return None
-    sample = _read_sample(rows, moments)
+    sample = _read_sample(source, moments)
     if sample is None:
         return None
     values = sample.values

@@ -68,7 +68,7 @@ def draw_imputations(
             completed = compute_group_moments(table, limit).finest
             generator = np.random.default_rng([seed, step - 1, 1])
             models = _draw_models(completed, em_moments, generator)
-        table = MappedRows.wrap(rows, _MissingCellSampler(models, (seed, step)))
+        table = MappedRows(rows, _MissingCellSampler(models, (seed, step)))
         if (step + 1) % _STEPS_PER_IMPUTATION == 0:
             yield table
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from fairspan.errors import Cause, InvalidInput
 from fairspan.rows.error_context import name_rows_in_errors
-from fairspan.rows.protocol import BaseRows, RowsInfo, RowSource
+from fairspan.rows.protocol import BaseRows, RowsInfo, RowSource, row_metadata
 
 Result = TypeVar("Result")
 
@@ -44,9 +44,16 @@ Rows = RowSource | PartitionedRows
 
 
 def as_partitioned(rows: Rows) -> PartitionedRows | None:
-    """Return the rows if they are partitioned, else None."""
+    """Return the rows if they are aggregated by partition, else None."""
     # `isinstance` is slower: it looks up every member of the protocol.
-    return cast(PartitionedRows, rows) if hasattr(rows, "aggregate") else None
+    applies = rows.is_partitioned if isinstance(rows, BaseRows) else hasattr(rows, "aggregate")
+    return cast(PartitionedRows, rows) if applies else None
+
+
+def as_row_source(rows: Rows) -> RowSource | None:
+    """Return the rows if they can be read in blocks in this process, else None."""
+    applies = rows.has_blocks if isinstance(rows, BaseRows) else hasattr(rows, "blocks")
+    return cast(RowSource, rows) if applies else None
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,7 @@ def _aggregate_once(rows: Rows, aggregator: Aggregator[Result]) -> Result | None
     partitioned = as_partitioned(rows)
     if partitioned is not None:
         return partitioned.aggregate(aggregator)
-    info = rows if isinstance(rows, BaseRows) else BaseRows()
-    with name_rows_in_errors(info.row_name):
+    with name_rows_in_errors(row_metadata(rows).row_name):
         return aggregator.aggregate(cast(RowSource, rows))
 
 

@@ -4,19 +4,18 @@ Reading these rows yields the features only; moments are computed for all column
 those of the features.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.aggregation import Aggregator, MappedAggregator, PartitionedRows, Result, Rows
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.labels import format_list
 from fairspan.rows.mapped import WrappedRows
-from fairspan.rows.protocol import RowSource
 from fairspan.typing import IndexArray
 
 ColumnKey = str | int
@@ -78,9 +77,11 @@ class RowsWithAttributes(WrappedRows):
             Unknown column, or no feature left.
         """
         column_positions(attributes, rows.feature_names, rows.n_features)
-        if isinstance(rows, PartitionedRows):
-            return _AttributePartitions(rows, tuple(attributes))
-        return _AttributeBlocks(rows, tuple(attributes))
+        return cls(rows, tuple(attributes))
+
+    def change_block(self, block: RowBlock) -> RowBlock:
+        """Return the block with the features only."""
+        return replace(block, values=block.values[:, self.feature_positions])
 
     @cached_property
     def feature_positions(self) -> IndexArray:
@@ -114,23 +115,3 @@ class RowsWithAttributes(WrappedRows):
             return self
         attribute_names = map(str, self.attributes)
         return replace(self, source=self.source.select_features((*names, *attribute_names)))
-
-
-class _AttributeBlocks(RowsWithAttributes):
-    """Wrapper of a `RowSource`."""
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        assert isinstance(self.source, RowSource)
-        for block in self.source.blocks():
-            yield replace(block, values=block.values[:, self.feature_positions])
-
-
-class _AttributePartitions(RowsWithAttributes):
-    """Wrapper of `PartitionedRows`."""
-
-    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
-        """Aggregate all partitions; None if there are no rows."""
-        assert isinstance(self.source, PartitionedRows)
-        wrap = partial(_AttributeBlocks, attributes=self.attributes)
-        return self.source.aggregate(MappedAggregator(aggregator, wrap))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fairspan.rows.aggregation import Rows
+from fairspan.rows.aggregation import Rows, as_row_source
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.labels import format_label
-from fairspan.rows.protocol import RowSource, row_metadata
+from fairspan.rows.protocol import row_metadata
 
 
 def compute_fingerprint(rows: Rows) -> str | None:
@@ -31,11 +31,12 @@ def compute_fingerprint(rows: Rows) -> str | None:
         return compute_fingerprint(rows.source)
     if isinstance(rows, FileRows):
         return sha256_of_files(rows.path, [part.path for part in rows.parts])
-    if not isinstance(rows, RowSource):
+    source = as_row_source(rows)
+    if source is None:
         return None
     weight_exponent = row_metadata(rows).weight_exponent
     hasher = _RowHasher()
-    for block in rows.blocks():
+    for block in source.blocks():
         hasher.update(block, weight_exponent)
     return hasher.digest(rows.n_features)
 

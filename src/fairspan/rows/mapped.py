@@ -1,27 +1,32 @@
-"""Wrappers of row sources, such as rows whose blocks are transformed as they are read."""
+"""Rows that are changed as they are read."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Self
 
 from fairspan.rows.aggregation import (
     Aggregator,
     MappedAggregator,
-    PartitionedRows,
     Result,
     Rows,
+    as_partitioned,
+    as_row_source,
     with_row_offsets,
 )
 from fairspan.rows.blocks import RowBlock
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.protocol import BaseRows, row_metadata
 
 BlockTransform = Callable[[RowBlock], RowBlock]
 
 
 @dataclass(frozen=True, eq=False)
-class WrappedRows(BaseRows):
-    """Base class of wrappers, which delegates metadata to the wrapped rows.
+class WrappedRows(BaseRows, ABC):
+    """Rows that are changed on the way, block by block; metadata are those of the wrapped rows.
+
+    They are read as the wrapped rows are: in blocks, or by partition in place. A partition is
+    wrapped in the same class where it is read, so the other fields of a subclass must be picklable.
 
     Attributes
     ----------
@@ -30,10 +35,41 @@ class WrappedRows(BaseRows):
 
     source: Rows
 
+    @abstractmethod
+    def change_block(self, block: RowBlock) -> RowBlock:
+        """Return a block of the wrapped rows as one of these rows."""
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        source = as_row_source(self.source)
+        assert source is not None
+        return map(self.change_block, source.blocks())
+
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows."""
+        source = as_partitioned(self.source)
+        assert source is not None
+        others = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "source"
+        }
+        return source.aggregate(MappedAggregator(aggregator, partial(type(self), **others)))
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the wrapped rows are aggregated by partition."""
+        return as_partitioned(self.source) is not None
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the wrapped rows can be read in blocks in this process."""
+        return as_row_source(self.source) is not None
+
     @property
     def source_info(self) -> BaseRows:
         """Metadata of the wrapped rows."""
-        return self.source if isinstance(self.source, BaseRows) else BaseRows()
+        return row_metadata(self.source)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -117,32 +153,11 @@ class MappedRows(WrappedRows):
     transform: BlockTransform
     fills_missing: bool = True
 
-    @classmethod
-    def wrap(cls, rows: Rows, transform: BlockTransform, *, fills_missing: bool = True) -> Rows:
-        """Wrap rows, in blocks or partitioned."""
-        wrapper = _MappedPartitions if isinstance(rows, PartitionedRows) else _MappedBlocks
-        return wrapper(rows, transform, fills_missing)
-
     @property
     def keeps_missing(self) -> bool:
         """Whether missing cells are kept, as NaN."""
         return self.source_info.keeps_missing and not self.fills_missing
 
-
-class _MappedBlocks(MappedRows):
-    """Transformed rows of a `RowSource`."""
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        assert isinstance(self.source, RowSource)
-        return map(self.transform, self.source.blocks())
-
-
-class _MappedPartitions(MappedRows):
-    """Transformed rows of `PartitionedRows`."""
-
-    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
-        """Aggregate all partitions; None if there are no rows."""
-        assert isinstance(self.source, PartitionedRows)
-        wrap = partial(_MappedBlocks, transform=self.transform, fills_missing=self.fills_missing)
-        return self.source.aggregate(MappedAggregator(aggregator, wrap))
+    def change_block(self, block: RowBlock) -> RowBlock:
+        """Return the transformed block."""
+        return self.transform(block)

@@ -12,7 +12,7 @@ from fairspan.errors import Cause, InvalidInput, InvalidType, warn
 from fairspan.parameters import check_choice
 from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.adapters import RowMap, SourceAdapter
-from fairspan.rows.aggregation import PartitionedRows, Rows
+from fairspan.rows.aggregation import PartitionedRows, Rows, as_partitioned, as_row_source
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import ArrayAdapter
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes
@@ -208,16 +208,17 @@ def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
     InvalidInput
         A feature is missing, or their number is wrong.
     """
-    if not isinstance(rows, RowSource) or isinstance(rows, PartitionedRows):
+    source = as_row_source(rows)
+    if source is None or as_partitioned(rows) is not None:
         raise InvalidType(
             f"X is of type {type(rows).__name__}, whose partitions are read in place",
             "Allowed: arrays, data frames, Dask and Spark collections, and rows in blocks",
             "Transform a file with the command: fairspan transform MODEL DATA -o OUT",
         )
-    if row_map.feature_names is not None and rows.feature_names is not None:
-        rows = rows.select_features(row_map.feature_names)
-    check_n_columns(rows.n_features, row_map.n_inputs, "features")
-    return rows.blocks()
+    if row_map.feature_names is not None and source.feature_names is not None:
+        source = source.select_features(row_map.feature_names)
+    check_n_columns(source.n_features, row_map.n_inputs, "features")
+    return source.blocks()
 
 
 def warn_about_unused_categories(rows: Rows) -> None:
@@ -264,7 +265,7 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
     # Other rows: labels are matched block by block; missing cells stay as they are.
-    return MappedRows.wrap(rows, known.match_block, fills_missing=False)
+    return MappedRows(rows, known.match_block, fills_missing=False)
 
 
 def _match_in_memory(rows: InMemoryRows, known: KnownLabels) -> Rows:

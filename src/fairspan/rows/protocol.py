@@ -25,6 +25,16 @@ class BaseRows:
         return None
 
     @property
+    def is_partitioned(self) -> bool:
+        """Whether the rows are aggregated by partition, where they are."""
+        return hasattr(self, "aggregate")
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the rows can be read in blocks in this process."""
+        return hasattr(self, "blocks")
+
+    @property
     def row_offset(self) -> int:
         """Number of rows of the table before these, dropped ones included; 0 if unknown."""
         return 0
