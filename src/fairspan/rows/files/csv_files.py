@@ -76,7 +76,7 @@ def read_csv_schema(
         # Whether numbers may have a form that Arrow reads as text: the first rows show in which
         # columns they do.
         reads_text = _reads_text(csv_format, na_values)
-        with open_csv_reader(path, csv_format, na_values=na_values) as reader:
+        with open_csv_reader(path, csv_format, na_values=na_values, only_beginning=True) as reader:
             schema = reader.schema
             # A line break in a name suggests a quote that is not closed.
             if any("\n" in name for name in schema.names):
@@ -89,7 +89,9 @@ def read_csv_schema(
         if csv_format.names:
             # Open the file again, with these names and without unnamed columns.
             columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
-            with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
+            with open_csv_reader(
+                path, csv_format, columns, na_values=na_values, only_beginning=True
+            ) as reader:
                 schema = reader.schema
                 batch = next(iter(reader), None)
         if batch is not None and may_be_data:

@@ -17,6 +17,9 @@ from fairspan.rows.files.numbers_as_text import MISSING_TEXTS
 
 # Leading bytes of a file from which its delimiter and encoding are detected.
 SNIFF_BYTES = 1 << 16
+# Bytes that suffice for the first batch: four blocks of Arrow's CSV reader, of which it yields the
+# first once it has the second.
+_BEGINNING_BYTES = 1 << 22
 QUOTE = ord('"')
 _LINE_END = ord("\n")
 
@@ -28,6 +31,8 @@ def open_csv_reader(
     kinds: Any = None,
     na_values: NaValues = NO_NA_VALUES,
     lines: "LineCounter | None" = None,
+    *,
+    only_beginning: bool = False,
 ) -> Any:
     """Open a pyarrow streaming reader for columns of a CSV file.
 
@@ -44,9 +49,16 @@ def open_csv_reader(
         Those of all columns are read as null; those of single columns are left to the caller.
     lines : LineCounter, optional
         Counts quotes and line ends as the file is read.
+    only_beginning : bool
+        Whether only the schema and the first batch are needed. A reader would otherwise read up to
+        32 blocks ahead. It then ends after four blocks, possibly within a row.
     """
+    stream = open_utf8_stream(path, csv_format, lines)
+    if only_beginning:
+        with stream:
+            stream = pa.BufferReader(stream.read(_BEGINNING_BYTES))
     return csv.open_csv(
-        open_utf8_stream(path, csv_format, lines),
+        stream,
         read_options=csv.ReadOptions(
             skip_rows=csv_format.n_skipped,
             column_names=csv_format.names,

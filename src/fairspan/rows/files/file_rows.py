@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
 from multiprocessing import resource_tracker
@@ -47,6 +47,7 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.conversion import arrow_vector_lengths
 from fairspan.rows.error_context import add_error_context, name_rows_in_errors
+from fairspan.rows.files.batch_cache import BatchCache, BatchRequest
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
@@ -55,6 +56,7 @@ from fairspan.rows.remedies import python_remedies
 if TYPE_CHECKING:
     from fairspan.rows.files.number_advice import NumberAdvice
     from fairspan.rows.files.numbers_as_text import NumberStyle
+    from fairspan.rows.files.tables import FilePart
 
 # Default remedies; callers that accept a path replace them by remedies with their own arguments.
 _OPEN_REMEDIES = python_remedies("FileRows.open(..., {})")
@@ -79,6 +81,8 @@ class FileRows(PartitionedColumnRows):
         Name of the progress stage.
     stage : Stage or None
         Progress stage that counts rows; None to open a new one.
+    cache : BatchCache
+        Batches of small files, shared with rows that are made from these.
     """
 
     path: Path
@@ -89,6 +93,7 @@ class FileRows(PartitionedColumnRows):
     row_offset: int = 0
     stage_name: str = "reading"
     stage: Stage | None = None
+    cache: BatchCache = field(default_factory=BatchCache, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -252,7 +257,7 @@ class FileRows(PartitionedColumnRows):
         # number of rows is unknown before reading (CSV) count as 0: folds then begin in each part.
         row_offsets = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
         parts = [
-            FileRows(self.path, self.schema, (part,), self.selection, row_offset=row_offset)
+            replace(self, parts=(part,), row_offset=row_offset)
             for part, row_offset in zip(self.parts, row_offsets, strict=False)  # without the total
         ]
         total: Result | None = None
@@ -314,14 +319,25 @@ class FileRows(PartitionedColumnRows):
                 explain_read_errors(part.path),
             ):
                 first_row = 0
-                batches = part.batches(
-                    self.schema, selection.required_columns, selection.text_columns, size
-                )
-                for batch in prefetch(batches):
+                for batch in self._batches(part, size):
                     for block in batch_to_blocks(batch, selection, first_row):
                         yield block
                         self.stage.advance(len(block.values) + block.n_dropped)
                     first_row += batch.num_rows
+
+    def _batches(self, part: "FilePart", size: int) -> Iterator[Any]:
+        """Yield the batches of a part with the selected columns, from memory if they are kept.
+
+        `size` is the number of rows of a batch of a Parquet file.
+        """
+        columns = self.selection.required_columns
+        text_columns = self.selection.text_columns
+        request = BatchRequest.of(columns, text_columns)
+        cached = self.cache.find(part, request)
+        if cached is not None:
+            return iter(cached)
+        batches = prefetch(part.batches(self.schema, columns, text_columns, size))
+        return self.cache.fill(part, request, batches)
 
     def _reading_stage(self, parts: Sequence["FileRows"]) -> Stage:
         """Progress stage that counts rows; the total is estimated if files do not store it."""

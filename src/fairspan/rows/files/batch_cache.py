@@ -1,0 +1,117 @@
+"""Cache of the record batches of files that were read to the end.
+
+A command passes over its rows several times: for moments, for moments by fold, for standard errors
+and for a check of the first rows. Parsing text takes longer than any of these sums, so the batches
+of a small file are kept, and further passes take them from memory. Larger files are read again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairspan.rows.files.tables import FilePart
+
+# Bytes of batches that are kept (64 MB): a table of a million rows of eight numbers. A process that
+# reads a larger file needs this much more memory until its first pass is over.
+MAX_CACHED_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """Columns to read of a part.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    text_columns : tuple of str
+        Those of the columns that are read as text.
+    """
+
+    columns: tuple[str, ...]
+    text_columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[str], text_columns: Sequence[str]) -> "BatchRequest":
+        """Return the request for columns, of which some are read as text."""
+        as_text = tuple(name for name in columns if name in text_columns)
+        return cls(tuple(columns), as_text)
+
+    def includes(self, other: "BatchRequest") -> bool:
+        """Return whether batches of this request contain those of another, read the same way."""
+        if not set(other.columns) <= set(self.columns):
+            return False
+        same_columns_as_text = set(self.text_columns).intersection(other.columns)
+        return same_columns_as_text == set(other.text_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class _CachedPart:
+    """Batches of a part, and the state of its file when they were read."""
+
+    request: BatchRequest
+    file_state: tuple[int, int]
+    batches: list[Any]
+    n_bytes: int
+
+
+class BatchCache:
+    """Batches of the parts of a table, as long as all of them together are small enough.
+
+    A file that has changed since it was read is read again. The copy of a cache in another process
+    is empty and keeps nothing, since each part is read once there.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Largest number of bytes that are kept.
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = MAX_CACHED_BYTES if max_bytes is None else max_bytes
+        self._parts: dict[Path, _CachedPart] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchCache, (0,)
+
+    def find(self, part: "FilePart", request: BatchRequest) -> list[Any] | None:
+        """Return the batches of a part, with the requested columns; None if they are not kept."""
+        cached = self._parts.get(part.path)
+        if cached is None or not cached.request.includes(request):
+            return None
+        if _state_of(part.path) != cached.file_state:
+            return None
+        columns = list(request.columns)
+        return [batch.select(columns) for batch in cached.batches]
+
+    def fill(
+        self, part: "FilePart", request: BatchRequest, batches: Iterable[Any]
+    ) -> Iterator[Any]:
+        """Yield the batches of a part, and keep them if all are read and small enough.
+
+        Only those of CSV files are kept: others are about as fast to read again.
+        """
+        self._parts.pop(part.path, None)
+        budget = self._max_bytes - sum(other.n_bytes for other in self._parts.values())
+        kept: list[Any] | None = [] if part.csv_format is not None else None
+        n_bytes = 0
+        file_state = _state_of(part.path)
+        for batch in batches:
+            n_bytes += batch.nbytes
+            if n_bytes > budget:
+                kept = None
+            if kept is not None:
+                kept.append(batch)
+            yield batch
+        if kept is not None and file_state is not None:
+            self._parts[part.path] = _CachedPart(request, file_state, kept, n_bytes)
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    """Return the size of a file and when it was changed; None if it cannot be told."""
+    try:
+        status = path.stat()
+    except OSError:  # reported when the file is read
+        return None
+    return status.st_size, status.st_mtime_ns
