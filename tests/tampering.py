@@ -73,7 +73,7 @@ def as_many_features(kind: str, monkeypatch: Any) -> None:
     """Let rows of few features be fitted, and verified, as those of many are."""
     if kind == "sparse":
         monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
-        monkeypatch.setattr("fairspan.verification.data._MAX_MATRIX_ENTRIES", 0)
+        monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
     elif kind == "wide":
         monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 5)
 

@@ -458,7 +458,7 @@ def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | Wi
         moments = X
     else:
         moments = compute_moments(open_group_rows(X, sensitive_features))
-    if not isinstance(moments, GroupMoments | WideMoments) or moments.matrix_free:
+    if not isinstance(moments, GroupMoments | WideMoments):
         raise not_moments_error(X, "Pass moments, or rows with their sensitive_features")
     if moments.n_groups != 2:
         raise IncompatibleParameters(

@@ -129,7 +129,7 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     labels = np.repeat(["a", "b"], 30)
     model = fitted(2, rows, labels, criterion="minimax_error")
     assert isinstance(model.moments_, SparseMoments)
-    monkeypatch.setattr("fairspan.verification.data._MAX_MATRIX_ENTRIES", 0)
+    monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
     assert "The lower bound was not verified: the rows are sparse." in found.messages

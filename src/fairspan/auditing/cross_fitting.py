@@ -17,7 +17,7 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.projector import Projector, Reconstructor
-from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments, reconstruction_errors
+from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -568,7 +568,7 @@ class _TrainingMoments:
             second_moments = scaled.second_moments_about(scaled.center_point(center))
             is_small = second_moments.n_features <= _MAX_DENSE_FEATURES
             if self._precompute_spectra and is_small:
-                _decompose_groups(second_moments)
+                second_moments.decompose_groups()
             self._second_moments[key] = scaled, second_moments
         return self._second_moments[key]
 
@@ -582,13 +582,6 @@ class _TrainingMoments:
                 second_moments, shares, [self._max_pca_dimension]
             )[0].T
         return self._pca[key]
-
-
-def _decompose_groups(second_moments: SecondMoments) -> None:
-    """Fill the cache of eigendecompositions of single groups, if there is one."""
-    if isinstance(second_moments, DenseSecondMoments):
-        for unit_weights in np.eye(second_moments.n_groups):
-            second_moments.eigen_cache.decomposition(unit_weights)
 
 
 def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
@@ -622,7 +615,7 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
         moments,
         settings,
         warm_start=warm_start,
-        second_moments=second_moments if isinstance(second_moments, DenseSecondMoments) else None,
+        second_moments=second_moments,
     )
     return fit.subspace.projector
 

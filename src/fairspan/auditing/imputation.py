@@ -16,7 +16,7 @@ from fairspan.auditing.cross_fitting import CrossFit
 from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.multiple_imputation import draw_imputations
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
@@ -36,7 +36,7 @@ def impute_rows(
     GroupMoments
         Expected moments given the observed cells (EM): `moments` if they are that, else computed.
     """
-    if not isinstance(moments, GroupMoments) or moments.em_summary is None:
+    if moments is None or moments.em_summary is None:
         moments = compute_group_moments(rows, limit)
     assert moments.em_summary is not None
     if not moments.em_summary.n_missing_cells.any():

@@ -20,7 +20,6 @@ from fairspan.certificates.status import Status
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import encoder_columns
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import is_feasible
@@ -195,7 +194,7 @@ def unresolved_reason(
         feature = describe_dominant_feature(moments, center)
         if feature is not None:
             return feature
-    em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
+    em_summary = moments.em_summary
     if em_summary is not None and em_summary.distance > EM_CONVERGENCE_TOL:
         return (
             "the EM algorithm ended while its models were still up to "

@@ -25,7 +25,7 @@ from fairspan.estimator.whitening import check_orthonormal_components, whiten_su
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.model.projected_moments import score_map, second_moments_and_projector
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
-from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.parameters import check_bool, check_choice, init_parameters
 from fairspan.problem.criteria import get_criterion
 from fairspan.problem.disparity import signed_disparity
@@ -465,9 +465,8 @@ class FairPCA(
         if self.max_groups is not None:
             with caller_remedies(group_limit_remedies(_CALL)):
                 GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
-        if settings.restriction is not None and isinstance(moments, GroupMoments):
-            # Columns named by the restriction are no features. Other moments, which keep their rows
-            # instead of matrices, cannot have such attributes.
+        if settings.restriction is not None:
+            # Columns named by the restriction are no features.
             moments = moments.with_attributes(settings.restriction.columns)
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)

@@ -30,7 +30,7 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector, is_soft
 from fairspan.moments.row_spread import with_row_spread
-from fairspan.moments.second_moments import DenseSecondMoments, error_reduction_by_component
+from fairspan.moments.second_moments import SecondMoments, error_reduction_by_component
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.family import (
@@ -128,7 +128,7 @@ def fit_moments(
     settings: FitSettings,
     *,
     warm_start: Certificate | None = None,
-    second_moments: DenseSecondMoments | None = None,
+    second_moments: SecondMoments | None = None,
 ) -> Fit:
     """Minimize a criterion of the group errors.
 
@@ -141,7 +141,7 @@ def fit_moments(
     settings : FitSettings
     warm_start : Certificate, optional
         Solution of the same dimension for nearly the same rows, in the same units, as a warm start.
-    second_moments : DenseSecondMoments, optional
+    second_moments : SecondMoments, optional
         Second moments of the same data, scaled and about the same center. Passing them to several
         fits solves each eigenproblem only once.
 

@@ -16,7 +16,6 @@ from fairspan.formatting.messages import counted
 from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.disparity import signed_disparity
@@ -98,8 +97,8 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
         second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
     )
     errors = reconstruction_errors(projector, second_moments)
-    # Other moments may be in coordinates that are not features; the rounding bounds allow for that.
-    has_features = isinstance(moments, GroupMoments)
+    # Coordinates of the span of the rows are not features; the rounding bounds allow for that.
+    has_features = not moments.has_row_coordinates
     roundings = figure_roundings(second_moments, errors, by_feature=has_features)
     return GroupErrors(
         moments.labels, second_moments.traces, errors, problem.best_errors, roundings

@@ -15,6 +15,7 @@ from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.rounding import EPS
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.second_moments import SecondMoments
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, format_label, table_name, to_python_labels
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
@@ -140,7 +141,11 @@ class RowSpread:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseMoments(ABC):
-    """Base class of all moments: weight, mean and variances of each group.
+    """Interface of all moments, and their weights, means and variances of each group.
+
+    :class:`~fairspan.moments.group_moments.GroupMoments` hold a p x p matrix for each group;
+    :class:`~fairspan.moments.wide.SparseMoments` and :class:`~fairspan.moments.wide.WideMoments`
+    keep the rows instead, where there are many features. Callers use the methods below for all.
 
     Attributes
     ----------
@@ -161,6 +166,9 @@ class BaseMoments(ABC):
         Number of rows dropped because of missing values.
     matrix_free : bool
         Whether only products with second moments are available, no p x p matrices.
+    has_row_coordinates : bool
+        Whether problems may be posed in coordinates of the span of the rows, which are fewer than
+        the features; see :meth:`reduce_to_row_space`.
     feature_names : tuple of str or None
     row_spread : RowSpread or None
         Rank of the rows about their mean and size of a typical row, found from the rows themselves
@@ -168,6 +176,7 @@ class BaseMoments(ABC):
     """
 
     matrix_free: ClassVar[bool] = False
+    has_row_coordinates: ClassVar[bool] = False
 
     groups: AnyArray
     counts: IntegerArray
@@ -199,6 +208,54 @@ class BaseMoments(ABC):
     def second_moments_about(self, point: FloatArray | None) -> SecondMoments:
         """Second moments about a point, or about each group mean if None."""
 
+    @abstractmethod
+    def divided_by(self, scale: FloatArray) -> "BaseMoments":
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+
+    @abstractmethod
+    def with_attributes(self, columns: Sequence[str | int]) -> "BaseMoments":
+        """Turn columns into attributes, which are no features, if these moments can keep them."""
+
+    @abstractmethod
+    def select_named_features(self, names: Sequence[str] | None) -> "BaseMoments":
+        """Select features by name, in this order, if these moments have all of them."""
+
+    @abstractmethod
+    def matched_to(self, known: KnownLabels) -> "BaseMoments":
+        """Replace labels by labels of a fit that are equal as text, such as 1 by "1"."""
+
+    @abstractmethod
+    def to_dense(self) -> "BaseMoments":
+        """Convert to `GroupMoments`, which have k p^2 entries."""
+
+    @abstractmethod
+    def in_features(self) -> "BaseMoments":
+        """Moments in the features, as solvers need them: matrices, or products with sparse rows."""
+
+    @abstractmethod
+    def for_verification(self, n_components: int, *, has_restriction: bool) -> "BaseMoments":
+        """Moments that prove most about a model of the same rows, in memory that is affordable.
+
+        Parameters
+        ----------
+        n_components : int
+            Dimension of the model.
+        has_restriction : bool
+            Whether the model is restricted to some directions.
+        """
+
+    @abstractmethod
+    def reduce_to_row_space(self, n_components: int | float, center: Center) -> object:
+        """Return coordinates of the span of the rows (a `RowSpace`) if these are fewer, else None.
+
+        Parameters
+        ----------
+        n_components : int or float
+            d, or a fraction of the variance in (0, 1).
+        center : {"global", "group", "none"}
+            Center about which errors are measured.
+        """
+
     def to_compact_coordinates(
         self, point: FloatArray | None, basis: FloatArray, n_components: int
     ) -> "tuple[BaseMoments, FloatArray | None, FloatArray]":
@@ -208,6 +265,22 @@ class BaseMoments(ABC):
         these; unchanged here, as only :class:`~fairspan.moments.wide.WideMoments` have fewer.
         """
         return self, point, basis
+
+    def variances_along(self, columns: FloatArray | None = None) -> FloatArray:
+        """Variance of each feature, or along each of (p, q) columns, about each group's own mean.
+
+        Shape (k, p) or (k, q). Columns need not have unit length: the variance along v is v'Cv with
+        C the covariance. Clipped at zero, since rounding may make it negative.
+        """
+        if columns is None:
+            return self.variances
+        images = self._apply_covariances(columns)
+        return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
+
+    def _apply_covariances(self, columns: FloatArray) -> FloatArray:
+        """Multiply (p, q) columns by the covariance of each group, shape (k, p, q)."""
+        # None: about each group's own mean, where second moments are covariances.
+        return self.second_moments_about(None).apply(columns)
 
     @property
     def n_features(self) -> int:

@@ -346,6 +346,9 @@ class GroupMoments(BaseMoments):
         """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
         return np.asarray(np.einsum("gii->gi", self.scatters) / self.weights[:, None])
 
+    def _apply_covariances(self, columns: FloatArray) -> FloatArray:
+        return np.asarray(self.scatters @ columns / self.weights[:, None, None])
+
     def second_moments(self, center: Center = "global") -> FloatArray:
         """Return the second-moment matrix of each group about a center, divided by its weight.
 
@@ -392,6 +395,17 @@ class GroupMoments(BaseMoments):
     def to_dense(self) -> "GroupMoments":
         """Return self; these moments are dense."""
         return self
+
+    def in_features(self) -> "GroupMoments":
+        """Return self; problems are posed in the features already."""
+        return self
+
+    def for_verification(self, n_components: int, *, has_restriction: bool) -> "GroupMoments":
+        """Return self; matrices prove as much as can be proven."""
+        return self
+
+    def reduce_to_row_space(self, n_components: int | float, center: Center) -> None:
+        """Return None: matrices do not tell the span of the rows."""
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """Moments of the rows divided by `scale`, a (p,) array of positive numbers.
@@ -473,6 +487,16 @@ class GroupMoments(BaseMoments):
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
         return self if other == 0 else NotImplemented
+
+    def select_named_features(self, names: Sequence[str] | None) -> "GroupMoments":
+        """Select features by name, in this order; return self if some name is unknown.
+
+        Unnamed features, and features for unknown names (None), are returned unchanged as well.
+        """
+        own_names = self.feature_names
+        if not names or not own_names or not set(names) <= set(own_names):
+            return self
+        return self.select_features([own_names.index(name) for name in names])
 
     def reorder_features(self, names: tuple[str, ...] | None) -> "GroupMoments":
         """Reorder the features if the names are a permutation; otherwise return self."""

@@ -44,8 +44,12 @@ class SecondMoments(Protocol):
     """Second moments S_1 .. S_k of k groups in p features."""
 
     @property
-    def is_dense(self) -> bool:
-        """Whether dense matrices are available, so that bounds can be proven."""
+    def has_matrices(self) -> bool:
+        """Whether matrices are available, so that bounds can be proven."""
+
+    @property
+    def forbidden(self) -> FloatArray:
+        """Orthonormal directions outside of which bases lie, shape (p, r); none for matrices."""
 
     @property
     def n_groups(self) -> int:
@@ -58,6 +62,13 @@ class SecondMoments(Protocol):
     @property
     def traces(self) -> FloatArray:
         """Total variance tr S_g of each group, shape (k,)."""
+
+    @property
+    def smallest_variances(self) -> FloatArray:
+        """Smallest variance of a varying coordinate in each group, shape (k,), or the trace.
+
+        The trace takes its place for a group without variance, and without matrices.
+        """
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """Return captured variances c_g(V) = tr(V'S_gV) of orthonormal (p, d) V, shape (k,)."""
@@ -78,6 +89,9 @@ class SecondMoments(Protocol):
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
+
+    def decompose_groups(self) -> None:
+        """Cache the eigenvectors of each group, if there are matrices."""
 
 
 def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -> FloatArray:
@@ -114,11 +128,7 @@ def figure_roundings(
         Whether the coordinates of the second moments are features. Otherwise the variance of the
         group replaces the smallest one.
     """
-    scales = second_moments.traces
-    if by_feature and isinstance(second_moments, DenseSecondMoments):
-        varies = second_moments.column_rms > second_moments.offset_rounding_error
-        min_rms = np.where(varies, second_moments.column_rms, np.inf).min(axis=1)
-        scales = np.where(varies.any(axis=1), min_rms**2, scales)
+    scales = second_moments.smallest_variances if by_feature else second_moments.traces
     return np.asarray(SUM_ROUNDING * np.maximum(scales, errors))
 
 
@@ -217,7 +227,7 @@ class DenseSecondMoments:
     excluded_variances: FloatArray = field(default_factory=lambda: np.zeros(()))
     offset_rounding_error: FloatArray = field(default_factory=lambda: np.zeros(()))
     uncertainty: EMUncertainty | None = None
-    is_dense: ClassVar[bool] = True
+    has_matrices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.excluded_variances.shape:
@@ -258,6 +268,22 @@ class DenseSecondMoments:
     def column_rms(self) -> FloatArray:
         """Root mean square of each column in each group, shape (k, p)."""
         return column_rms(self.matrices)
+
+    @property
+    def smallest_variances(self) -> FloatArray:
+        """Smallest mean square of a varying column in each group, shape (k,).
+
+        Columns vary if their root mean square exceeds the rounding error of their mean; the trace
+        replaces the variance of a group without any.
+        """
+        varies = self.column_rms > self.offset_rounding_error
+        min_rms = np.where(varies, self.column_rms, np.inf).min(axis=1)
+        return np.where(varies.any(axis=1), min_rms**2, self.traces)
+
+    @property
+    def forbidden(self) -> FloatArray:
+        """No directions, shape (p, 0): matrices are in coordinates of the allowed ones."""
+        return np.empty((self.n_features, 0))
 
     @cached_property
     def root_traces(self) -> FloatArray:
@@ -349,6 +375,11 @@ class DenseSecondMoments:
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g."""
         return self.eigen_cache.leading(weights, n_components, tie_tolerance)
+
+    def decompose_groups(self) -> None:
+        """Cache the eigendecompositions of single groups, which fits of all dimensions need."""
+        for unit_weights in np.eye(self.n_groups):
+            self.eigen_cache.decomposition(unit_weights)
 
     @cached_property
     def eigen_cache(self) -> EigenCache:

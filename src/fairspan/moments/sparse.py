@@ -359,7 +359,7 @@ class SparseSecondMoments:
     offsets: FloatArray
     forbidden: FloatArray
     excluded_variances: FloatArray
-    is_dense: ClassVar[bool] = False
+    has_matrices: ClassVar[bool] = False
 
     def forbid(
         self, columns: FloatArray, excluded_variances: FloatArray | None = None
@@ -396,6 +396,14 @@ class SparseSecondMoments:
         if not self.forbidden.size:
             return np.asarray(self._mean_squares.sum(axis=1) + self.excluded_variances)
         return self._residual_variances(self.forbidden) + self.excluded_variances
+
+    @property
+    def smallest_variances(self) -> FloatArray:
+        """The traces, shape (k,): without matrices, rounding is relative to all variance."""
+        return self.traces
+
+    def decompose_groups(self) -> None:
+        """Do nothing: eigenvectors of sparse rows are found by iteration when needed."""
 
     @cached_property
     def _mean_squares(self) -> FloatArray:

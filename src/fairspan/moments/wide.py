@@ -44,8 +44,10 @@ from fairspan.moments.sparse import (
     row_indices_by_group,
 )
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.validation import to_finite_float64, to_numeric
@@ -63,6 +65,12 @@ _MAX_AXES_ERROR = 1e-8
 _N_PROBES = 10
 # Seed of the zero-variance directions; arbitrary but unlikely to be chosen by users.
 _PADDING_SEED = 0x5AFE_C0DE_2018
+# Largest number of entries of the second moments for which sparse rows are verified with matrices:
+# 2.4 GB.
+_MAX_MATRIX_ENTRIES = 3e8
+# Up to this many features, data with fewer rows than features are verified in the features
+# themselves.
+MAX_WIDE_FEATURES = 2500
 # Features that are compared first to see whether rows are distinct.
 _N_SAMPLED_FEATURES = 16
 # Rows copied at a time.
@@ -91,7 +99,10 @@ class RowMoments(BaseMoments):
     """
 
     group_rows: tuple[GroupRows, ...]
+    # Only GroupMoments have these.
     by_class: ClassVar[None] = None
+    all_columns: ClassVar[None] = None
+    em_summary: ClassVar[None] = None
 
     @classmethod
     def _from_groups(cls, groups: Sequence[GroupRows], **others: Any) -> Self:
@@ -129,6 +140,21 @@ class RowMoments(BaseMoments):
             weight_exponent=self.weight_exponent,
         )
 
+    def with_attributes(self, columns: Sequence[ColumnKey]) -> Self:
+        """Return self; only :class:`GroupMoments` keep attributes.
+
+        A restriction that needs `columns` says so when it finds none.
+        """
+        return self
+
+    def select_named_features(self, names: Sequence[str] | None) -> Self:
+        """Return self: features are selected before rows become moments."""
+        return self
+
+    def matched_to(self, known: KnownLabels) -> Self:
+        """Return self: labels are matched before rows become moments."""
+        return self
+
     @explain_memory_errors()
     def to_dense(self) -> GroupMoments:
         """Convert to dense `GroupMoments` (k p^2 entries), which can be merged and saved."""
@@ -147,6 +173,20 @@ class SparseMoments(RowMoments):
     """Moments of sparse rows; a fit is matrix-free."""
 
     matrix_free = True
+
+    def in_features(self) -> Self:
+        """Return self: solvers multiply sparse rows, in the features."""
+        return self
+
+    def for_verification(
+        self, n_components: int, *, has_restriction: bool
+    ) -> "GroupMoments | SparseMoments":
+        """Return dense moments if they are small enough: products with rows prove no bound."""
+        n_entries = self.n_groups * float(self.n_features) ** 2
+        return self.to_dense() if n_entries <= _MAX_MATRIX_ENTRIES else self
+
+    def reduce_to_row_space(self, n_components: int | float, center: Center) -> None:
+        """Return None: coordinates of the span of sparse rows would not be sparse."""
 
     @classmethod
     def from_rows(
@@ -187,6 +227,7 @@ class WideMoments(RowMoments):
     """
 
     rows: FloatArray
+    has_row_coordinates = True
 
     @classmethod
     def from_rows(
@@ -279,6 +320,25 @@ class WideMoments(RowMoments):
     def divided_by(self, scale: FloatArray) -> "WideMoments":
         """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return self.replace_features(self.shift / scale, self.rows / scale, self.feature_names)
+
+    def in_features(self) -> GroupMoments:
+        """Dense moments, for problems that depend on the features."""
+        return self.to_dense()
+
+    def for_verification(
+        self, n_components: int, *, has_restriction: bool
+    ) -> "GroupMoments | WideMoments":
+        """Return dense moments where they are more precise than row coordinates.
+
+        Row coordinates lose digits if one column is very large, and matrices of many features take
+        long. A restriction may have been fitted in row coordinates, and is verified in them.
+        """
+        # About their mean, n rows span n - 1 dimensions. If the components contain all rows of a
+        # group, its error is zero, which matrices cannot distinguish from rounding error.
+        spans_a_group = n_components + 1 >= self.counts.min()
+        if spans_a_group or has_restriction or self.n_features > MAX_WIDE_FEATURES:
+            return self
+        return self.to_dense()
 
     @property
     def shift(self) -> FloatArray:

@@ -18,7 +18,6 @@ from fairspan.linalg.rounding import (
     zero_negligible,
 )
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.typing import FloatArray, IndexArray
 
 
@@ -36,22 +35,6 @@ def central_index(points: FloatArray) -> int:
         return 0
     median = np.sort(points, axis=0)[len(points) // 2]
     return int(np.argmin(((points - median) ** 2).sum(axis=1)))
-
-
-def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-    """Variance of each feature, or along each of (p, q) columns, about each group's own mean.
-
-    Shape (k, p) or (k, q). Columns need not have unit length: the variance along v is v'Cv with C
-    the covariance. Clipped at zero, since rounding may make it negative.
-    """
-    if columns is None:
-        return moments.variances
-    if isinstance(moments, GroupMoments):
-        images = moments.scatters @ columns / moments.weights[:, None, None]
-    else:
-        # None: about each group's own mean, where second moments are covariances.
-        images = moments.second_moments_about(None).apply(columns)
-    return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
 
 
 def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: int) -> FloatArray:

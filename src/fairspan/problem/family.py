@@ -17,7 +17,7 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
-from fairspan.moments.wide import RowSpace, WideMoments
+from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.directions import (
     check_enough_directions,
@@ -423,7 +423,7 @@ def build_problem_family(
         Divisor of each feature.
     allow_extra : bool
         Whether a soft projection of more than d dimensions may be returned.
-    second_moments : DenseSecondMoments, optional
+    second_moments : SecondMoments, optional
         Second moments of the same data about the same center, if they exist already, to reuse
         solved eigenproblems.
 
@@ -442,10 +442,11 @@ def build_problem_family(
     coordinates: RowSpace | None = None
     rounding = RoundingBudget()
     problem_moments: Moments
-    if isinstance(scaled_moments, WideMoments) and allows_rotation:
+    if allows_rotation:
+        coordinates = scaled_moments.reduce_to_row_space(n_components, center)
+    if coordinates is not None:
         # Few rows span a low-dimensional space, in whose coordinates the problem is small. They are
         # inexact: axes are not quite orthonormal, and rows lie slightly outside their span.
-        coordinates = scaled_moments.reduce_to_row_space(n_components, center)
         rounding = RoundingBudget(
             orthogonality_defect=coordinates.orthogonality_defect,
             span_residuals=coordinates.span_residuals(),
@@ -453,9 +454,7 @@ def build_problem_family(
         problem_moments = coordinates.coordinate_moments
         center_point = coordinates.point
     else:
-        problem_moments = scaled_moments
-        if not scaled_moments.matrix_free:
-            problem_moments = scaled_moments.to_dense()
+        problem_moments = scaled_moments.in_features()
         center_point = scaled_moments.center_point(center)
     if second_moments is None:
         second_moments = problem_moments.second_moments_about(center_point)

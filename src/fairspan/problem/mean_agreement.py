@@ -25,7 +25,6 @@ from fairspan.moments.wide import RowSpace
 from fairspan.problem.directions import (
     mean_difference_directions,
     pairs_to_compare,
-    variances_along,
 )
 from fairspan.problem.restrictions import MeanParity, Restriction, Uncorrelated
 from fairspan.typing import BoolArray, FloatArray, IndexArray
@@ -216,7 +215,7 @@ class ConstrainedMeans:
 
     def _pooled_variances(self, columns: FloatArray) -> FloatArray:
         """Variance of all rows about their groups' means along (p, d) columns, shape (d,)."""
-        return np.asarray(self.moments.proportions @ variances_along(self.moments, columns))
+        return np.asarray(self.moments.proportions @ self.moments.variances_along(columns))
 
     @cached_property
     def _pair_variances(self) -> FloatArray:

@@ -292,7 +292,7 @@ class Problem:
     @property
     def has_matrices(self) -> bool:
         """Whether the second moments are matrices rather than sparse rows."""
-        return self.second_moments.is_dense
+        return self.second_moments.has_matrices
 
     @property
     def n_groups(self) -> int:

@@ -41,7 +41,6 @@ from fairspan.problem.directions import (
     equal_means_basis,
     mean_difference_directions,
     split_by_variance,
-    variances_along,
 )
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
 from fairspan.registry import resolve_object
@@ -209,7 +208,7 @@ class Restriction(ABC):
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each of these means: of features, or along (p, q) columns."""
-        return variances_along(moments, columns)
+        return moments.variances_along(columns)
 
 
 def check_tolerance_supported(
@@ -378,7 +377,7 @@ class MeanParity(Restriction):
         """Variances in the rows of each of these means: of features, or along (p, q) columns."""
         families: list[FloatArray] = []
         for class_moments in self._class_moments(moments):
-            variances = variances_along(class_moments, columns)
+            variances = class_moments.variances_along(columns)
             families += _mean_families(class_moments, self.attributes, variances)
         return families[0] if len(families) == 1 else np.vstack(families)
 
@@ -712,7 +711,7 @@ class Uncorrelated(Restriction):
         """
         moments_used, positions = self._moments_with_columns(moments)
         features_only = moments_used.select_features(range(moments.n_features))
-        variances = variances_along(features_only, columns)
+        variances = features_only.variances_along(columns)
         repeated = np.repeat(variances, len(positions), axis=0)
         return np.vstack([np.zeros((1, variances.shape[1])), repeated])
 
@@ -721,7 +720,7 @@ class Uncorrelated(Restriction):
 
         The moments are by group if the restriction applies within groups, otherwise of all rows.
         """
-        with_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
+        with_columns = moments.all_columns
         if with_columns is None:
             raise InvalidInput(
                 f"The restriction is {self!r}, and the moments contain the features only",

@@ -134,7 +134,7 @@ class RoundingBudget:
         """Bound on the rounding error of each group's variance, shape (k,)."""
         traces = second_moments.traces
         rounding = EPS * 2 * second_moments.n_features * traces + self.inner_variances
-        if second_moments.is_dense:
+        if second_moments.has_matrices:
             dense_moments = cast(DenseSecondMoments, second_moments)
             mean_rounding = float(np.linalg.norm(dense_moments.offset_rounding_error))
             rounding += 2 * mean_rounding * dense_moments.root_traces + mean_rounding**2

@@ -16,7 +16,6 @@ from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.parameters import init_parameters
 from fairspan.problem.problem import Criterion
 from fairspan.progress import track
@@ -64,12 +63,10 @@ def fit_criteria(
         n_components, PCA_CRITERION, center=pca_center, scale=settings.scale
     )
     pca = fit_moments(moments, pca_settings)
-    # Criteria with PCA's center have the same second moments, which are computed once. Only dense
-    # ones can be shared.
+    # Criteria with PCA's center have the same second moments, which are computed once.
     shared_second_moments = None
-    pca_second_moments = pca.problem.second_moments
-    if pca_center == settings.center and isinstance(pca_second_moments, DenseSecondMoments):
-        shared_second_moments = pca_second_moments
+    if pca_center == settings.center:
+        shared_second_moments = pca.problem.second_moments
     fits = [FittedCriterion(PCA, pca.subspace, pca.problem)]
     skipped = []
     named_criteria = list(zip(settings.criteria, model_names(settings.criteria), strict=True))

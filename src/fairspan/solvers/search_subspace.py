@@ -98,7 +98,7 @@ class SearchSubspace:
         Images and projected second moments are computed for the new columns only.
         """
         excluded = self.basis
-        if isinstance(self.full_moments, SparseSecondMoments):
+        if self.full_moments.forbidden.size:
             # A restriction forbids these directions: all solutions are orthogonal to them. What
             # rounding leaves of them in a column that adds little would grow when the column is
             # scaled to unit length, so new columns are orthogonalized against them, too.

@@ -6,9 +6,7 @@ import numpy as np
 
 from fairspan.linalg.rounding import ENTRY_TERMS, EPS
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import Projector
-from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.restrictions import Restriction
 from fairspan.typing import FloatArray
@@ -52,7 +50,7 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
         means = restriction.constrained_means(moments)
     singular_values = np.linalg.svd(means[1:] - means[0], compute_uv=False)
     magnitude = float(np.linalg.norm(np.abs(mean_differences).max(axis=0)))
-    all_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
+    all_columns = moments.all_columns
     if restriction is not None and restriction.columns and all_columns is not None:
         # Covariances with columns whose means are rounded, in units of their standard deviation.
         extra = slice(moments.n_features, None)
@@ -83,10 +81,7 @@ def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray,
     if axes is not None:
         restricted = np.asarray(axes.T @ basis)
         return restricted, float(np.linalg.norm(basis - axes @ restricted))
-    second_moments = reduction.problem.second_moments
-    if isinstance(second_moments, SparseSecondMoments):
-        return basis, float(np.linalg.norm(second_moments.forbidden.T @ basis))
-    return basis, 0.0
+    return basis, float(np.linalg.norm(reduction.problem.second_moments.forbidden.T @ basis))
 
 
 def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:

@@ -12,20 +12,13 @@ from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments import compute
 from fairspan.moments.compute import Moments, compute_moments
-from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.row_spread import with_row_spread
-from fairspan.moments.wide import WideMoments
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label, format_list, label_type
 from fairspan.rows.opening import match_groups, open_rows
 from fairspan.verification.failure import VerificationFailure
-
-# Largest number of entries of the second moments for which matrices are formed: 2.4 GB.
-_MAX_MATRIX_ENTRIES = 3e8
-# Up to this many features, data with fewer rows than features are verified in the features
-# themselves.
-MAX_WIDE_FEATURES = 2500
 
 
 def moments_from(
@@ -43,11 +36,9 @@ def moments_from(
     certificate = subspace.require_certificate()
     if isinstance(X_or_moments, Moments):
         moments = X_or_moments
-        if isinstance(moments, GroupMoments):
-            has_classes = moments.by_class is not None
-            if has_classes or not _are_same_labels(moments.labels, certificate.groups):
-                known = KnownLabels.from_certificate(certificate)
-                moments = moments.matched_to(known)
+        has_classes = moments.by_class is not None
+        if has_classes or not _are_same_labels(moments.labels, certificate.groups):
+            moments = moments.matched_to(KnownLabels.from_certificate(certificate))
         check_types(moments.labels, certificate.groups)
         return moments
     if groups is None and len(certificate.groups) == 1:
@@ -95,35 +86,10 @@ def select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
         The data lack these columns.
     """
     restriction = subspace.require_certificate().restriction
-    if not isinstance(moments, GroupMoments):
-        return moments
     if restriction is not None:
         moments = moments.with_attributes(restriction.columns)
-    model_names = subspace.feature_names
-    data_names = moments.feature_names
     # Columns in another order, or among others, are matched by name.
-    if model_names and data_names and set(model_names) <= set(data_names):
-        return moments.select_features([data_names.index(name) for name in model_names])
-    return moments
-
-
-def as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Moments:
-    """Convert to matrices if they are small enough; otherwise return the moments unchanged.
-
-    Matrices are preferred: sparse rows prove no bound, and row coordinates lose precision if one
-    column is very large.
-    """
-    n_features = moments.n_features
-    if moments.matrix_free:
-        is_affordable = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
-        return moments.to_dense() if is_affordable else moments
-    # About their mean, n rows span n - 1 dimensions. If the components contain all rows of a group,
-    # its error is zero, which matrices of many features cannot distinguish from rounding error.
-    if isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min():
-        return moments
-    if subspace.require_certificate().restriction is not None or n_features > MAX_WIDE_FEATURES:
-        return moments
-    return moments.to_dense()
+    return moments.select_named_features(subspace.feature_names)
 
 
 def has_few_rows(moments: Moments) -> bool:
@@ -158,5 +124,4 @@ def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: M
 
 def distance_from_em_limit(moments: Moments) -> float:
     """Distance, in standard deviations, between the limits of two runs of the EM algorithm."""
-    em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
-    return 0.0 if em_summary is None else 2 * em_summary.distance
+    return 0.0 if moments.em_summary is None else 2 * moments.em_summary.distance

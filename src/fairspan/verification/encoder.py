@@ -17,12 +17,12 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import reconstruction_errors
+from fairspan.moments.wide import MAX_WIDE_FEATURES
 from fairspan.problem.family import ProblemFamily, build_problem_family
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
 from fairspan.verification.components import feature_deviations, forbidden_rotation
-from fairspan.verification.data import MAX_WIDE_FEATURES
 from fairspan.verification.failure import VerificationFailure
 from fairspan.verification.tolerances import (
     ORTHONORMALITY_TOL,

@@ -26,7 +26,6 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import error_reduction_by_component
-from fairspan.moments.wide import WideMoments
 from fairspan.problem.family import ProblemFamily, build_problem_family, check_means_agree
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.restrictions import Restriction
@@ -45,7 +44,6 @@ from fairspan.verification.components import (
     restrict_basis,
 )
 from fairspan.verification.data import (
-    as_matrices_if_affordable,
     check_same_data,
     has_few_rows,
     may_have_zero_errors,
@@ -164,9 +162,12 @@ def verify(
         return _verify_moments(
             model,
             subspace,
-            as_matrices_if_affordable(moments, subspace),
+            moments.for_verification(
+                subspace.dimension,
+                has_restriction=subspace.certificate.restriction is not None,
+            ),
             matrix_free=moments.matrix_free,
-            is_wide=isinstance(moments, WideMoments),
+            is_wide=moments.has_row_coordinates,
         )
     except VerificationFailure as failure:
         return _failed_verification(str(failure))

@@ -47,7 +47,6 @@ from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.results import ModelResult
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments
 
 
 def model_findings(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
@@ -96,7 +95,7 @@ def row_findings(
     if missing is not None:
         yield from uneven_missingness(missing, is_completed=moments.imputation_model is not None)
         yield from largely_missing_groups(missing)
-    if isinstance(moments, GroupMoments) and moments.em_summary is not None:
+    if moments.em_summary is not None:
         yield from imputed_cells(moments, moments.em_summary)
     if first_rows is not None:
         yield from dependent_rows(first_rows)
