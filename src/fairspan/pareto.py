@@ -16,7 +16,7 @@ import numpy as np
 
 from fairspan.certificates.evaluation import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
-from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.fit import Fit, fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
@@ -29,11 +29,10 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
-from fairspan.moments.wide import RowSpace, WideMoments
+from fairspan.moments.wide import WideMoments
 from fairspan.parameters import check_bool, check_number
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.parameters import check_n_components
-from fairspan.problem.problem import Problem
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.labels import Label, format_label, table_name
@@ -141,9 +140,7 @@ class Frontier:
     max_deviation: float
     n_eigenproblems: int
     _vertices: tuple[BoundaryPoint, ...] = field(repr=False)
-    _pca_subspace: FairSubspace = field(repr=False)
-    _problem: Problem = field(repr=False)
-    _coordinates: RowSpace | None = field(repr=False)
+    _pca: Fit = field(repr=False)
 
     def subspace(self, i: int) -> FairSubspace:
         """Return the subspace of vertex i, with exactly d orthonormal components.
@@ -170,13 +167,13 @@ class Frontier:
                 f"Allowed: an integer from {-m} to {m - 1}",
                 "Choose a row index of errors",
             )
-        basis = rotate_to_principal_axes(self._problem, self._vertices[i].basis)
-        if self._coordinates is not None:
+        basis = rotate_to_principal_axes(self._pca.problem, self._vertices[i].basis)
+        if self._pca.coordinates is not None:
             # With fewer rows than features, the problem was posed in coordinates of the row space.
-            basis = self._coordinates.lift(basis)
+            basis = self._pca.coordinates.lift(basis)
         # Mean, scale and names are those of ordinary PCA, but its certificate is for PCA only.
         return replace(
-            self._pca_subspace,
+            self._pca.subspace,
             components=np.ascontiguousarray(normalize_signs(basis).T),
             certificate=None,
         )
@@ -222,7 +219,7 @@ class Frontier:
             An invalid criterion, or one for other groups.
         """
         # The second moments keep solved eigenproblems, which all criteria share.
-        problem = replace(self._problem, criterion=get_criterion(criterion))
+        problem = replace(self._pca.problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
         certificate = solve_exactly(problem, tol=_MIN_TOL)
         errors = problem.errors(certificate.components.T)
@@ -274,7 +271,7 @@ class Frontier:
             outer_points = [
                 point
                 for angle in angles
-                for point in supporting_contact(self._problem, float(angle))
+                for point in supporting_contact(self._pca.problem, float(angle))
             ]
         return np.array([point.errors for point in (*self._vertices, *outer_points)])
 
@@ -309,7 +306,7 @@ class Frontier:
         names = [table_name(group) for group in self.groups]
         m = len(self.errors)
         shown = np.unique(np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)).tolist()
-        proportions = self._problem.proportions
+        proportions = self._pca.problem.proportions
         # Errors that are no more than rounding error count as zero.
         totals = self.round_to_zero(self.errors) @ proportions
         rows = [
@@ -319,7 +316,7 @@ class Frontier:
             for i in shown
         ]
         pca_errors = self.locate(_PCA_CRITERION).errors
-        pca_losses = np.maximum(pca_errors - self._problem.best_errors, 0.0)
+        pca_losses = np.maximum(pca_errors - self._pca.problem.best_errors, 0.0)
         pca_total = float(proportions @ self.round_to_zero(pca_errors))
         rows.append(self._table_row("ordinary PCA", proportions, pca_errors, pca_losses, pca_total))
         n_shown = f" ({len(shown)} shown)" if len(shown) < m else ""
@@ -345,12 +342,12 @@ class Frontier:
 
     def round_to_zero(self, errors: FloatArray) -> FloatArray:
         """Set errors or losses that are rounding error to zero, shape (..., 2)."""
-        second_moments = self._problem.second_moments
+        second_moments = self._pca.problem.second_moments
         roundings = figure_roundings(
             second_moments,
             # Only what is negligible beside the features' variances becomes zero.
             errors=np.zeros(second_moments.n_groups),
-            by_feature=self._coordinates is None,
+            by_feature=self._pca.coordinates is None,
         )
         return zero_negligible(errors, roundings)
 
@@ -438,9 +435,7 @@ def frontier(
         max_deviation=max_deviation,
         n_eigenproblems=n_solved,
         _vertices=points,
-        _pca_subspace=pca.subspace,
-        _problem=problem,
-        _coordinates=pca.coordinates,
+        _pca=pca,
     )
 
 
@@ -490,7 +485,7 @@ def frontier_for_display(
         extent = float(np.ptp(curve.errors, axis=0).max())
         is_wide = moments.n_features > _MANY_FEATURES
         display_tol = _COARSE_DISPLAY_TOL if is_wide else _DISPLAY_TOL
-        variance = curve._problem.total_variance
+        variance = curve._pca.problem.total_variance
         target_deviation = max(display_tol * extent, _MIN_TOL * variance)
         if curve.max_deviation <= target_deviation:
             return curve

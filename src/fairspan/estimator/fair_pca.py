@@ -470,7 +470,7 @@ class FairPCA(
             moments = moments.with_attributes(settings.restriction.columns)
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
-        self._warn_about_groups(moments)
+        _warn_about_groups(moments, self.max_groups)
         fitted._set_fit(fit_rows(None, moments, settings))
         fitted._reserved_columns = ()
         fitted._fitted_with_groups = True
@@ -701,7 +701,7 @@ class FairPCA(
         limit = GroupLimit(self.max_groups)
         moments = compute_moments(opened.rows, limit)
         if opened.has_groups:
-            self._warn_about_groups(moments)
+            _warn_about_groups(moments, self.max_groups)
         fitted._set_fit(fit_rows(opened.rows, moments, settings))
         fitted._reserved_columns = opened.reserved_columns
         fitted._fitted_with_groups = opened.has_groups
@@ -730,7 +730,7 @@ class FairPCA(
         moments = compute_group_moments(rows, GroupLimit(self.max_groups), initial=earlier_moments)
         if opened.has_groups:
             known_groups = () if earlier_moments is None else earlier_moments.labels
-            self._warn_about_groups(moments, known_groups)
+            _warn_about_groups(moments, self.max_groups, known_groups)
         # The new rows are not all rows of the moments, so they cannot be read again.
         fitted._set_fit(fit_rows(None, moments, settings))
         fitted._reserved_columns = reserved_columns
@@ -827,25 +827,28 @@ class FairPCA(
         self.__dict__ = fitted.__dict__
         return self
 
-    def _warn_about_groups(self, moments: Moments, known_groups: Collection[Label] = ()) -> None:
-        """Warn of a single group, of suspicious labels, and of many groups.
 
-        Suspicious labels of `known_groups` are not reported again, and many groups are not if all
-        of them are known or the user has set `max_groups`.
-        """
-        labels = moments.labels
-        if moments.n_groups == 1:
-            warn(
-                f"All rows belong to one group ({labels[0]!r}), so this is ordinary PCA. "
-                "Fairness requires at least two groups; check the group column."
-            )
-        counts = moments.counts.tolist()
-        for message in label_warnings(labels, counts, known_groups):
-            warn(message)
-        many_groups = many_groups_warning(labels, counts)
-        has_new_groups = not set(labels) <= set(known_groups)
-        if many_groups is not None and self.max_groups is None and has_new_groups:
-            warn(many_groups)
+def _warn_about_groups(
+    moments: Moments, max_groups: int | None, known_groups: Collection[Label] = ()
+) -> None:
+    """Warn of a single group, of suspicious labels, and of many groups.
+
+    Suspicious labels of `known_groups` are not reported again, and many groups are not if all of
+    them are known or the user has set `max_groups`.
+    """
+    labels = moments.labels
+    if moments.n_groups == 1:
+        warn(
+            f"All rows belong to one group ({labels[0]!r}), so this is ordinary PCA. "
+            "Fairness requires at least two groups; check the group column."
+        )
+    counts = moments.counts.tolist()
+    for message in label_warnings(labels, counts, known_groups):
+        warn(message)
+    many_groups = many_groups_warning(labels, counts)
+    has_new_groups = not set(labels) <= set(known_groups)
+    if many_groups is not None and max_groups is None and has_new_groups:
+        warn(many_groups)
 
 
 def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:

@@ -42,19 +42,24 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
     already active, whose holder may use the other cores.
     """
     limit = object()  # key of this limit among the active ones
+    owner_and_package = get_ident(), package
     with _LOCK:
         is_outermost = not _ACTIVE_LIMITS
         if is_outermost:
             _ORIGINAL_THREADS[:] = [library.num_threads for library in _blas_libraries()]
+        # A limit within an equal one of the same Python thread changes nothing, in or out.
+        is_repeated = owner_and_package in list(_ACTIVE_LIMITS.values())[-1:]
+        _ACTIVE_LIMITS[limit] = owner_and_package
         # With limits of several Python threads, no library remains multithreaded.
-        _ACTIVE_LIMITS[limit] = get_ident(), package
-        _apply_limits()
+        if not is_repeated:
+            _apply_limits()
     try:
         yield max(_ORIGINAL_THREADS, default=1) if is_outermost else 1
     finally:
         with _LOCK:
             del _ACTIVE_LIMITS[limit]
-            _apply_limits()
+            if not is_repeated:
+                _apply_limits()
 
 
 def _apply_limits() -> None:

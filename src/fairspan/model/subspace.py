@@ -269,7 +269,7 @@ class FairSubspace:
         remote_result = adapter_for(Z).map_rows(Z, inverse_map)
         if remote_result is not None:
             return remote_result
-        coordinates = ArrayRows(Z).to_array()
+        coordinates = ArrayRows.from_table(Z).to_array()
         check_n_columns(coordinates.shape[1], d, "coordinates")
         rows = coordinates @ self.decoder.T * scale + mean
         return rows.astype(float_dtype(Z), copy=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -36,17 +36,28 @@ class ArrayRows(InMemoryRows):
 
     Parameters
     ----------
-    array : array-like of shape (n, p)
+    array : (n, p) array
         Numeric values of any precision; never copied in full.
     """
 
     array: Any
 
-    def __post_init__(self) -> None:
-        X = self.array
-        object.__setattr__(self, "array", _as_array(X))
-        check_shape(self.array.shape, X)
-        check_dtype(self.array.dtype)
+    @classmethod
+    def from_table(cls, X: Any, **fields: Any) -> Self:
+        """Open an array-like that a caller passed, after checks of its shape and type.
+
+        `fields` are those of the rows besides the array.
+
+        Raises
+        ------
+        InvalidInput, InvalidType
+            Masked cells, rows of different lengths, no rows or features, or something that is not a
+            table of numbers.
+        """
+        array = _as_array(X)
+        check_shape(array.shape, X)
+        check_dtype(array.dtype)
+        return cls(array=array, **fields)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,11 +82,10 @@ class ArrayAdapter(SourceAdapter):
 
     def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> ArrayRows:
         """Open the rows of an array."""
-        array = ArrayRows(X).array  # converted and validated
-        if array.dtype.kind in "iu":
-            warn_if_rounded({"X": array})
-        resolved = resolve_metadata(X, len(array), metadata)
-        return ArrayRows(array, on_missing=on_missing, **resolved)
+        rows = ArrayRows.from_table(X, on_missing=on_missing)
+        if rows.array.dtype.kind in "iu":
+            warn_if_rounded({"X": rows.array})
+        return replace(rows, **resolve_metadata(X, rows.n_rows, metadata))
 
 
 def _reject_unsupported(values: Any) -> None:

@@ -256,7 +256,7 @@ class DaskRows(PartitionedColumnRows):
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that creates its blocks",
             )
-        return ArrayRows(
+        return ArrayRows.from_table(
             partition,
             groups=selection.known_labels.match(labels),
             weights=weights,

@@ -380,7 +380,7 @@ def open_features(X: Any, on_missing: OnMissing = "error") -> ArrayRows | FrameR
     """Open an array or frame in memory whose columns are all features, without labels."""
     frame = as_eager_frame(X)
     if frame is None:
-        return ArrayRows(X, on_missing=on_missing)
+        return ArrayRows.from_table(X, on_missing=on_missing)
     return FrameRows.all_features(densify_sparse_columns(frame), on_missing)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -78,7 +79,7 @@ class InMemoryRows(BaseRows, ABC):
         """Feature names, if any."""
         return None
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Number of features, p."""
         return int(self.shape[1])

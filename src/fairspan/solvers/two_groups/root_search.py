@@ -136,6 +136,10 @@ class RootSearch:
         """Absolute gap for which a subspace with these errors counts as optimal."""
         return target_gap(self.problem, errors, self.tol)
 
+    def target_gap_near(self, point: DualPoint) -> float:
+        """Absolute gap for which the best subspace, or else that of a point, counts as optimal."""
+        return self.target_gap_at(point.errors if self.basis is None else self.errors)
+
     def solve_at(self, t: float) -> DualPoint:
         """Solve the eigenproblem at t, and record its bound and subspace.
 
@@ -199,30 +203,26 @@ class RootSearch:
         (bounds, basis, errors, trace).
         """
         # The target gap is relative to the value, which changes by a bounded factor, so most gaps
-        # can be rejected without evaluating the target.
-        initial_errors = right.errors if self.basis is None else self.errors
-        max_target_gap = _MAX_TARGET_GROWTH * self.target_gap_at(initial_errors)
-
-        def is_within(gap: float, n_target_gaps: float) -> bool:
-            """Whether a gap is at most this many target gaps."""
-            # NaN must fail this test.
-            if not gap <= n_target_gaps * max_target_gap:
-                return False
-            best_errors = left.errors if self.basis is None else self.errors
-            return gap <= n_target_gaps * self.target_gap_at(best_errors)
-
+        # can be rejected without evaluating the target. A gap that is NaN is rejected, too.
+        max_target_gap = _MAX_TARGET_GROWTH * self.target_gap_near(right)
         was_slow = False
         for _ in range(_MAX_STEPS):
             low = left.t
             high = right.t
-            if is_within(self.upper - self.lower, 1.0):
+            gap = self.upper - self.lower
+            if gap <= max_target_gap and gap <= self.target_gap_near(left):
                 return
             # No bound in the bracket can exceed the height at which the supporting lines cross.
             crossing, height = _line_crossing(left, right)
             crossing_bound = height / max(1 - crossing, TINY) if self.constrained else height
-            if is_within(crossing_bound - self.lower, _GEODESIC_GAP_RATIO):
+            crossing_gap = crossing_bound - self.lower
+            if (
+                crossing_gap <= _GEODESIC_GAP_RATIO * max_target_gap
+                and crossing_gap <= _GEODESIC_GAP_RATIO * self.target_gap_near(left)
+            ):
                 self._solve_on_geodesic(left, right)
-                if is_within(self.upper - self.lower, 1.0):
+                gap = self.upper - self.lower
+                if gap <= max_target_gap and gap <= self.target_gap_near(left):
                     return
             may_jump = was_slow and low < crossing < high
             t = crossing if may_jump else self._cubic_root(left, right)
