@@ -23,7 +23,7 @@ import fairspan as fs
 from claims import with_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from fairspan.extending import AffinePieces, Criterion
+from fairspan.extending import AffinePieces, Criterion, LinearCriterion
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
 from fairspan.solvers.auto import solve_exactly
@@ -279,6 +279,24 @@ def test_what_a_part_does_not_say_is_the_default(criterion):
     if isinstance(criterion, DoubledError):
         plain = FairPCA(2, criterion="minimax_error").fit_moments(MOMENTS)
         assert fair.solution_.objective == pytest.approx(3 * plain.solution_.objective)
+
+
+@dataclass(frozen=True)
+class MeanGroupError(LinearCriterion):
+    """The mean of the groups' errors, whatever their numbers of rows."""
+
+    name: ClassVar[str] = "mean_group_error"
+
+    def group_weights(self, problem):
+        return np.full(problem.n_groups, 1 / problem.n_groups)
+
+
+def test_a_weighted_sum_of_errors_needs_its_weights_alone():
+    fair = FairPCA(2, criterion=MeanGroupError()).fit_moments(MOMENTS)
+    assert fs.verify(fair, MOMENTS).holds
+    eigenvalues = np.linalg.eigvalsh(MOMENTS.second_moments().mean(axis=0))
+    assert fair.solution_.objective == pytest.approx(eigenvalues[:-2].sum(), rel=1e-9)
+    assert fair.solution_.objective == pytest.approx(fair.group_errors_.mean(), rel=1e-9)
 
 
 def test_a_share_of_variance_within_its_restriction(table):

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fairspan.certificates.evaluation import certify
 from fairspan.certificates.records import TracePoint
-from fairspan.problem.criteria import Criterion
+from fairspan.problem.criteria import Criterion, LinearCriterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem
@@ -26,6 +26,7 @@ __all__ = [
     "CodedLabels",
     "Criterion",
     "Display",
+    "LinearCriterion",
     "ParityLimit",
     "Problem",
     "Restriction",

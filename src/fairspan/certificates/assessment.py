@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fairspan.certificates.rounding import resolution_scale
 from fairspan.certificates.status import ZERO_RESOLUTIONS, Status, tolerance_suffix
 from fairspan.linalg.rounding import EPS, LOOSE_TOL
+from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
@@ -132,7 +133,8 @@ def assess_gap(
     shortfall = max(abs(gap.value), gap.max_value, violation)
     # Scores with square roots are steep near zero: reaching the bound does not make the objective
     # certain.
-    objective_uncertainty = gap.objective_rounding if criterion.has_concave_scores else 0.0
+    is_steep = isinstance(criterion, ConcaveScoresCriterion)
+    objective_uncertainty = gap.objective_rounding if is_steep else 0.0
     # Next to a large constant, the last digit of the objective may exceed the tolerance.
     last_digit = EPS * abs(gap.objective + problem.objective_offset)
     objective_uncertainty = max(objective_uncertainty, last_digit)

@@ -19,7 +19,7 @@ from fairspan.certificates.records import (
 from fairspan.certificates.status import Status
 from fairspan.certificates.tables import certificate_table
 from fairspan.formatting.messages import counted
-from fairspan.problem.criteria import Criterion
+from fairspan.problem.criteria import Criterion, EqualError
 from fairspan.problem.parameters import reported_parameters
 from fairspan.problem.restrictions import Restriction
 from fairspan.rows.labels import Label
@@ -211,9 +211,8 @@ class Certificate:
             "total_variance": self.total_variance,
             "status": str(self.status),
             "weights": self.weights.tolist(),
-            "requires_equal_errors": self.criterion.requires_equal_errors,
-            # Whether the bound is one on the largest excess loss itself, not on a relative loss.
-            "bounds_largest_loss": self.criterion.uses_excess_loss and not self.criterion.relative,
+            "requires_equal_errors": isinstance(self.criterion, EqualError),
+            "bounds_largest_loss": self.criterion.bounds_largest_loss,
         }
 
     def _nested_to_list(self) -> list[dict[str, Any]]:

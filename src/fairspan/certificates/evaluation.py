@@ -21,6 +21,7 @@ from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
+from fairspan.problem.criteria import EqualError
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.problem import Problem
@@ -138,7 +139,7 @@ def _measure_gap(
             # is not, since the errors here lack the part that all groups share.
             max_gap = min(gap, objective + objective_rounding)
             gap = min(gap, objective)
-    if problem.n_groups > 1 and criterion.requires_equal_errors:
+    if problem.n_groups > 1 and isinstance(criterion, EqualError):
         # The bound compares errors that are equal up to rounding only. Weights of opposite sign
         # amplify that rounding error by their distance from the proportions.
         weights = criterion.dual_feasible_weights(proof.weights, problem)

@@ -16,6 +16,7 @@ from fairspan.errors import InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
@@ -102,7 +103,7 @@ class Proof:
         criterion = problem.criterion
         bound, bound_rounding = self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
-        if criterion.requires_equal_errors:
+        if isinstance(criterion, EqualError):
             # If the errors are not quite equal, the objective may lie below the bound for equal
             # errors; this difference counts as a gap.
             gap = abs(gap)
@@ -167,7 +168,7 @@ class SupportingLinesProof(Proof):
 
     def applies_to(self, problem: Problem) -> bool:
         """Whether the problem is the robust error gap of two groups."""
-        is_concave = problem.criterion.has_concave_scores
+        is_concave = isinstance(problem.criterion, ConcaveScoresCriterion)
         return super().applies_to(problem) and is_concave and problem.n_groups == 2
 
     def lower_bound(

@@ -188,6 +188,6 @@ def _loss_bound(estimator: Any) -> float | None:
     criterion = get_criterion(estimator.criterion)
     if solution.criterion.name != criterion.name:  # changed after the fit
         return None
-    if criterion.relative or not criterion.uses_excess_loss:
+    if not criterion.bounds_largest_loss:
         return None
     return max(float(solution.lower_bound), 0.0)

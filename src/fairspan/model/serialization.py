@@ -136,7 +136,7 @@ class UnresolvedObject:
     kind: str
     name: str
     settings: dict[str, Any]
-    uses_excess_loss: ClassVar[bool] = False
+    bounds_largest_loss: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ()
     constraint_text: ClassVar[str] = ""
 

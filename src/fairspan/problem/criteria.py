@@ -11,6 +11,7 @@ gives errors, a_g = t_d(S_g) excess losses (Samadi et al. 2018), and a_g = 0 min
 errors, a_g - c_g = e_g - b_g with b_g = tr S_g - a_g.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -37,11 +38,13 @@ from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
 
 __all__ = [
+    "ConcaveScoresCriterion",
     "Criterion",
     "Disparity",
     "EqualError",
     "ErrorGap",
     "LeastVariance",
+    "LinearCriterion",
     "MinimaxCriterion",
     "MinimaxError",
     "MinimaxLoss",
@@ -56,7 +59,42 @@ _MAX_PENALTY = 1e15
 
 
 @dataclass(frozen=True)
-class TotalError(Criterion):
+class LinearCriterion(Criterion):
+    """Base class of weighted sums of the groups' errors; a weight may be negative."""
+
+    @abstractmethod
+    def group_weights(self, problem: Problem) -> FloatArray:
+        """Weight of each group's error, shape (k,)."""
+
+    def pieces(self, problem: Problem) -> AffinePieces:
+        """Return one piece, with the groups' weights as coefficients."""
+        return AffinePieces(self.group_weights(problem)[None], np.zeros(1))
+
+
+@dataclass(frozen=True)
+class ConcaveScoresCriterion(Criterion):
+    """Base class of largest values of concave functions of the errors, the scores.
+
+    Along each side of a polygon of errors, a concave function is smallest at an end. So the
+    criterion is bounded from below over all errors that supporting lines allow. The solvers support
+    the scores of :class:`RobustErrorGap`.
+    """
+
+    @abstractmethod
+    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Scores at (..., k) errors, shape (..., m)."""
+
+    @abstractmethod
+    def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Gradients of the scores at (k,) errors, shape (m, k)."""
+
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """Largest score at (k,) errors."""
+        return float(self.scores(errors, problem).max())
+
+
+@dataclass(frozen=True)
+class TotalError(LinearCriterion):
     """Average error over all rows, sum_g q_g e_g: ordinary PCA.
 
     Examples
@@ -79,13 +117,13 @@ class TotalError(Criterion):
         "the error over all rows.",
     )
 
-    def pieces(self, problem: Problem) -> AffinePieces:
-        """Return one piece, with the groups' proportions as coefficients."""
-        return AffinePieces(problem.proportions[None], np.zeros(1))
+    def group_weights(self, problem: Problem) -> FloatArray:
+        """Return the groups' proportions."""
+        return problem.proportions
 
 
 @dataclass(frozen=True)
-class Disparity(Criterion):
+class Disparity(LinearCriterion):
     """Weighted sum of the total error and the error gap of two groups.
 
     Minimizes trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A). The leading eigenvectors
@@ -159,13 +197,12 @@ class Disparity(Criterion):
                 ),
             )
 
-    def pieces(self, problem: Problem) -> AffinePieces:
-        """Return one piece, which may have a negative coefficient."""
-        weights = problem.proportions
-        if problem.n_groups == 2:
-            signs = np.where(np.arange(2) == self._protected_index(problem), 1.0, -1.0)
-            weights = self.trade_off * weights + (1 - self.trade_off) * signs
-        return AffinePieces(weights[None], np.zeros(1))
+    def group_weights(self, problem: Problem) -> FloatArray:
+        """Return the weights of the total error and of the signed gap; one may be negative."""
+        if problem.n_groups < 2:
+            return problem.proportions
+        signs = np.where(np.arange(2) == self._protected_index(problem), 1.0, -1.0)
+        return np.asarray(self.trade_off * problem.proportions + (1 - self.trade_off) * signs)
 
     def magnitude(self, errors: FloatArray, problem: Problem) -> float:
         """Weighted error with absolute coefficients, since the value itself may cancel to zero."""
@@ -192,7 +229,7 @@ class Disparity(Criterion):
 
 
 @dataclass(frozen=True)
-class EqualError(Criterion):
+class EqualError(LinearCriterion):
     """Total error subject to equal errors of two groups, up to a tolerance.
 
     Minimizes sum_g q_g e_g subject to ``|e_1 - e_2| <= tolerance``: the exactly (tolerance 0) and
@@ -251,7 +288,6 @@ class EqualError(Criterion):
             "w_1 - q_1 times the difference of the errors, which is at most the tolerance.",
         ),
     )
-    requires_equal_errors: ClassVar[bool] = True
     is_nonnegative: ClassVar[bool] = True
     common_shift_slope: ClassVar[float] = 1.0
 
@@ -284,9 +320,9 @@ class EqualError(Criterion):
                 "Use 'error_gap' with a large penalty, or merge groups",
             )
 
-    def pieces(self, problem: Problem) -> AffinePieces:
-        """Return the total error as one piece; the constraint is checked separately."""
-        return AffinePieces(problem.proportions[None], np.zeros(1))
+    def group_weights(self, problem: Problem) -> FloatArray:
+        """Return the groups' proportions; the constraint is checked separately."""
+        return problem.proportions
 
     def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return weights with a positive sum.
@@ -448,6 +484,11 @@ class MinimaxLoss(MinimaxCriterion):
             "largest is at least the mean.",
         ),
     )
+
+    @property
+    def bounds_largest_loss(self) -> bool:
+        """Whether losses are not divided by variances."""
+        return not self.relative
 
     def value(self, errors: FloatArray, problem: Problem) -> float:
         """max_g (e_g - e*_g) / s_g, clipped at zero, since only rounding makes it negative.
@@ -682,7 +723,7 @@ class ErrorGap(Criterion):
 
 
 @dataclass(frozen=True)
-class RobustErrorGap(ErrorGap):
+class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
     """Error gap under the worst-case distribution in a ball around each group's rows.
 
     Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
@@ -722,7 +763,6 @@ class RobustErrorGap(ErrorGap):
 
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
-    has_concave_scores: ClassVar[bool] = True
     common_shift_slope: ClassVar[float | None] = None
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "The error gap criterion under the worst-case distribution near the rows.",
@@ -773,10 +813,6 @@ class RobustErrorGap(ErrorGap):
             )
         radii = float(self.radius) / np.sqrt(problem.group_weights)
         return np.asarray(np.ldexp(radii, -(problem.weight_exponent // 2)))
-
-    def value(self, errors: FloatArray, problem: Problem) -> float:
-        """Largest score over ordered pairs of groups."""
-        return float(self.scores(errors, problem).max())
 
     def pieces(self, problem: Problem) -> AffinePieces | None:
         """Pieces of the error gap if every radius is zero; otherwise None."""

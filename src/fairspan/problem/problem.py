@@ -34,10 +34,6 @@ class Criterion(ABC):
 
     Attributes
     ----------
-    requires_equal_errors : bool
-        Whether the errors of all groups are constrained to be equal, up to a tolerance.
-    has_concave_scores : bool
-        Whether the value is a maximum of concave functions of the errors, its `scores`.
     uses_excess_loss : bool
         Whether the value depends on the groups' best errors, as excess losses do.
     is_nonnegative : bool
@@ -46,15 +42,10 @@ class Criterion(ABC):
     supports_nesting : bool
         Whether components can be computed one at a time, each in the orthogonal complement of those
         before it. Group weights then prove the bound of each step.
-    relative : bool
-        Whether each group's error or loss is divided by the group's variance.
     """
 
-    requires_equal_errors: ClassVar[bool] = False
     uses_excess_loss: ClassVar[bool] = False
-    has_concave_scores: ClassVar[bool] = False
     is_nonnegative: ClassVar[bool] = False
-    relative: bool = False
 
     @property
     @abstractmethod
@@ -78,6 +69,11 @@ class Criterion(ABC):
     def common_shift_slope(self) -> float | None:
         """Increase of the value when all errors increase by one."""
         return None
+
+    @property
+    def bounds_largest_loss(self) -> bool:
+        """Whether the value is the largest excess loss itself, in the units of the errors."""
+        return False
 
     @property
     def constraint_text(self) -> str:

@@ -313,8 +313,7 @@ def losses_figure(report: Report) -> PageFigure:
     name = report.main.name
     pca_records = _drawn_records(report, report.pca.records)
     main_records = _drawn_records(report, report.main.records)
-    criterion = certificate.criterion
-    bounds_loss = criterion.uses_excess_loss and not criterion.relative
+    bounds_loss = certificate.criterion.bounds_largest_loss
     has_bound = bounds_loss and np.isfinite(certificate.lower_bound)
     display = GroupLossDisplay(
         [*pca_records, *main_records],

@@ -17,6 +17,7 @@ from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.parameters import init_parameters
+from fairspan.problem.criteria import MinimaxCriterion
 from fairspan.problem.problem import Criterion
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import PCA, FittedCriterion
@@ -107,7 +108,7 @@ def model_names(criteria: Sequence[Criterion]) -> list[str]:
     short_names = []
     for criterion in criteria:
         name = criterion.name
-        if criterion.relative:
+        if isinstance(criterion, MinimaxCriterion) and criterion.relative:
             name = f"relative_{name}"
         short_names.append(readable_name(name))
     names = []

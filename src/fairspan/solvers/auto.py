@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.registry import resolve_object
 from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported
@@ -130,7 +131,7 @@ def _subspace_is_faster(problem: Problem, tol: float) -> bool:
         return False
     # Concave scores are those of the robust error gap. With more than two groups, its solution is
     # not spanned by leading eigenvectors.
-    if problem.criterion.has_concave_scores and problem.n_groups > 2:
+    if isinstance(problem.criterion, ConcaveScoresCriterion) and problem.n_groups > 2:
         return False
     second_moments = problem.dense_moments
     # tr M. The traces include variance outside the allowed directions, which M does not.

@@ -26,6 +26,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.moments.projector import Projector
+from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
@@ -259,7 +260,7 @@ class _SubspaceSearch:
             self.n_eigenproblems += search.n_eigenproblems
             self.optima_missing = search.optima_missing
             columns = [np.linalg.qr(embedding.axes.T @ unrestricted_optima)[0]]
-        if problem.criterion.requires_equal_errors and problem.n_groups > 1:
+        if isinstance(problem.criterion, EqualError) and problem.n_groups > 1:
             # Whether errors can be equal depends on the directions in which the two groups differ
             # most, found up to rounding.
             difference = np.array([1.0, -1.0])

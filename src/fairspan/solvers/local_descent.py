@@ -25,6 +25,7 @@ import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
+from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
@@ -120,7 +121,7 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
         return problem.pieces.piece_values(errors), problem.pieces.coefficients
     criterion: Any = problem.criterion
     scores = criterion.scores(errors, problem)
-    if criterion.has_concave_scores:
+    if isinstance(criterion, ConcaveScoresCriterion):
         # At zero error the gradient is infinite; evaluate it slightly above, where it is finite.
         traces = problem.second_moments.traces
         replacement = max(float(traces.max()), 1.0)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluation import certify
+from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash_search import NashSearch
 from fairspan.solvers.many_groups.searches import PiecewiseSearch, RobustSearch
@@ -43,7 +44,7 @@ class DualNewton(Solver):
 
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
-        if problem.criterion.requires_equal_errors:
+        if isinstance(problem.criterion, EqualError):
             return "equal errors are supported by 'boundary' only, for one or two groups"
         return None
 
@@ -66,7 +67,7 @@ class DualNewton(Solver):
         search: PiecewiseSearch | RobustSearch | NashSearch
         if problem.pieces is not None:
             search = PiecewiseSearch(problem, tol)
-        elif problem.criterion.has_concave_scores:
+        elif isinstance(problem.criterion, ConcaveScoresCriterion):
             search = RobustSearch(problem, tol)
         else:
             search = NashSearch(problem, tol)

@@ -15,6 +15,7 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
+from fairspan.problem.criteria import EqualError
 from fairspan.problem.piecewise import Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec
@@ -67,7 +68,7 @@ class Semidefinite(Solver):
 
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
-        if problem.pieces is None or problem.criterion.requires_equal_errors:
+        if problem.pieces is None or isinstance(problem.criterion, EqualError):
             return "it supports only criteria that are maxima of affine functions of the errors"
         if problem.n_features > _MAX_FEATURES:
             return f"it supports up to {_MAX_FEATURES} features, not {problem.n_features}"

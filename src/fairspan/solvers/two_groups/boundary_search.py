@@ -29,7 +29,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError
 from fairspan.problem.limits import MeanDistanceLimit
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
@@ -75,7 +75,7 @@ class BoundarySearch(Solver):
                 "it supports one or two groups, and more only for linear criteria such as "
                 "'total_error'"
             )
-        if pieces is None and not criterion.has_concave_scores:
+        if pieces is None and not isinstance(criterion, ConcaveScoresCriterion):
             return "it supports only piecewise linear criteria and maxima of concave scores"
         return None
 
@@ -104,7 +104,7 @@ class BoundarySearch(Solver):
         elif problem.n_groups == 1:
             # Ordinary PCA: every criterion increases with the error of the only group.
             result = _solve_linear(problem, problem.proportions)
-        elif problem.criterion.requires_equal_errors:
+        elif isinstance(problem.criterion, EqualError):
             result = _solve_equal_errors(problem, tol)
         elif problem.pieces is None:
             # The robust error gap, which is not convex.
