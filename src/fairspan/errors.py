@@ -60,7 +60,18 @@ class Cause(enum.StrEnum):
     MANY_GROUPS = "there are more groups than usual"
     OVER_MAX_GROUPS = "there are more groups than the caller allows"
     TEXT_COLUMN = "a column is not numeric"
-    CSV_STYLE = "a CSV file has another format than expected"
+    CSV_FORMAT = "a CSV file does not have the expected format"
+    CSV_ENCODING = "a CSV file has another encoding"
+    CSV_TITLE = "lines above the header of a CSV file, or another delimiter"
+    CSV_COLUMNS_OF_A_ROW = "column names of a CSV file are most likely cells of its first row"
+    CSV_NAMES_IN_A_ROW = "two columns of a CSV file have one name, which may be a cell"
+    DECIMAL_IS_DELIMITER = "the decimal point is the delimiter of the file"
+    DECIMAL_IS_THOUSANDS = "the thousands separator is the default decimal point"
+    NUMBER_FORMAT = "a column of text has numbers in another format, or codes for missing values"
+    IDENTIFIER_COLUMN = "a column of text has nearly as many values as rows"
+    NO_NUMERIC_COLUMN = "no column is numeric"
+    MIXED_FOLDER = "a folder has no files of rows, or files of several formats"
+    DIFFERENT_MOMENTS = "moments differ in their features, or in the types of their labels"
     UNOBSERVED_COLUMN = "a group has no value of a feature"
     MISSING_CLASSES = "a restriction needs the class of each row"
     TOO_LARGE = "matrices need more memory than allowed"
@@ -83,7 +94,7 @@ class FairspanError(Exception):
         What to do, in terms that fit any caller.
     cause : Cause, optional
         Lets callers replace the remedy by one in their own terms.
-    **details : str or int
+    **details : object
         Values of the fields in such a remedy, by name.
     """
 
@@ -94,7 +105,7 @@ class FairspanError(Exception):
         remedy: str,
         *,
         cause: Cause | None = None,
-        **details: str | int,
+        **details: object,
     ) -> None:
         # Unpickling calls the class with the args, which are therefore exactly the three parts of
         # the message, and restores the attributes. Callers that replace the remedy because of the
@@ -114,15 +125,19 @@ class FairspanError(Exception):
         return located
 
 
+Remedy = str | collections.abc.Callable[[collections.abc.Mapping[str, typing.Any]], str]
+"""Remedy of a caller: a text with fields in braces, or a function of the details of the error."""
+
+
 @contextlib.contextmanager
 def caller_remedies(
-    remedies: collections.abc.Mapping[Cause, str],
+    remedies: collections.abc.Mapping[Cause, Remedy],
 ) -> collections.abc.Iterator[None]:
     """Replace the remedies of errors, depending on their cause, by those of the caller.
 
     Parameters
     ----------
-    remedies : mapping of Cause to str
+    remedies : mapping of Cause to Remedy
         Remedies that name only arguments or options of the caller. Errors of other causes are
         unchanged. Fields in braces are filled with the details of the error. If callers are
         nested, the remedy of the outermost is used.
@@ -139,8 +154,12 @@ def caller_remedies(
         yield
     except FairspanError as error:
         if error.cause is not None and error.cause in remedies:
-            remedy = remedies[error.cause].format_map(error.details)
-            error.args = (*error.args[:2], remedy)
+            remedy = remedies[error.cause]
+            if isinstance(remedy, str):
+                text = remedy.format_map(error.details)
+            else:
+                text = remedy(error.details)
+            error.args = (*error.args[:2], text)
         raise
 
 
@@ -204,13 +223,29 @@ def import_optional(package: str, extra: str, purpose: str) -> typing.Any:
 
 
 class FairspanWarning(UserWarning):
-    """The result is valid but needs attention."""
+    """The result is valid but needs attention.
+
+    Parameters
+    ----------
+    message : str
+        What was observed, with the remedy unless it is given separately.
+    remedy : str
+        What to do, in terms of Python.
+    cause : Cause, optional
+        Lets the command line replace the remedy by one in its own terms.
+    """
+
+    def __init__(self, message: str, remedy: str = "", cause: Cause | None = None) -> None:
+        super().__init__(f"{message} {remedy}" if remedy else message)
+        self.observation = message
+        self.cause = cause
 
 
-def warn(message: str) -> None:
+def warn(message: str, remedy: str = "", cause: Cause | None = None) -> None:
     """Issue a FairspanWarning attributed to the user's code.
 
-    That is the nearest caller outside of this library, whose line Python shows.
+    That is the nearest caller outside of this library, whose line Python shows. See
+    :class:`FairspanWarning` for the parameters.
     """
     clear_progress_bar()  # the warning would otherwise continue its line
     stack_level = 2
@@ -218,7 +253,7 @@ def warn(message: str) -> None:
     while frame.f_back is not None and _is_internal(frame):
         frame = frame.f_back
         stack_level += 1
-    warnings.warn(message, FairspanWarning, stacklevel=stack_level)
+    warnings.warn(FairspanWarning(message, remedy, cause), stacklevel=stack_level)
 
 
 def _is_internal(frame: types.FrameType) -> bool:

@@ -1,13 +1,17 @@
-"""Findings name options of the command line where a command prints them, and only there."""
+"""Findings and errors name options of the command line where a command prints them, only there."""
 
+import ast
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
+import fairspan
 from fairspan import audit
+from fairspan.errors import FairspanWarning
 
 N = 200
 RNG = np.random.default_rng(5)
@@ -48,3 +52,40 @@ def test_a_finding_names_the_option_on_the_command_line_and_an_argument_in_pytho
     [message] = [each.message for each in found if each.code == code]
     assert said == message + hint[0]
     assert "--" not in message
+
+
+def strings_of(path):
+    """Texts of a module that are not docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docstrings = {id(node.value) for node in statements}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in docstrings:
+            yield node.value
+
+
+def test_the_library_names_no_option_outside_of_the_command_line():
+    folder = Path(fairspan.__file__).parent
+    styles = {folder / "report/figures.py", folder / "report/tables/slider.py"}  # of the page
+    named = {
+        f"{path.relative_to(folder)}: {text}"
+        for path in folder.rglob("*.py")
+        if folder / "cli" not in path.parents and path not in styles
+        for text in strings_of(path)
+        if re.search(r"(?<![\w-])--[a-z]", text)
+    }
+    assert not named
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_warning_about_a_header_names_the_option_or_the_argument(run, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(f"{i * 7 % 5},{i * i % 11},{'ab'[i % 2]}\n" for i in range(1, 40)))
+    words = ["audit", path, "--group", "b", "-d", 1, "--folds", "none"]
+    said = run(*words).err
+    assert "with --no-header." in said
+    assert "FileRows" not in said
+    with pytest.warns(FairspanWarning, match="'header': False") as caught:
+        fairspan.FileRows.open(path, ["b"])
+    assert "--" not in str(caught[0].message)

@@ -239,7 +239,7 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
         (FIT, "m.csv", ["suffix of a table", "a model is not one", "another suffix"]),
         (FIT, "m.pkl", ["suffix of a pickle"]),
         (FIT, "missing/m", ["does not exist. Allowed: an existing folder"]),
-        (MOMENTS, "m.json", ["a JSON document, such as --json prints", "moments are not one"]),
+        (MOMENTS, "m.json", ["a JSON document", "moments are not one"]),
         (REPORT, "page.pdf", ["a PDF document", "a page is not one", "ends in .html"]),
         (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
         (TRANSFORM, "missing/out.csv", ["does not exist. Allowed: an existing folder"]),

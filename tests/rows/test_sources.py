@@ -516,7 +516,7 @@ def test_a_stream_without_columns_is_refused():
 
 def test_reduced_rows_of_a_stream_have_nowhere_to_go():
     fair = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
-    with pytest.raises(TypeError, match="fairspan transform MODEL DATA"):
+    with pytest.raises(TypeError, match="fairspan transform"):
         fair.transform(TABLE.to_reader())
 
 

@@ -32,8 +32,7 @@ _STATUS_MESSAGES = {
     Status.ESTIMATED: "no subspace was found that is better by more than the tolerance, but the "
     "bound relies on iteratively computed eigenvectors, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
-    "the gap or raise the tolerance (tol=, --tol), or with more than two groups try "
-    "allow_extra=True (--allow-extra)",
+    "the gap or raise the tolerance (tol), or with more than two groups try allow_extra=True",
 }
 
 

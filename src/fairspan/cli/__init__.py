@@ -17,7 +17,7 @@ import click
 
 from fairspan.cli.commands import audit, demo, fit, merge, moments, report, transform, verify
 from fairspan.cli.terminal import JSON_VERSION, print_message
-from fairspan.errors import FairspanError, InvalidParameter
+from fairspan.errors import FairspanError, FairspanWarning, InvalidParameter
 from fairspan.progress import show_progress
 from fairspan.version import __version__
 
@@ -157,6 +157,11 @@ def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> Non
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning; its remedy names options if its cause has such a remedy."""
+    from fairspan.cli.remedies import WARNING_REMEDIES
     from fairspan.rows.labels import printable
 
-    print_message("warning", printable(str(message)))
+    text = str(message)
+    if isinstance(message, FairspanWarning) and message.cause in WARNING_REMEDIES:
+        text = f"{message.observation} {WARNING_REMEDIES[message.cause]}"
+    print_message("warning", printable(text))

@@ -60,6 +60,8 @@ def certificate_text(certificate: "Certificate") -> str:
         criterion += f" ({parameters})"
     certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
     status = f"Status: {certificate.status_text}: {certificate.message}."
+    if certificate.status == "open gap":
+        status += " On the command line: --tol SHARE, or --allow-extra."
     if math.isfinite(certificate.lower_bound):
         subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
         certificate_sentence += (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.command import usage_error_if
+from fairspan.cli.number_advice import command_advice
 from fairspan.cli.option_values import ReadOptions
 from fairspan.cli.options import MISSING_GROUP_OPTION
 from fairspan.errors import InvalidInput, InvalidType, import_optional
@@ -128,7 +129,9 @@ def open_row_source(
             raise InvalidInput(
                 f"{rows.location}: --bin cuts the column {column!r}, which holds text",
                 "Allowed: group columns of numbers",
-                "Omit --bin, and each text is a group" if advice is None else advice.command,
+                "Omit --bin, and each text is a group"
+                if advice is None
+                else command_advice(advice),
             )
     if options.numeric_only or options.one_hot:
         rows = _with_text_handled(rows, one_hot=options.one_hot)
@@ -210,7 +213,7 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
             f"{rows.location}: {_columns_contain(separated)} numbers with separators, such as "
             f"{quoted_cell(text)} in {where}{of_column}",
             _ALLOWED_FEATURES,
-            f"{advice[name].command}; or exclude these columns with --exclude",
+            f"{command_advice(advice[name])}; or exclude these columns with --exclude",
         )
     if one_hot:
         return one_hot_encode_text(rows)
@@ -287,7 +290,7 @@ def _non_numeric_error(
         if text is not None:
             of_column = f" of {column!r}" if len(columns) > 1 else ""
             content = f"text, such as {quoted_cell(text)} in {where}{of_column}"
-    remedy = advice[column].command if advice else default_remedy
+    remedy = command_advice(advice[column]) if advice else default_remedy
     return InvalidInput(f"{rows.location}: {_columns_contain(columns)} {content}", allowed, remedy)
 
 

@@ -927,8 +927,8 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "; ".join(differences),
             "Allowed: moments of the same features, with labels of one type",
             "Read both parts with the same columns, and with labels of one type, for example by "
-            "astype(str); for saved moments, fairspan merge --label-type text converts labels to "
-            "text",
+            "astype(str)",
+            cause=Cause.DIFFERENT_MOMENTS,
         )
 
 

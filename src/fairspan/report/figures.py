@@ -371,7 +371,7 @@ def dimensions_figure(report: Report) -> PageFigure:
         caption = (
             "Points with bands: expected loss on new rows, under PCA by number of dimensions and "
             f"under {name} at the selected one. At other dimensions the bands come from the "
-            "variation between folds; those of fairspan audit --by-dimension, which evaluates each "
+            "variation between folds; those of an audit by dimension, which evaluates each "
             "row, are narrower and may show harm at more dimensions. Dotted: "
             f"{observed_losses}."
         )

@@ -463,6 +463,6 @@ class StreamAdapter(SourceAdapter):
             f"X is of type {type(X).__name__}, whose rows can only be aggregated by group",
             "Allowed: arrays, data frames and Dask collections, and, for transform, Spark data "
             "frames",
-            "Load the rows into one of these, transform a file with the command: fairspan "
-            "transform MODEL DATA -o OUT, or compare groups with audit(model, X, ...)",
+            "Load the rows into one of these, transform a file on the command line "
+            "(fairspan transform), or compare groups with audit(model, X, ...)",
         )

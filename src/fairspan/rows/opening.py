@@ -213,7 +213,7 @@ def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
         raise InvalidType(
             f"X is of type {type(rows).__name__}, whose partitions are read in place",
             "Allowed: arrays, data frames, Dask and Spark collections, and rows in blocks",
-            "Transform a file with the command: fairspan transform MODEL DATA -o OUT",
+            "Transform a file on the command line (fairspan transform)",
         )
     if row_map.feature_names is not None and source.feature_names is not None:
         source = source.select_features(row_map.feature_names)

@@ -36,7 +36,7 @@ _FOREIGN_SUFFIXES = {
     ".csv": "a table",
     ".tsv": "a table",
     ".xlsx": "a table",
-    ".json": "a JSON document, such as --json prints",
+    ".json": "a JSON document",
     ".parquet": "a table",
     ".arrow": "a table",
     ".feather": "a table",

@@ -38,8 +38,6 @@ _MAX_COMPARED_ROWS = 1000
 _MIN_EQUAL_ROWS = 2
 _ALLOWED = "Allowed: complete CSV files with rows of equal length"
 _CORRECT_CELL = "Correct the cell, or exclude the column"
-# Format options on the command line and in Python.
-_OPTIONS = "--delimiter, --decimal, --encoding, --comment"
 _OPEN_CALL = "FileRows.open(..., csv={...})"
 
 
@@ -76,8 +74,8 @@ def csv_read_error(
         f"{path} cannot be read ({shown_reason(error)})",
         _ALLOWED,
         f"Check the file, or specify its format ({_OPEN_CALL})",
-        cause=Cause.CSV_STYLE,
-        command=f"Check the file, or specify its format ({_OPTIONS})",
+        cause=Cause.CSV_FORMAT,
+        check="Check the file, or specify its format",
     )
 
 
@@ -91,8 +89,9 @@ def _encoding_error(path: Path, csv_format: CsvFormat) -> InvalidInput:
         f"{path} is not encoded as {csv_format.encoding}{location}",
         "Allowed: any encoding that Python knows",
         f"Specify it: FileRows.open(..., csv={{'encoding': {encoding!r}}}){alternative}",
-        cause=Cause.CSV_STYLE,
-        command=f"Specify it: --encoding {encoding}{alternative}",
+        cause=Cause.CSV_ENCODING,
+        encoding=encoding,
+        alternative=alternative,
     )
 
 
@@ -127,36 +126,35 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
             f"{header_name} with {header.n_cells}{quoted_lines}",
             _ALLOWED,
             f"{correct} ({_OPEN_CALL})",
-            cause=Cause.CSV_STYLE,
-            command=f"{correct} ({_OPTIONS})",
+            cause=Cause.CSV_FORMAT,
+            check=correct,
         )
     return None
 
 
 def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
     """Build the error for a header that differs in length from all rows, of `n_cells` each."""
+    cause = None
     if header.n_cells == 1:
         # Most likely a title above the header, or cells separated by another delimiter.
-        delete = "Delete the lines above the header"
+        cause = Cause.CSV_TITLE
         remedy = (
-            f"{delete}, or skip them with FileRows.open(..., csv={{'comment': ...}}); or specify "
-            "the delimiter with csv={'delimiter': ...}"
+            "Delete the lines above the header, or skip them with FileRows.open(..., "
+            "csv={'comment': ...}); or specify the delimiter with csv={'delimiter': ...}"
         )
-        command = f"{delete}, or skip them with --comment; or specify the delimiter, --delimiter"
     elif n_cells == header.n_cells + 1:
-        remedy = command = (
+        remedy = (
             f"Name each column in line {header.first_line}: the first one may be an unnamed index "
             "or row names"
         )
     else:
-        remedy = command = f"Name each of the {n_cells} columns in line {header.first_line}"
+        remedy = f"Name each of the {n_cells} columns in line {header.first_line}"
     return InvalidInput(
         f"{path} has a header of {counted(header.n_cells, 'cell')} in line "
         f"{header.first_line}, and rows of {n_cells}",
         _ALLOWED,
         remedy,
-        cause=Cause.CSV_STYLE,
-        command=command,
+        cause=cause,
     )
 
 
@@ -267,6 +265,6 @@ def not_a_number_error(
         "earlier rows",
         "Allowed: numbers, or empty cells for missing values",
         _CORRECT_CELL if advice is None else advice.call,
-        cause=Cause.CSV_STYLE,
-        command=_CORRECT_CELL if advice is None else advice.command,
+        cause=None if advice is None else Cause.NUMBER_FORMAT,
+        advice=advice,
     )

@@ -72,8 +72,7 @@ class CsvFormat:
                 f"decimal is {self.decimal!r} and delimiter {delimiter!r}",
                 "Allowed: '.' or ',', different from the delimiter",
                 "Omit 'decimal', or pass the 'delimiter', such as ';'",
-                cause=Cause.CSV_STYLE,
-                command="Omit --decimal, or pass the delimiter, such as --delimiter ';'",
+                cause=Cause.DECIMAL_IS_DELIMITER,
             )
         self._check_thousands()
         try:
@@ -93,17 +92,18 @@ class CsvFormat:
         if is_known and self.thousands != self.decimal:
             return
         remedy = "Choose one of these"
-        command = remedy
+        cause = None
         if self.thousands == ".":
-            reason = "since the default decimal point is '.'"
-            remedy = f"Pass csv={{'thousands': '.', 'decimal': ','}}, {reason}"
-            command = f"Add --decimal , to the command, {reason}"
+            remedy = (
+                "Pass csv={'thousands': '.', 'decimal': ','}, since the default decimal point is "
+                "'.'"
+            )
+            cause = Cause.DECIMAL_IS_THOUSANDS
         raise InvalidParameter(
             f"thousands is {self.thousands!r} and decimal {self.decimal!r}",
             f"Allowed: {', '.join(map(repr, THOUSANDS))}, different from the decimal point",
             remedy,
-            cause=Cause.CSV_STYLE,
-            command=command,
+            cause=cause,
         )
 
     @property

@@ -221,9 +221,10 @@ class FileRows(PartitionedColumnRows):
             raise _header_is_data_error(path, names) from error
         if header_is_data:
             warn(
-                f"{path}: the first line looks like a row, but is used as the header. If there is "
-                "no header, name the columns column_1, column_2 and so on with --no-header (in "
-                "Python: FileRows.open(..., csv={'header': False}))."
+                f"{path}: the first line looks like a row, but is used as the header.",
+                "If there is no header, name the columns column_1, column_2 and so on with "
+                "FileRows.open(..., csv={'header': False}).",
+                Cause.CSV_COLUMNS_OF_A_ROW,
             )
         return cls(Path(path), schema, parts, selection)
 
@@ -358,8 +359,7 @@ def _header_is_data_error(path: str | Path, names: Sequence[str]) -> InvalidInpu
         "Allowed: column names in the first line, or the names column_1, column_2 and so on",
         "Add a header line; or open the file with FileRows.open(path, group_columns, "
         "csv={'header': False}), and name a group as column_3, for example",
-        cause=Cause.CSV_STYLE,
-        command="Add a header line; or add --no-header and name a group as column_3, for example",
+        cause=Cause.CSV_COLUMNS_OF_A_ROW,
     )
 
 
@@ -438,7 +438,8 @@ def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
         raise InvalidInput(
             f"{rows.location} has no numeric columns",
             "Allowed: at least one feature",
-            "Encode text with --one-hot, or use another table",
+            "Encode text as numbers, or use another table",
+            cause=Cause.NO_NUMERIC_COLUMN,
         )
     return replace(rows, selection=replace(rows.selection, features=remaining))
 
@@ -494,7 +495,8 @@ def _identifier_error(name: str, count: str, texts: Iterable[str]) -> InvalidInp
     return InvalidInput(
         f"Column {name!r} contains {count}, such as {quoted_cell(next(iter(texts)))}",
         "Allowed: categorical columns with several rows per category",
-        "Exclude it with --exclude: it looks like a name or an identifier",
+        "Exclude it: it looks like a name or an identifier",
+        cause=Cause.IDENTIFIER_COLUMN,
     )
 
 
@@ -589,9 +591,8 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
 def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
     """Replace the remedy of errors about text columns that can be read as numbers.
 
-    The arguments of these errors are what was received, what is allowed, and the remedy in Python;
-    the remedy on the command line is among the details. The advice on the first such column is used
-    for both remedies.
+    The arguments of these errors are what was received, what is allowed, and the remedy in Python.
+    The advice on the first such column is used; the command line finds it among the details.
     """
     try:
         yield
@@ -602,8 +603,8 @@ def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
             if advice is not None:
                 received, allowed = error.args[:2]
                 error.args = (received, allowed, advice.call)
-                error.cause = Cause.CSV_STYLE
-                error.details = {"command": advice.command}
+                error.cause = Cause.NUMBER_FORMAT
+                error.details = {"advice": advice}
         raise
 
 

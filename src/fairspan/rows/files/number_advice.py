@@ -3,9 +3,8 @@
 Advice is given only if all cells of the columns concerned confirm it.
 """
 
-import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyarrow import compute
@@ -18,8 +17,6 @@ _CURRENCY = "Write numbers without a currency sign"
 _BOTH = "Both readings are possible, since every separator is followed by three digits"
 _NO_COMMA = "Write numbers with a decimal point, or use another delimiter"
 _MIXED = "Write all numbers with the same decimal point and thousands separator"
-# Separators as values of options in a shell.
-_SHELL_VALUES = {"'": '"\'"', " ": "space"}
 
 
 def scan_columns(
@@ -44,30 +41,6 @@ def scan_columns(
 
 
 @dataclass(frozen=True)
-class NumberAdvice:
-    """Advice on how to read a text column as numbers, for each kind of caller.
-
-    Attributes
-    ----------
-    command : str
-        Advice with options of the command line.
-    call : str
-        Advice with arguments in Python.
-    is_separated : bool
-        Whether its numbers have separators that the current format does not recognize.
-    """
-
-    command: str
-    call: str
-    is_separated: bool = False
-
-    @classmethod
-    def for_file(cls, remedy: str) -> "NumberAdvice":
-        """Return advice to change the file, which is the same for all callers."""
-        return cls(remedy, remedy)
-
-
-@dataclass(frozen=True)
 class StyleReading:
     """A style in which columns are numbers, and a cell that shows the style.
 
@@ -76,39 +49,113 @@ class StyleReading:
     style : NumberStyle
     cell : str
         A cell with the separator; empty if no cell has one.
+    is_possible : bool
+        Whether the file can be read in this style, whose decimal point is not the delimiter.
     """
 
     style: NumberStyle
     cell: str
+    is_possible: bool
 
-    def options(self, current: NumberStyle) -> str:
-        """Return the command line options that change the current style to this one."""
-        return " ".join(
-            f"--{name} {_SHELL_VALUES.get(value, value)}"
-            for name, value in self._marks()
+    @property
+    def value(self) -> str:
+        """Number that the cell is in this style."""
+        return f"{self.style.number(self.cell):.15g}"
+
+    @property
+    def effect(self) -> str:
+        """Part of a sentence on how the cell is read."""
+        return f"reads {quoted_cell(self.cell)} as {self.value}"
+
+    def changes_from(self, current: NumberStyle) -> dict[str, str]:
+        """Return the separators to set so that the current style becomes this one, by name."""
+        return {
+            name: value
+            for name, value in (
+                ("thousands", self.style.thousands),
+                ("decimal", self.style.decimal),
+            )
             if value is not None and value != getattr(current, name)
-        )
+        }
 
+    @property
     def arguments(self) -> str:
-        """Return the argument of `FileRows.open` for this style."""
-        marks = [
-            f"{name!r}: {value!r}"
-            for name, value in self._marks()
-            if value != getattr(NumberStyle(), name)
-        ]
-        return f"csv={{{', '.join(marks)}}}"
+        """Argument of `FileRows.open` for this style."""
+        return f"csv={self.changes_from(NumberStyle())!r}"
 
-    def advice(self, current: NumberStyle) -> NumberAdvice:
-        """Return which options to add, or which one to omit."""
-        options = self.options(current)
-        if options:
-            return NumberAdvice(f"Add {options} to the command", _open_with(self.arguments()))
-        # The numbers have the default style, and the current one has an option too many.
-        name = "decimal" if current.thousands is None else "thousands"
-        return NumberAdvice(f"Omit --{name}", f"Omit {name!r} from csv=")
 
-    def _marks(self) -> tuple[tuple[str, str | None], ...]:
-        return ("thousands", self.style.thousands), ("decimal", self.style.decimal)
+@dataclass(frozen=True)
+class NumberAdvice:
+    """Advice on how to read a text column as numbers.
+
+    The remedy is to change the file, to read it in another style, or to name codes for missing
+    values; or one of the first two and the last.
+
+    Attributes
+    ----------
+    current : NumberStyle
+        Style with which the file is read.
+    file_remedy : str
+        How to change the file, which cannot be read as it is; empty otherwise.
+    readings : tuple of StyleReading
+        Styles to read the file in. Several read its cells as different numbers.
+    codes : mapping of str to sequence of str
+        Codes for missing values by column, under an empty name for all columns.
+    is_separated : bool
+        Whether the numbers have separators that the current style does not recognize.
+    """
+
+    current: NumberStyle
+    file_remedy: str = ""
+    readings: tuple[StyleReading, ...] = ()
+    codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_separated: bool = False
+
+    @property
+    def call(self) -> str:
+        """Advice with arguments in Python."""
+        parts = [self.file_remedy] if self.file_remedy else []
+        if self.readings:
+            parts.append(self._style_call())
+        if self.codes:
+            argument = f"na_values={_na_argument(self.codes)!r}, on_missing='drop'"
+            parts.append(f"{self.condition_of_codes}, {_open_with(argument, verb='open')}")
+        return ". ".join(parts)
+
+    @property
+    def condition_of_codes(self) -> str:
+        """Condition under which the codes are to be named: if they stand for missing values."""
+        texts = [text for column_codes in self.codes.values() for text in column_codes]
+        text_list = ", ".join(quoted_cell(text) if text else "a blank cell" for text in texts)
+        verb = "stands" if len(texts) == 1 else "stand"
+        return f"If {text_list} {verb} for a missing value"
+
+    @property
+    def superfluous_option(self) -> str:
+        """Format option to omit, if the numbers have the default style."""
+        return "decimal" if self.current.thousands is None else "thousands"
+
+    def each_reading(self, options: Callable[[StyleReading], str]) -> str:
+        """Return advice that lists several readings, with the options for each."""
+        effects = []
+        for reading in self.readings:
+            if reading.is_possible:
+                effects.append(f"{options(reading)} {reading.effect}")
+            else:
+                effects.append(
+                    f"if it is {reading.value}, write a decimal point, since the delimiter is a "
+                    "comma"
+                )
+        return f"{_BOTH}: {'; '.join(effects)}. Choose the right one"
+
+    def _style_call(self) -> str:
+        if len(self.readings) > 1:
+            several = self.each_reading(lambda reading: reading.arguments)
+            return f"{several} for FileRows.open"
+        [reading] = self.readings
+        if not reading.changes_from(self.current):
+            return f"Omit {self.superfluous_option!r} from csv="
+        return _open_with(reading.arguments)
 
 
 def number_advice(
@@ -135,24 +182,21 @@ def number_advice(
         return None
     # No style includes percent or currency signs: the file must be changed.
     if column.has_percent:
-        return NumberAdvice.for_file(PERCENT)
+        return NumberAdvice(current, PERCENT)
     if column.has_currency:
-        return NumberAdvice.for_file(_CURRENCY)
+        return NumberAdvice(current, _CURRENCY)
     numeric = {key: other for key, other in columns.items() if other.has_numbers}
     codes = _missing_codes(numeric)
-    code_advice = _code_advice(codes) if codes else None
     if current in column.styles:  # only codes for missing values are not numbers
-        return code_advice
+        return NumberAdvice(current, codes=codes) if codes else None
+    # The numbers have separators that the current style does not recognize.
     styles = [style for style in column.styles if _suits_all(style, numeric.values())]
-    # The numbers have separators that the current style does not recognize (is_separated).
-    style_advice = _style_advice(column, styles, current, delimiter)
-    if code_advice is None:
-        return replace(style_advice, is_separated=True)
-    return NumberAdvice(
-        f"{style_advice.command}. {code_advice.command}",
-        f"{style_advice.call}. {code_advice.call}",
-        is_separated=True,
-    )
+    if not styles:  # the columns have no style in common
+        return NumberAdvice(current, _MIXED, codes=codes, is_separated=True)
+    readings = tuple(_readings(column, styles, current, delimiter))
+    if not any(reading.is_possible for reading in readings):
+        return NumberAdvice(current, _NO_COMMA, codes=codes, is_separated=True)
+    return NumberAdvice(current, readings=readings, codes=codes, is_separated=True)
 
 
 def _suits_all(style: NumberStyle, columns: Collection[NumberColumn]) -> bool:
@@ -164,63 +208,25 @@ def _suits_all(style: NumberStyle, columns: Collection[NumberColumn]) -> bool:
     return any(column.separates(style.thousands) for column in columns)
 
 
-def _style_advice(
+def _readings(
     column: NumberColumn,
     styles: Sequence[NumberStyle],
     current: NumberStyle,
     delimiter: str | None,
-) -> NumberAdvice:
-    """Return advice on which of the styles to specify, and how.
-
-    Parameters
-    ----------
-    column : NumberColumn
-    styles : sequence of NumberStyle
-        Styles in which this column and all others are numbers. If they read its cells as different
-        numbers, the advice lists each reading.
-    current : NumberStyle
-        Style with which the file is read.
-    delimiter : str or None
-        Delimiter of the file, which cannot be the decimal point.
-    """
-    if not styles:  # the columns have no style in common
-        return NumberAdvice.for_file(_MIXED)
-    # A reading is a style with an example cell; styles that read it as the same number share one.
-    readings = _readings(column, styles, current)
-    # A decimal comma is not allowed if the delimiter is a comma.
-    possible = [reading for reading in readings if not reading.style.decimal == "," == delimiter]
-    if not possible:
-        return NumberAdvice.for_file(_NO_COMMA)
-    if len(readings) == 1:  # the numbers are unambiguous
-        return possible[0].advice(current)
-    by_options = []
-    by_arguments = []
-    for reading in readings:
-        value = f"{reading.style.number(reading.cell):.15g}"
-        if reading in possible:
-            effect = f"reads {quoted_cell(reading.cell)} as {value}"
-            by_options.append(f"{reading.options(current)} {effect}")
-            by_arguments.append(f"{reading.arguments()} {effect}")
-        else:
-            other = f"if it is {value}, write a decimal point, since the delimiter is a comma"
-            by_options.append(other)
-            by_arguments.append(other)
-    return NumberAdvice(
-        f"{_BOTH}: {'; '.join(by_options)}. Choose the right one",
-        f"{_BOTH}: {'; '.join(by_arguments)}. Choose the right one for FileRows.open",
-    )
-
-
-def _readings(
-    column: NumberColumn, styles: Sequence[NumberStyle], current: NumberStyle
 ) -> list[StyleReading]:
-    """Return one reading per distinct value of the numbers, those nearest to the current first."""
+    """Return one reading per distinct value of the numbers, those nearest to the current first.
+
+    Styles that read a cell of the column as the same number share one reading. The decimal point
+    cannot be a comma if the delimiter is one.
+    """
     reading_by_value: dict[float, StyleReading] = {}
     nearest_first = sorted(styles, key=lambda style: style.decimal != current.decimal)
     for style in nearest_first:
         cell = column.example(style)
         if cell is not None:
-            reading_by_value.setdefault(style.number(cell), StyleReading(style, cell))
+            is_possible = not style.decimal == "," == delimiter
+            reading = StyleReading(style, cell, is_possible)
+            reading_by_value.setdefault(style.number(cell), reading)
     return list(reading_by_value.values())
 
 
@@ -237,20 +243,6 @@ def _missing_codes(columns: Mapping[str, NumberColumn]) -> dict[str, list[str]]:
     return codes
 
 
-def _code_advice(codes: Mapping[str, Sequence[str]]) -> NumberAdvice:
-    """Return advice on the option for codes of missing values, and on the rows with them."""
-    texts = [text for column_codes in codes.values() for text in column_codes]
-    text_list = ", ".join(quoted_cell(text) if text else "a blank cell" for text in texts)
-    verb = "stands" if len(texts) == 1 else "stand"
-    condition = f"If {text_list} {verb} for a missing value"
-    options = " ".join(_na_option(name, column_codes) for name, column_codes in codes.items())
-    argument = f"na_values={_na_argument(codes)!r}, on_missing='drop'"
-    return NumberAdvice(
-        f"{condition}, add {options} and --on-missing drop or em",
-        f"{condition}, {_open_with(argument, verb='open')}",
-    )
-
-
 def _open_with(arguments: str, verb: str = "Open") -> str:
     return f"{verb} the file with FileRows.open(path, group_columns, {arguments})"
 
@@ -263,11 +255,3 @@ def _na_argument(codes: Mapping[str, Sequence[str]]) -> Any:
     if "" in codes:
         return list(codes[""])
     return {name: list(column_codes) for name, column_codes in codes.items()}
-
-
-def _na_option(name: str, texts: Sequence[str]) -> str:
-    """Return codes as the option `--na-values`, quoted for a shell."""
-    values = ",".join(text or " " for text in texts)
-    if name:
-        values = f"{name}={values}"
-    return f"--na-values {shlex.quote(values)}"

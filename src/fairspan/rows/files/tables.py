@@ -218,17 +218,16 @@ def _check_unique_columns(path: Path, columns: Sequence[str], csv_format: CsvFor
     else:
         unnamed = [str(n) for n, name in enumerate(columns, start=1) if not name]
         problem = f"{path} has no names for the columns {', '.join(unnamed)}"
-    remedy = command = "Rename them"
+    remedy = "Rename them"
+    cause = None
     # A name that occurs twice may be a cell.
     if csv_format is not None and csv_format.header_is_data:
         remedy = (
             "If the first line is a row, open the file with FileRows.open(path, group_columns, "
             "csv={'header': False}); otherwise rename them"
         )
-        command = "If the first line is a row, add --no-header; otherwise rename them"
-    raise InvalidInput(
-        problem, "Allowed: unique column names", remedy, cause=Cause.CSV_STYLE, command=command
-    )
+        cause = Cause.CSV_NAMES_IN_A_ROW
+    raise InvalidInput(problem, "Allowed: unique column names", remedy, cause=cause)
 
 
 def pandas_index_columns(schema: Any) -> list[str]:
@@ -351,8 +350,9 @@ def open_folder(
         raise InvalidInput(
             f"The folder {folder} contains {contents}",
             "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
-            "Check the path, or put files of each format into a separate folder; merge saved "
-            "moments with fairspan merge",
+            "Check the path, or put files of each format into a separate folder; add saved "
+            "moments, which GroupMoments.load returns",
+            cause=Cause.MIXED_FOLDER,
         )
     partition_values = _parse_partition_values(folder, files)
     tables = [
