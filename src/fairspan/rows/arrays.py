@@ -34,7 +34,7 @@ from fairspan.rows.metadata import RowMetadata
 class ArrayRows(InMemoryRows):
     """Rows of an (n, p) array.
 
-    Parameters
+    Attributes
     ----------
     array : (n, p) array
         Numeric values of any precision; never copied in full.

@@ -1,7 +1,6 @@
 """Labels of rows as categories and integer codes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from fairspan.rows.labels import (
     is_missing_label,
     label_type,
     to_python_label,
-    without_last_attribute,
 )
 from fairspan.typing import BoolArray, IndexArray
 
@@ -25,11 +23,10 @@ from fairspan.typing import BoolArray, IndexArray
 _N_SAMPLED_ROWS = 256
 
 
-@dataclass(frozen=True, eq=False)
 class CodedLabels:
-    """Labels of rows, factorized into categories and codes.
+    """Labels of rows, factorized into categories and codes; not to be modified.
 
-    Attributes
+    Parameters
     ----------
     categories : list of m labels
         Unique, with types distinguished (1, 1.0 and True differ); some may not occur.
@@ -41,10 +38,22 @@ class CodedLabels:
         Categories that a column of the whole table declares, but no row has.
     """
 
-    categories: list[Any]
-    codes: IndexArray
-    column_names: tuple[Any, ...] = ()
-    unused: tuple[Any, ...] = ()
+    def __init__(
+        self,
+        categories: list[Any],
+        codes: IndexArray,
+        column_names: tuple[Any, ...] = (),
+        unused: tuple[Any, ...] = (),
+    ) -> None:
+        self.categories = categories
+        self.column_names = column_names
+        self.unused = unused
+        self._codes = codes
+
+    @property
+    def codes(self) -> IndexArray:
+        """Index of each row's label in `categories`, shape (r,)."""
+        return self._codes
 
     @classmethod
     def from_labels(cls, labels: Sequence[Any]) -> "CodedLabels":
@@ -102,19 +111,11 @@ class CodedLabels:
 
     def with_categories(self, categories: list[Any]) -> "CodedLabels":
         """Return labels of the same rows, with other categories for the same codes."""
-        return replace(self, categories=categories)
+        return CodedLabels(categories, self.codes, self.column_names, self.unused)
 
-    def without_last_attribute(self) -> "CodedLabels":
-        """Drop the last crossed column.
-
-        Examples
-        --------
-        >>> labels = CodedLabels.from_labels([("a", 0), ("a", 1), ("b", 0)])
-        >>> labels.without_last_attribute().to_list()
-        ['a', 'a', 'b']
-        """
-        categories = CodedLabels.from_labels(list(map(without_last_attribute, self.categories)))
-        return categories[self.codes]
+    def with_column_names(self, names: tuple[Any, ...]) -> "CodedLabels":
+        """Return the same labels, of source columns with these names."""
+        return CodedLabels(self.categories, self.codes, names, self.unused)
 
     def fill_missing(self, name: str) -> "CodedLabels":
         """Convert labels to text, with `name` for missing ones.
@@ -125,7 +126,7 @@ class CodedLabels:
         ['1', 'unknown']
         """
         texts = [name if is_missing_label(label) else str(label) for label in self.categories]
-        return replace(CodedLabels.from_labels(texts)[self.codes], column_names=self.column_names)
+        return CodedLabels.from_labels(texts)[self.codes].with_column_names(self.column_names)
 
     def to_list(self) -> list[Any]:
         """Return the label of each row, as a list."""

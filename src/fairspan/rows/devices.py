@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -204,22 +203,21 @@ class DeviceArrayAdapter(SourceAdapter):
 class DeviceLabels(CodedLabels):
     """Labels encoded on a device; codes are copied to the host on first access."""
 
-    device_codes: Any
-
     def __init__(self, categories: list[Any], device_codes: Any) -> None:
-        # Not by `super().__init__`, which would need the codes: they are copied on first access.
-        vars(self).update(
-            categories=categories, column_names=(), unused=(), device_codes=device_codes
-        )
+        super().__init__(categories, codes=np.empty(0, dtype=np.intp))
+        self.device_codes = device_codes
+        self._host_codes: IndexArray | None = None
 
     def with_categories(self, categories: list[Any]) -> "DeviceLabels":
         """Return labels of the same rows, with other categories for the same codes."""
         return DeviceLabels(categories, self.device_codes)
 
-    @cached_property
+    @property
     def codes(self) -> IndexArray:
         """Codes on the host."""
-        return to_numpy(self.device_codes)
+        if self._host_codes is None:
+            self._host_codes = to_numpy(self.device_codes)
+        return self._host_codes
 
     def __len__(self) -> int:
         return int(self.device_codes.shape[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -408,33 +408,75 @@ def drop_columns(X: Any, names: Sequence[str]) -> Any:
     return frame.drop(list(names), strict=False).to_native()
 
 
+class ArrowStream:
+    """Stream of Arrow batches, which may be readable once only.
+
+    Opening a stream may run a query, so the reader that was opened for the schema serves the first
+    pass as well.
+
+    Parameters
+    ----------
+    source : object
+        Object that exports an Arrow stream.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._unread_reader = _open_reader(source)
+        self._n_rows_of_first_pass: int | None = None
+        self.schema = self._unread_reader.schema
+
+    def read(self) -> Iterator[Any]:
+        """Yield all batches from the beginning.
+
+        Raises
+        ------
+        InvalidInput
+            The stream is exhausted and cannot be read again.
+        """
+        reader = self._unread_reader
+        self._unread_reader = None
+        if reader is None:
+            reader = _open_reader(self._source)
+        n_rows = 0
+        for batch in reader:
+            yield batch
+            n_rows += batch.num_rows
+        if self._n_rows_of_first_pass is None:
+            self._n_rows_of_first_pass = n_rows
+        if n_rows != self._n_rows_of_first_pass:
+            raise InvalidInput(
+                f"The stream {type(self._source).__name__} returned {self._n_rows_of_first_pass} "
+                f"rows on the first pass and {n_rows} on the next",
+                "Allowed: streams that can be read again, if rows are needed twice",
+                "Load it into a table first (read_all()), or use GroupMoments.from_rows(...), "
+                "which needs one pass",
+            )
+
+
 @dataclass(frozen=True)
 class ArrowStreamRows(PartitionedColumnRows):
     """Rows of an object that exports an Arrow stream, read in its batches.
 
     Attributes
     ----------
-    source : object
+    stream : ArrowStream
     selection : ColumnSelection
     n_rows : int or None
         Unknown before reading.
-    rows_per_pass : list of int
-        Row count of each pass so far; a one-shot stream yields nothing when read again.
-    unread_readers : list of pyarrow.RecordBatchReader
-        Reader opened for the schema and reused by the first pass, since opening may run a query.
     """
 
-    source: Any
+    stream: ArrowStream
     selection: ColumnSelection
     n_rows: int | None = None
-    rows_per_pass: list[int] = field(default_factory=list, repr=False, compare=False)
-    unread_readers: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def label_type(self, column: str) -> type | None:
-        """Return the Python type of the labels in a column; None if unknown."""
-        if not self.unread_readers:
-            return None
-        return python_label_type(self.unread_readers[0].schema.field(column).type)
+        """Return the Python type of the labels in a column."""
+        return python_label_type(self.stream.schema.field(column).type)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yield all rows in blocks, from the beginning.
@@ -444,22 +486,11 @@ class ArrowStreamRows(PartitionedColumnRows):
         InvalidInput
             The stream is exhausted and cannot be read again.
         """
-        # The first pass uses the reader that was opened for the schema.
-        reader = self.unread_readers.pop() if self.unread_readers else _open_reader(self.source)
         columns = list(self.selection.required_columns)
         n_rows = 0
-        for batch in reader:
+        for batch in self.stream.read():
             yield from batch_to_blocks(batch.select(columns), self.selection, n_rows)
             n_rows += batch.num_rows
-        self.rows_per_pass.append(n_rows)
-        if n_rows != self.rows_per_pass[0]:
-            raise InvalidInput(
-                f"The stream {type(self.source).__name__} returned {self.rows_per_pass[0]} rows on "
-                f"the first pass and {n_rows} on the next",
-                "Allowed: streams that can be read again, if rows are needed twice",
-                "Load it into a table first (read_all()), or use GroupMoments.from_rows(...), "
-                "which needs one pass",
-            )
 
 
 class ArrowStreamAdapter(StreamAdapter):
@@ -476,15 +507,14 @@ class ArrowStreamAdapter(StreamAdapter):
         x_description = f"a stream of rows ({type(X).__name__})"  # for messages
         # Labels and weights of a stream are given by column names only.
         roles = column_roles(metadata, x_description)
-        reader = _open_reader(X)
+        stream = ArrowStream(X)
         selection = ColumnSelection.from_patterns(
-            reader.schema.names,
-            arrow_vector_lengths(reader.schema),
+            stream.schema.names,
+            arrow_vector_lengths(stream.schema),
             roles,
             on_missing=on_missing,
         )
-        # Reused by the first pass, since opening a stream again may run a query.
-        return ArrowStreamRows(X, selection, unread_readers=[reader])
+        return ArrowStreamRows(stream, selection)
 
 
 def _open_reader(source: Any) -> Any:

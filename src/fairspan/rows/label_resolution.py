@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -135,7 +135,7 @@ def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
         labels = _labels_from_array(series.to_numpy(), name="")  # no message about integers
     else:
         labels = CodedLabels.from_labels(series.to_list())
-    return replace(labels, column_names=tuple(name for name in names if name not in (None, "")))
+    return labels.with_column_names(tuple(name for name in names if name not in (None, "")))
 
 
 def _labels_from_categorical(accessor: Any) -> CodedLabels:

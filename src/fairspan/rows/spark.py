@@ -29,7 +29,7 @@ from fairspan.rows.columns import (
     column_roles,
 )
 from fairspan.rows.error_context import add_error_context
-from fairspan.rows.frames import ArrowStreamRows
+from fairspan.rows.frames import ArrowStream, ArrowStreamRows
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.validation import check_n_columns, describe_non_numeric
@@ -161,7 +161,7 @@ def _aggregate_partition(
     try:
         # One BLAS thread, since other tasks run in parallel.
         with add_error_context(f"partition {number}"), threadpool_limits(1):
-            result = aggregator.aggregate(ArrowStreamRows(reader, selection))
+            result = aggregator.aggregate(ArrowStreamRows(ArrowStream(reader), selection))
             pickled_result = None if result is None else pickle.dumps(result)
     except FairspanError as error:
         details = {"cause": error.cause, **error.details}

@@ -194,7 +194,6 @@ class WeightAggregator:
         return WeightSizes(max_by_group, smallest, max(left.largest, right.largest))
 
 
-@dataclass
 class WeightScale:
     """Unit of the weights of partitioned rows, shared by all partitions.
 
@@ -202,19 +201,23 @@ class WeightScale:
     cause triggers a pass over all weights, to find the largest, and then a second pass over the
     rows (:func:`fairspan.rows.aggregation.aggregate`).
 
+    Parameters
+    ----------
+    is_raw : bool
+        Whether weights are not scaled, to find their sizes.
+
     Attributes
     ----------
     exponent : int
         Weights are divided by 2**exponent.
     is_known : bool
         Whether the exponent is that of the largest of all weights.
-    is_raw : bool
-        Whether weights are not scaled, to find their sizes.
     """
 
-    exponent: int = 0
-    is_known: bool = False
-    is_raw: bool = False
+    def __init__(self, *, is_raw: bool = False) -> None:
+        self.is_raw = is_raw
+        self.exponent = 0
+        self.is_known = False
 
     def set_from(self, sizes: WeightSizes | None) -> None:
         """Set the exponent from the sizes of all weights; warn about those that count as zero."""
