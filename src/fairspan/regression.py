@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dpstrf
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
-from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ENTRY_TERMS, EPS
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ENTRY_TERMS, EPS, LOOSE_TOL
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments
@@ -35,12 +35,9 @@ __all__ = [
 # diagnostics: below it, its coefficient has fewer than four significant digits.
 _MIN_TOLERANCE = 1e-12
 # Loadings of a dependent column below this are rounding: the root of its tolerance.
-_MIN_LOADING = 1e-6
+_MIN_LOADING = _MIN_TOLERANCE**0.5
 # Number of dependent columns that a message lists.
 _MAX_LISTED_COLUMNS = 12
-# Degrees of freedom below this are rounding: a group whose residuals are zero in every regression
-# has none.
-_FREEDOM_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -683,7 +680,8 @@ def _group_variance_covariance(
     group_grams *= moments.proportions[:, None, None]
     # Degrees of freedom of a group: its rows less the sum of their leverages, tr G^-1 X_g'W X_g.
     degrees_of_freedom = moments.counts - np.einsum("ij,gji->g", inverse, group_grams)
-    too_few = np.flatnonzero(degrees_of_freedom <= _FREEDOM_ROUNDING)
+    # A group whose residuals are zero in every regression has none, up to rounding.
+    too_few = np.flatnonzero(degrees_of_freedom <= LOOSE_TOL)
     if len(too_few):
         names = format_list([moments.labels[i] for i in too_few])
         if len(too_few) == 1:

@@ -11,6 +11,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
+from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
@@ -21,10 +22,8 @@ from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-# Above this number of features, best subspaces are computed iteratively, to this tolerance relative
-# to the variance.
+# Above this number of features, best subspaces are computed iteratively.
 _MAX_DENSE_FEATURES = 500
-_ITERATIVE_TOL = 1e-9
 
 
 class Quantity(IntEnum):
@@ -518,7 +517,7 @@ def _leading_eigenvectors(
     ):
         vectors = second_moments.leading(weights, max_dimension).vectors
         return [vectors[:, :d] for d in dimensions]
-    sum_tolerance = _ITERATIVE_TOL * float(second_moments.traces @ weights)
+    sum_tolerance = AGREEMENT_TOL * float(second_moments.traces @ weights)
     # The iteration returns further vectors after the first d, which need not have converged.
     return [
         second_moments.approximate_leading(weights, d, sum_goal=sum_tolerance).vectors[:, :d]

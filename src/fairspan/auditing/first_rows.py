@@ -14,6 +14,7 @@ import numpy as np
 from fairspan.auditing.codes import ColumnCodes, codes_in
 from fairspan.auditing.cross_fitting import GroupOptima, reference_points
 from fairspan.auditing.models import AuditedModel
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Rows, as_row_source
@@ -37,8 +38,6 @@ _MIN_ROWS = 1000
 _MIN_GROUP_ROWS = 20
 # Number of rows that decide whether a column has enough distinct values to identify clusters.
 _N_PREVIEW_ROWS = 500
-# Tolerance, in standard deviations, for a value to equal the column's mean.
-_MEAN_TOL = 1e-6
 # Column names of identifiers: patient_id, PatientID, id.
 _IDENTIFIER_NAME = re.compile(r"(^|[^A-Za-z])(?i:id|uid|uuid|identifier)([^A-Za-z]|$)|[a-z]I[Dd]$")
 # Multiplier of SplitMix64 (Steele, Lea and Flood 2014).
@@ -197,8 +196,9 @@ def _shares_at_mean(
 ) -> FloatArray:
     """Share of each group's rows in which a feature equals its overall mean, (k, p)."""
     deviations = moments.standard_deviations
-    low = moments.mean - _MEAN_TOL * deviations
-    high = moments.mean + _MEAN_TOL * deviations
+    # Values that equal the mean of their column.
+    low = moments.mean - LOOSE_TOL * deviations
+    high = moments.mean + LOOSE_TOL * deviations
     is_mean = (values > low) & (values < high)  # never for a constant column
     return np.array(
         [is_mean[group_rows].sum(axis=0) / max(len(group_rows), 1) for group_rows in groups]

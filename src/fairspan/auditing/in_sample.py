@@ -18,6 +18,7 @@ import numpy as np
 
 from fairspan.auditing.distributions import f_cdf
 from fairspan.auditing.models import AuditedModel
+from fairspan.linalg.rounding import CANCELLATION_RATIO, FIGURE_ROUNDING
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.typing import FloatArray
@@ -35,8 +36,8 @@ _MAX_F_RATIO = 0.5
 _MAX_FEATURES_SECOND_MOMENTS = 100
 # Minimum number of folds for estimating the variation.
 _MIN_FOLDS = 4
-# Relative tolerance for rounding errors of distances.
-_ROUNDING_TOL = 1e-10
+# Rounding error of distances, relative to the variance: differences that lose four digits.
+_ROUNDING_TOL = FIGURE_ROUNDING / CANCELLATION_RATIO
 # Relative excess error at which a basis still counts as PCA of some of the rows.
 _MAX_EXCESS_LOSS = 0.05
 

@@ -17,6 +17,7 @@ from fairspan.formatting.table import (
     row_count_column,
     share_column,
 )
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.rows.labels import printable
 
 _CENTER_TEXT = {
@@ -28,8 +29,6 @@ _ESTIMATES_NOTE = (
     "Expected error and loss are estimates for new rows, with the interval of the loss; 'observed' "
     "refers to the audited rows. States are simultaneous over groups."
 )
-# Relative tolerance for ties.
-_TIE_TOL = 1e-6
 
 
 def audit_table(
@@ -162,5 +161,6 @@ def _highlighted_groups(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
     losses = [max(group.observed_loss, group.observed_rounding) for group in model.groups]
-    threshold = max(losses) * (1 - _TIE_TOL)
+    # Losses that a fit equalized are tied.
+    threshold = max(losses) * (1 - LOOSE_TOL)
     return [loss >= threshold > min(losses) for loss in losses]

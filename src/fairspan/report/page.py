@@ -29,12 +29,13 @@ from fairspan.formatting.numbers import (
     format_share,
 )
 from fairspan.formatting.table import Table, name_to_html
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.report import figures
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
 from fairspan.report.slider import SliderStep
 from fairspan.report.tables.all_tables import report_tables
-from fairspan.report.tables.columns import INCONCLUSIVE, TIE_TOL, most_affected_group, tied_maxima
+from fairspan.report.tables.columns import INCONCLUSIVE, most_affected_group, tied_maxima
 from fairspan.report.tables.slider import LOADING_DECIMALS, step_texts
 from fairspan.report.tables.user_models import user_model_table
 from fairspan.rows.labels import Label, printable
@@ -182,7 +183,7 @@ def render_sentence(name: str, report: Report) -> Markup:
     increased_losses = [
         (before, after)
         for before, after in zip(pca.groups, main.groups, strict=True)
-        if after.observed_loss > before.observed_loss * (1 + TIE_TOL)
+        if after.observed_loss > before.observed_loss * (1 + LOOSE_TOL)
     ]
     context = {
         "report": report,

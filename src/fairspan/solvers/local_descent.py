@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
-from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
+from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, VALUE_ROUNDING
 from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
@@ -46,8 +46,6 @@ _DAMPING_DECREASE = 16.0
 # Newton step.
 _MIN_DESCENT_CURVATURE = 1e-3
 _MIN_NEWTON_CURVATURE = 1e-8
-# Scores with smaller multipliers are inactive.
-_ACTIVE_TOL = 1e-9
 # Relative step of finite differences of the errors.
 _FINITE_DIFFERENCE_STEP = 1e-5
 # Fraction of a group's variance at which the gradient of the robust error gap is evaluated for
@@ -399,7 +397,8 @@ class QuadraticModel:
         multipliers : (m,) array
             Zero for inactive scores.
         """
-        active = np.flatnonzero(multipliers > _ACTIVE_TOL)
+        # The multipliers of inactive scores are zero, up to rounding.
+        active = np.flatnonzero(multipliers > AGREEMENT_TOL)
         gradients = self.score_gradients[active]
         blocks = self.blocks.select(active)
         n = len(active)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
-from fairspan.linalg.rounding import SUM_ROUNDING
+from fairspan.linalg.rounding import RANK_TOL, SUM_ROUNDING
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
@@ -19,7 +19,7 @@ from fairspan.typing import FloatArray
 
 # A group whose variance is below this fraction of another's counts as constant: its rows differ by
 # rounding only.
-_VARIANCE_ROUNDING = 1e-20
+_VARIANCE_ROUNDING = RANK_TOL**2
 
 
 def solve_for_variance_kept(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairspan.linalg.rounding import ENTRY_TERMS, EPS
+from fairspan.linalg.rounding import ENTRY_TERMS, EPS, LOOSE_TOL
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.problem.reduction import Reduction
@@ -12,12 +12,8 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.typing import FloatArray
 from fairspan.verification.tolerances import ORTHONORMALITY_TOL
 
-# Tolerance for the integral dimension of a soft projection, whose squared lengths are rounded.
-_INTEGRALITY_TOL = 1e-6
 # Directions along which covariances agree are less accurate than those of means.
 _COVARIANCE_DIRECTION_TOL = 1e-8
-# Basis columns shorter than this lie outside the row coordinates.
-_COORDINATE_TOL = 1e-6
 
 
 def basis_in_coordinates(basis: FloatArray) -> FloatArray:
@@ -30,10 +26,11 @@ def basis_in_coordinates(basis: FloatArray) -> FloatArray:
         one outside vanishes. Soft projections also have lengths between zero and one.
     """
     vectors, lengths, _ = np.linalg.svd(basis, full_matrices=False)
-    is_inside = lengths > _COORDINATE_TOL
+    # Shorter columns lie outside the row coordinates.
+    is_inside = lengths > LOOSE_TOL
     # If one column is very large, coordinates are orthonormal to fewer digits, and lengths near one
     # are one.
-    lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
+    lengths = np.where(lengths > 1 - LOOSE_TOL, 1.0, lengths)
     return np.asarray(vectors[:, is_inside] * lengths[is_inside])
 
 
@@ -104,7 +101,7 @@ def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
     # A soft projection with squared lengths lambda_j keeps the fractions 1 - (1 - lambda_j)^2.
     dimension = float((squared_lengths * (2 - squared_lengths)).sum())
     is_too_long = squared_lengths.max() > 1 + ORTHONORMALITY_TOL
-    if is_too_long or abs(dimension - round(dimension)) > _INTEGRALITY_TOL:
+    if is_too_long or abs(dimension - round(dimension)) > LOOSE_TOL:
         yield "The components are not a soft projection of an integral dimension."
 
 

@@ -14,6 +14,7 @@ from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, verb_form
+from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.moments.compute import Moments
 from fairspan.typing import FloatArray, IndexArray
 
@@ -29,8 +30,6 @@ _NEARLY_ALL = 0.999
 _RARE_SHARE = 0.01
 # Share of a component's squared loadings that makes features its majority.
 _MAJORITY_OF_COMPONENT = 0.5
-# Relative tolerance for mean and second moment of a 0/1 column to be equal.
-_INDICATOR_TOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,8 @@ def _rare_indicators(moments: Moments) -> IndexArray:
     share_of_ones = moments.mean
     origin = np.zeros(moments.n_features)
     second_moments = _pooled_second_moments(moments, origin)
-    is_indicator = np.abs(second_moments - share_of_ones) <= _INDICATOR_TOL * second_moments
+    # Mean and second moment of a column of zeros and ones are equal.
+    is_indicator = np.abs(second_moments - share_of_ones) <= AGREEMENT_TOL * second_moments
     is_rare = np.minimum(share_of_ones, 1 - share_of_ones) < _RARE_SHARE
     return np.flatnonzero(is_indicator & is_rare & (moments.standard_deviations > 0))
 

@@ -16,12 +16,10 @@ from fairspan.formatting.numbers import (
     format_number,
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
+from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.problem.parameters import reported_parameters
 from fairspan.report.report import Report
 
-# Relative tolerance for ties: values equalized by a fit agree to its tolerance, and no table shows
-# so many digits.
-TIE_TOL = 1e-6
 INCONCLUSIVE: State = "inconclusive"
 
 
@@ -45,8 +43,9 @@ def tied_maxima(values: Sequence[float]) -> list[int]:
     >>> tied_maxima([0.2, 0.5, 0.1, 0.5000000001])
     [1, 3]
     """
+    # Values that a fit equalized agree to its tolerance, and no table shows so many digits.
     largest = max(values)
-    return [i for i, value in enumerate(values) if value >= largest - TIE_TOL * abs(largest)]
+    return [i for i, value in enumerate(values) if value >= largest - LOOSE_TOL * abs(largest)]
 
 
 def record_values(records: Sequence[dict[str, Any]], name: str) -> list[Any]:

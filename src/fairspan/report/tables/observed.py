@@ -11,6 +11,7 @@ from fairspan.formatting.table import (
     row_count_column,
     share_column,
 )
+from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.report.report import Report
 from fairspan.report.tables.columns import (
     counts_column,
@@ -23,9 +24,6 @@ from fairspan.report.tables.columns import (
     replace_nan_by_none,
     statuses_column,
 )
-
-# Disparities below this share of the total variance are shown as zero: fits do not resolve them.
-_ZERO_TOL = 1e-9
 
 
 def groups_table(report: Report) -> Table:
@@ -78,7 +76,7 @@ def criteria_table(report: Report) -> Table:
     # Observed disparities and their intervals. A value within its rounding error, a tiny share of
     # the total variance, is shown as zero; the ends of intervals are not changed.
     disparities = [model.observed_disparity for model in models]
-    thresholds = [_ZERO_TOL * fit.certificate.total_variance for fit in report.fits]
+    thresholds = [AGREEMENT_TOL * fit.certificate.total_variance for fit in report.fits]
     disparity_values = [
         disparity.without_rounding(threshold).value
         for disparity, threshold in zip(disparities, thresholds, strict=True)
