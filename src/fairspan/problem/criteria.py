@@ -421,8 +421,11 @@ class MinimaxCriterion(Criterion):
     def pieces(self, problem: Problem) -> AffinePieces:
         """Return one piece per group."""
         divisors = problem.divisors
-        offsets = problem.best_errors if self.uses_excess_loss else np.zeros(len(divisors))
-        return AffinePieces(np.diag(1 / divisors), offsets / divisors)
+        return AffinePieces(np.diag(1 / divisors), self.reference_errors(problem) / divisors)
+
+    @abstractmethod
+    def reference_errors(self, problem: Problem) -> FloatArray:
+        """Error b_g with which each group's error is compared, shape (k,)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -484,6 +487,10 @@ class MinimaxLoss(MinimaxCriterion):
             "largest is at least the mean.",
         ),
     )
+
+    def reference_errors(self, problem: Problem) -> FloatArray:
+        """Return the best error of each group."""
+        return problem.best_errors
 
     @property
     def bounds_largest_loss(self) -> bool:
@@ -552,6 +559,10 @@ class MinimaxError(MinimaxCriterion):
             "the mean.",
         ),
     )
+
+    def reference_errors(self, problem: Problem) -> FloatArray:
+        """Return zeros: errors are compared as they are."""
+        return np.zeros(problem.n_groups)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Data of a verification: moments of the rows, in the features and groups of the model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.model.serialization import UnresolvedObject
@@ -18,6 +21,7 @@ from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label, format_list, label_type
 from fairspan.rows.opening import match_groups, open_rows
+from fairspan.solvers import auto
 from fairspan.verification.failure import VerificationFailure
 
 
@@ -92,10 +96,56 @@ def select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
     return moments.select_named_features(subspace.feature_names)
 
 
-def has_few_rows(moments: Moments) -> bool:
-    """Whether there are many features and no more rows, so that a fit may use row coordinates."""
-    n_features = moments.n_features
-    return n_features > compute.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
+@dataclass(frozen=True, eq=False)
+class VerifiedData:
+    """Data that a model is verified with.
+
+    Attributes
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the model's features, as matrices where that is affordable.
+    matrix_free : bool
+        Whether the data are sparse rows of many features, which fits use without matrices: rounding
+        errors then differ, and no bound is proven.
+    is_wide : bool
+        Whether the data have fewer rows than features.
+    """
+
+    moments: Moments
+    matrix_free: bool
+    is_wide: bool
+
+    @cached_property
+    def eigensolvers(self) -> frozenset[Eigensolver]:
+        """Eigensolvers that a fit of these data may have used; they round differently."""
+        n_features = self.moments.n_features
+        # With many features and no more rows than these, a fit may use row coordinates.
+        n_rows = int(self.moments.counts.sum())
+        has_few_rows = n_features > compute.MIN_WIDE_FEATURES and n_rows <= n_features
+        is_possible = {
+            Eigensolver.DENSE: True,
+            Eigensolver.PROJECTED: n_features >= auto.SMALL_SUBSPACES_FROM,
+            Eigensolver.MATRIX_FREE: self.matrix_free or n_features > compute.MAX_DENSE_FEATURES,
+            Eigensolver.THIN: self.is_wide or has_few_rows,
+        }
+        return frozenset(each for each, possible in is_possible.items() if possible)
+
+
+def prepare_data(moments: Moments, subspace: FairSubspace) -> VerifiedData:
+    """Prepare moments for the verification of a model: its features, as matrices if affordable.
+
+    Raises
+    ------
+    InvalidInput
+        The data lack columns that the restriction of the model needs.
+    """
+    selected = select_model_features(moments, subspace)
+    restriction = subspace.require_certificate().restriction
+    return VerifiedData(
+        selected.for_verification(subspace.dimension, has_restriction=restriction is not None),
+        matrix_free=selected.matrix_free,
+        is_wide=selected.has_row_coordinates,
+    )
 
 
 def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:

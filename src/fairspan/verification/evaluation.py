@@ -13,18 +13,16 @@ from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_soluti
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
 from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments import compute
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.solvers import auto
 from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray
 from fairspan.verification.components import component_entry_rounding, feature_deviations
-from fairspan.verification.data import distance_from_em_limit, has_few_rows
+from fairspan.verification.data import VerifiedData, distance_from_em_limit
 from fairspan.verification.failure import VerificationFailure
 from fairspan.verification.tolerances import ROUNDING_FACTOR
 
@@ -39,8 +37,10 @@ class Evaluation:
 
     Attributes
     ----------
-    model, subspace, moments, matrix_free, is_wide
-        See :func:`_verify_moments`.
+    model : FairPCA or FairSubspace
+    subspace : FairSubspace
+        That of the model.
+    data : VerifiedData
     family, reduction
         The problem that the certificate names, built from the data.
     projector : Projector
@@ -59,7 +59,7 @@ class Evaluation:
 
     model: Any
     subspace: FairSubspace
-    moments: Moments
+    data: VerifiedData
     family: ProblemFamily
     reduction: Reduction
     projector: Projector
@@ -68,20 +68,16 @@ class Evaluation:
     errors: FloatArray
     variances_kept: FloatArray
     recomputed: Certificate
-    matrix_free: bool
-    is_wide: bool
 
-    @cached_property
+    @property
+    def moments(self) -> Moments:
+        """Moments of the data."""
+        return self.data.moments
+
+    @property
     def eigensolvers(self) -> frozenset[Eigensolver]:
-        """Eigensolvers that a fit of these data may have used; they round differently."""
-        n_features = self.moments.n_features
-        is_possible = {
-            Eigensolver.DENSE: True,
-            Eigensolver.PROJECTED: n_features >= auto.SMALL_SUBSPACES_FROM,
-            Eigensolver.MATRIX_FREE: self.matrix_free or n_features > compute.MAX_DENSE_FEATURES,
-            Eigensolver.THIN: self.is_wide or has_few_rows(self.moments),
-        }
-        return frozenset(each for each, possible in is_possible.items() if possible)
+        """Eigensolvers that a fit of these data may have used."""
+        return self.data.eigensolvers
 
     @property
     def unrestricted(self) -> Problem:

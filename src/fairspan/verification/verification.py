@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.records import ProblemStatement
 from fairspan.errors import FairspanError, IncompatibleParameters
 from fairspan.formatting.messages import counted
@@ -44,11 +45,11 @@ from fairspan.verification.components import (
     restrict_basis,
 )
 from fairspan.verification.data import (
+    VerifiedData,
     check_same_data,
-    has_few_rows,
     may_have_zero_errors,
     moments_from,
-    select_model_features,
+    prepare_data,
 )
 from fairspan.verification.encoder import check_encoder, check_oblique, projector_errors
 from fairspan.verification.evaluation import Evaluation, evaluate_reduction
@@ -158,17 +159,7 @@ def verify(
         return _failed_verification("The certificate does not state its problem.")
     moments = moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
-        moments = select_model_features(moments, subspace)
-        return _verify_moments(
-            model,
-            subspace,
-            moments.for_verification(
-                subspace.dimension,
-                has_restriction=subspace.certificate.restriction is not None,
-            ),
-            matrix_free=moments.matrix_free,
-            is_wide=moments.has_row_coordinates,
-        )
+        return _verify_data(model, subspace, prepare_data(moments, subspace))
     except VerificationFailure as failure:
         return _failed_verification(str(failure))
     # Models may come from untrusted sources and hold any values.
@@ -188,14 +179,7 @@ def _failed_verification(message: str) -> Verification:
     return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
 
-def _verify_moments(
-    model: Any,
-    subspace: FairSubspace,
-    moments: Moments,
-    *,
-    matrix_free: bool = False,
-    is_wide: bool = False,
-) -> Verification:
+def _verify_data(model: Any, subspace: FairSubspace, data: VerifiedData) -> Verification:
     """Verify everything; failures come first in the messages.
 
     Parameters
@@ -203,22 +187,17 @@ def _verify_moments(
     model : FairPCA or FairSubspace
     subspace : FairSubspace
         That of the model.
-    moments : GroupMoments, SparseMoments or WideMoments
-    matrix_free : bool
-        Whether the model was fitted to sparse rows without matrices: rounding errors then differ,
-        and prefixes of nested components have no bound.
-    is_wide : bool
-        Whether the data have fewer rows than features.
+    data : VerifiedData
 
     Raises
     ------
     VerificationFailure
         No further check is possible.
     """
-    evaluation = _evaluate_model(model, subspace, moments, matrix_free=matrix_free, is_wide=is_wide)
+    evaluation = _evaluate_model(model, subspace, data)
     failures = _explained_failures(evaluation)
     recomputed = evaluation.recomputed
-    summary = _summary_messages(recomputed, subspace, moments)
+    summary = _summary_messages(recomputed, subspace, data.moments)
     return Verification(
         holds=not failures,
         objective=recomputed.objective,
@@ -228,18 +207,17 @@ def _verify_moments(
     )
 
 
-def _evaluate_model(
-    model: Any, subspace: FairSubspace, moments: Moments, *, matrix_free: bool, is_wide: bool
-) -> Evaluation:
+def _evaluate_model(model: Any, subspace: FairSubspace, data: VerifiedData) -> Evaluation:
     """Pose the problem that the certificate names, and evaluate components and proof in it.
 
-    Parameters are those of :func:`_verify_moments`.
+    Parameters are those of :func:`_verify_data`.
 
     Raises
     ------
     VerificationFailure
         The components or the encoder are not those of such a problem.
     """
+    moments = data.moments
     certificate = subspace.require_certificate()
     check_same_data(subspace, certificate, moments)
     family = build_problem_family(
@@ -257,7 +235,7 @@ def _evaluate_model(
     check_oblique(subspace, reduction)
     # Few rows span few coordinates. A fit may use these instead of the features, and then its
     # figures round differently from those of matrices.
-    rows_would_help = (is_wide or has_few_rows(moments)) and family.coordinates is None
+    rows_would_help = Eigensolver.THIN in data.eigensolvers and family.coordinates is None
     if rows_would_help:
         _check_oblique_rounding(reduction, certificate)
     projector, basis = _project_to_coordinates(subspace.projector, family)
@@ -273,7 +251,7 @@ def _evaluate_model(
     return Evaluation(
         model=model,
         subspace=subspace,
-        moments=moments,
+        data=data,
         family=family,
         reduction=reduction,
         projector=projector,
@@ -282,8 +260,6 @@ def _evaluate_model(
         errors=errors,
         variances_kept=variances_kept,
         recomputed=evaluate_reduction(reduction, basis, certificate.proof, certificate.tol),
-        matrix_free=matrix_free,
-        is_wide=is_wide,
     )
 
 
@@ -492,7 +468,7 @@ def _judge_claims(
         basis=evaluation.basis,
         eigensolvers=evaluation.eigensolvers,
         has_row_spread=evaluation.moments.row_spread is not None,
-        matrix_free=evaluation.matrix_free,
+        matrix_free=evaluation.data.matrix_free,
     )
 
 
@@ -513,13 +489,7 @@ def _nested_failures(
         prefix_certificate = replace(prefix.require_certificate(), steps=(), prefixes=())
         prefix = replace(prefix, certificate=prefix_certificate)
         # A prefix has no estimator, whose attributes could be compared: it is its own model.
-        verification = _verify_moments(
-            model=prefix,
-            subspace=prefix,
-            moments=evaluation.moments,
-            matrix_free=evaluation.matrix_free,
-            is_wide=evaluation.is_wide,
-        )
+        verification = _verify_data(model=prefix, subspace=prefix, data=evaluation.data)
         # Failures come first among the messages. Without caps the question is only whether rounding
         # explains all failures, and it does for a prefix that cannot be verified.
         message = verification.messages[0]
