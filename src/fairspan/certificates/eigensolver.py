@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
+
 
 class Eigensolver(StrEnum):
     """How eigenproblems were solved; compares equal to plain text, as files store it.
@@ -31,6 +33,23 @@ class Eigensolver(StrEnum):
     def proves_bounds(self) -> bool:
         """Whether no eigenvalue can be missed, so that lower bounds are proven."""
         return self is not Eigensolver.MATRIX_FREE
+
+    @property
+    def error_rounding(self) -> float:
+        """Rounding error of a group's error, relative to the group's variance.
+
+        Zero for methods with matrices, whose entries tell a smaller bound of each error.
+        """
+        return FIGURE_ROUNDING if self is Eigensolver.MATRIX_FREE else 0.0
+
+    @property
+    def optima_rounding(self) -> float:
+        """Best accuracy of the groups' optima, relative to the variance; zero without a search.
+
+        A search subspace of few dimensions holds the optima up to a tolerance only.
+        """
+        is_search = self in (Eigensolver.PROJECTED, Eigensolver.MATRIX_FREE)
+        return SUM_ROUNDING if is_search else 0.0
 
     @property
     def finds_all_eigenvectors(self) -> bool:

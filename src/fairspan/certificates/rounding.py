@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.linalg import basis_rounding_bound, error_rounding_bound
-from fairspan.linalg.rounding import EPS, FIGURE_ROUNDING, LOOSE_TOL, VALUE_ROUNDING
+from fairspan.linalg.rounding import EPS, LOOSE_TOL, VALUE_ROUNDING
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
@@ -37,11 +38,13 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
 
     An error is the inner error, that of the basis within the directions of the problem, plus the
     excluded variance in directions that a restriction or previous components removed. Without
-    matrices (sparse rows), the rounding bound is the fraction FIGURE_ROUNDING of the variance.
+    matrices (sparse rows), the rounding bound is a fixed fraction of the variance.
     """
     second_moments = problem.dense_moments
     if not problem.has_matrices:
-        return problem.errors(basis), np.asarray(FIGURE_ROUNDING * second_moments.traces)
+        return problem.errors(basis), np.asarray(
+            Eigensolver.MATRIX_FREE.error_rounding * second_moments.traces
+        )
     inner_errors = second_moments.inner_errors(basis)
     # Norms of the residual projector I - VV': of its rows, which scale the rounding errors of the
     # second moments, and of the rounding error of the group means after projection.
@@ -113,7 +116,8 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
         # The resolution of sparse rows is relative to the variance, but small errors are sums of
         # squared residuals, whose rounding error is much smaller: residuals displaced by m in root
         # mean square change an error e by at most 2 sqrt(e) m + m^2.
-        displacement = FIGURE_ROUNDING * np.sqrt(np.maximum(traces, 0.0))
+        error_rounding = Eigensolver.MATRIX_FREE.error_rounding
+        displacement = error_rounding * np.sqrt(np.maximum(traces, 0.0))
         inner_errors = np.maximum(errors - problem.embedding.fixed_errors, 0.0)
         rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
         min_variance = problem.smallest_row_variance / float(problem.divisors.max())

@@ -11,7 +11,6 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_solution
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
-from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
@@ -170,7 +169,7 @@ class Evaluation:
         if Eigensolver.MATRIX_FREE not in self.eigensolvers:
             return 0.0
         problem = self.unrestricted
-        error_rounding = FIGURE_ROUNDING * problem.second_moments.traces
+        error_rounding = Eigensolver.MATRIX_FREE.error_rounding * problem.second_moments.traces
         rounding = problem.criterion.rounding_bound(error_rounding, self.errors, problem)
         return 2 * ROUNDING_FACTOR * rounding
 
@@ -197,8 +196,7 @@ class Evaluation:
         traces = self.unrestricted.second_moments.traces
         if Eigensolver.PROJECTED not in self.eigensolvers:
             return np.zeros(len(traces))
-        # The best accuracy of optima, relative to the variance, that a search subspace is used for.
-        relative_tol = SUM_ROUNDING
+        relative_tol = Eigensolver.PROJECTED.optima_rounding
         tol = self.subspace.require_certificate().tol
         if 0 <= tol < 1:
             relative_tol = max(relative_tol, OPTIMA_TOL * tol)
