@@ -17,8 +17,8 @@ from fairspan.moments.group_moments import (
     GroupMoments,
     compute_group_moments,
     load_partial,
-    merge_moments,
 )
+from fairspan.moments.merging import merge_moments
 from fairspan.progress import track
 from fairspan.registry import ExternalObject
 from fairspan.rows.error_context import add_error_context

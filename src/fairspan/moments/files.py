@@ -1,16 +1,22 @@
-"""File format of moments: its schema, and conversion from and to arrays.
+"""File format of moments: its schema, writing and reading.
 
 Scatters are stored as lower triangles. With classes of y, the moments of each group and class are
 stored.
 """
 
-from typing import Any
+import os
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fairspan.errors import InvalidInput
 from fairspan.linalg.rounding import MAX_EXACT_INTEGER
+from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.em import EMSummary
+from fairspan.moments.merging import sum_over_classes
+from fairspan.moments.validation import check_no_overflow
 from fairspan.rows.labels import label_array, to_python_labels
+from fairspan.storage.archive import pack_archive, read_archive
 from fairspan.storage.schema import (
     TEXT,
     Schema,
@@ -68,7 +74,86 @@ MOMENTS_SCHEMA = Schema(
 )
 
 
-def lower_triangles(scatters: FloatArray) -> FloatArray:
+MomentsType = TypeVar("MomentsType", bound=DenseMoments)
+
+
+def moments_to_bytes(moments: DenseMoments) -> bytes:
+    """Serialize moments.
+
+    With classes of y, only the moments by group and class are stored: their sums over the classes
+    are those of the groups. With attributes, only the moments of all columns are.
+
+    Raises
+    ------
+    InvalidInput
+        Attribute columns without names.
+    """
+    if moments.all_columns is not None:
+        if moments.feature_names is None:
+            raise InvalidInput(
+                "The moments have unnamed attribute columns",
+                "Allowed: named columns, so that attributes can be identified",
+                "Compute the moments from a data frame",
+            )
+        # Readers know the attributes by their names, and split the columns again.
+        return moments_to_bytes(moments.all_columns)
+    stored = moments.finest
+    names = moments.feature_names
+    header: dict[str, Any] = {
+        "groups": stored.labels,
+        "feature_names": None if names is None else list(names),
+        "n_dropped": moments.n_dropped,
+    }
+    if moments.by_class is not None:
+        header["n_label_columns"] = 1
+    if moments.weight_exponent:
+        header["weight_exponent"] = moments.weight_exponent
+    if stored.em_summary is not None:
+        header["em_summary"] = vars(stored.em_summary)
+    arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
+    if stored.mean_corrections is not None:
+        arrays["mean_corrections"] = stored.mean_corrections
+    arrays["triangles"] = _lower_triangles(stored.scatters)
+    return pack_archive(MOMENTS_SCHEMA.kind, header, arrays)
+
+
+def read_moments(
+    source: str | os.PathLike[str] | bytes, kind: type[MomentsType], name: str
+) -> MomentsType:
+    """Read moments, which may be those of some of the rows, or empty.
+
+    With classes of y, the file stores moments of each group and class; their sums over the classes
+    are the moments of the groups.
+
+    Parameters
+    ----------
+    source : path, or bytes
+        A file, or its contents.
+    kind : class
+        Class of the result, such as `GroupMoments`.
+    name : str
+        Name of the file in messages.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    CorruptFile
+        The file is truncated, altered or of another kind, has an invalid scatter matrix, or its
+        numbers overflow.
+    """
+    stored = read_archive(source, MOMENTS_SCHEMA)
+    try:
+        moments = kind(**_constructor_arguments(stored))
+        # A feature may be smaller in some of the rows than in all of them, so that only too large
+        # numbers are an error.
+        check_no_overflow(moments)
+        return sum_over_classes(moments) if _has_classes(stored) else moments
+    except ValueError as error:
+        raise MOMENTS_SCHEMA.error_for(name, error) from error
+
+
+def _lower_triangles(scatters: FloatArray) -> FloatArray:
     """Return the lower triangles of (k, p, p) symmetric matrices, shape (k, p (p + 1) / 2)."""
     return scatters[:, np.tri(scatters.shape[-1], dtype=bool)]
 
@@ -80,12 +165,12 @@ def _from_lower_triangles(triangles: FloatArray, p: int) -> FloatArray:
     return scatters
 
 
-def has_classes(stored: dict[str, Any]) -> bool:
+def _has_classes(stored: dict[str, Any]) -> bool:
     """Return whether the stored moments are those of each group and class of y."""
     return bool(stored.get("n_label_columns", 0) == 1)
 
 
-def constructor_arguments(stored: dict[str, Any]) -> dict[str, Any]:
+def _constructor_arguments(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `GroupMoments` from a header and arrays that fit the schema.
 
     Raises
@@ -94,7 +179,7 @@ def constructor_arguments(stored: dict[str, Any]) -> dict[str, Any]:
         Labels without a class, although the header states that there are classes.
     """
     labels = to_python_labels(stored["groups"])
-    if has_classes(stored):
+    if _has_classes(stored):
         for index, label in enumerate(labels):
             if not (isinstance(label, tuple) and len(label) > 1):
                 raise SchemaViolation(

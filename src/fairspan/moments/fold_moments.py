@@ -11,10 +11,10 @@ from fairspan.moments.dropped_rows import no_complete_rows_error
 from fairspan.moments.group_moments import (
     GroupMoments,
     check_costs,
-    merge_moments,
     moments_of_stacked,
 )
 from fairspan.moments.integer_precision import check_integer_precision
+from fairspan.moments.merging import merge_moments
 from fairspan.moments.wide import SparseMoments
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes

@@ -1,83 +1,50 @@
-"""GroupMoments: weight, mean and scatter of each group."""
+"""Group moments: made from rows or covariances, merged, saved and loaded."""
 
-import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas
 
-from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
-from fairspan.formatting.messages import counted
-from fairspan.linalg import is_valid_scatter
-from fairspan.linalg.double_double import divide
+from fairspan.errors import caller_remedies, warn
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
-from fairspan.linalg.rounding import EPS, SUM_ROUNDING
 from fairspan.moments.accumulate import (
     RunningMoments,
     StackedMoments,
     accumulate_rows,
-    merge_into,
     stack_by_label,
 )
-from fairspan.moments.base import BaseMoments, Center, check_magnitudes
+from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
-from fairspan.moments.em import EMSummary, fit_em
-from fairspan.moments.files import (
-    MOMENTS_SCHEMA,
-    constructor_arguments,
-    has_classes,
-    lower_triangles,
-)
+from fairspan.moments.em import fit_em
+from fairspan.moments.files import MOMENTS_SCHEMA, moments_to_bytes, read_moments
 from fairspan.moments.integer_precision import check_integer_precision
-from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.second_moments import DenseSecondMoments, EMUncertainty
+from fairspan.moments.merging import merge_moments, sum_over_classes
 from fairspan.moments.sparse import GroupRows, group_sparse_rows
+from fairspan.moments.validation import check_arrays, check_no_overflow, invalid_moments_error
 from fairspan.rows.aggregation import Rows, aggregate
-from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_positions
+from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import OnMissing
-from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
+from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.devices import DeviceRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
-from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import resolve_labels
-from fairspan.rows.labels import (
-    Label,
-    describe_label_type,
-    format_list,
-    label_array,
-    label_type,
-    to_python_labels,
-    without_last_attribute,
-)
+from fairspan.rows.labels import format_list, label_array
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
 from fairspan.rows.protocol import BaseRows, RowSource, row_metadata
 from fairspan.rows.sparse import SparseRows
-from fairspan.rows.weights import (
-    MAX_WEIGHT,
-    MIN_WEIGHT,
-    exponent_for,
-    in_units,
-    is_extreme,
-    warn_about_negligible,
-)
-from fairspan.storage.archive import pack_archive, read_archive
+from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.storage.schema import SchemaViolation
-from fairspan.typing import AnyArray, BoolArray, FloatArray
+from fairspan.typing import AnyArray
 
 # Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
-# Largest weight of a group: 1e20 rows of the largest weight of a row.
-_MAX_GROUP_WEIGHT = 1e20 * MAX_WEIGHT
-# Largest absolute exponent of the unit of weights: beyond that of subnormal numbers.
-_MAX_EXPONENT = 1500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupMoments(BaseMoments):
+class GroupMoments(DenseMoments):
     """Weight, mean and scatter matrix of each group: the sufficient statistics of a fit.
 
     Moments are additive: ``a + b`` equals the moments of both parts together, up to rounding, so
@@ -129,49 +96,6 @@ class GroupMoments(BaseMoments):
     >>> (moments + moments).counts
     array([4, 2])
     """
-
-    scatters: FloatArray
-    by_class: "GroupMoments | None" = None
-    all_columns: "GroupMoments | None" = None
-    em_summary: EMSummary | None = None
-    lost_groups: frozenset[Label] = frozenset()
-    # Moments computed here skip validation, which costs up to a tenth of an eigendecomposition.
-    skip_validation: InitVar[bool] = False
-
-    def __post_init__(self, skip_validation: bool) -> None:
-        if skip_validation:
-            return
-        k = len(self.groups)
-        p = self.means.shape[-1]
-        shapes = {"counts": (k,), "weights": (k,), "means": (k, p), "scatters": (k, p, p)}
-        _check_arrays({name: (getattr(self, name), shape) for name, shape in shapes.items()})
-        if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
-            raise _invalid_moments_error(f"groups are {format_list(self.labels)}")
-        if self.mean_corrections is not None:
-            _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
-            # A correction is at most half a unit in the last place; EPS rounds this up.
-            if (np.abs(self.mean_corrections) > EPS * np.abs(self.means)).any():
-                raise _invalid_moments_error(
-                    "mean_corrections are larger than the rounding of the means"
-                )
-        exponent = self.weight_exponent
-        if type(exponent) is not int or exponent % 2 or abs(exponent) > _MAX_EXPONENT:
-            raise _invalid_moments_error(f"weight_exponent is {exponent!r}")
-        out_of_range = (self.weights < MIN_WEIGHT) | (self.weights > _MAX_GROUP_WEIGHT)
-        for name, is_invalid in (("counts", self.counts < 0), ("weights", out_of_range)):
-            if is_invalid.any():
-                raise _invalid_moments_error(
-                    f"{name} are {format_list(getattr(self, name).tolist())}"
-                )
-        arrays = (self.scatters, self.means, self.weights)
-        for label, scatter, mean, weight in zip(self.labels, *arrays, strict=True):
-            sizes = np.sqrt(np.abs(np.diag(scatter)))
-            if (np.abs(scatter - scatter.T) > SUM_ROUNDING * np.outer(sizes, sizes)).any():
-                raise _invalid_moments_error(f"The matrix of group {label!r} is not symmetric")
-            if not is_valid_scatter(scatter, mean, weight):
-                raise _invalid_moments_error(
-                    f"The matrix of group {label!r} has a negative eigenvalue"
-                )
 
     @classmethod
     def from_rows(
@@ -295,11 +219,11 @@ class GroupMoments(BaseMoments):
             means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise _invalid_moments_error(
+            raise invalid_moments_error(
                 f"There are values that are not numbers ({error})"
             ) from error
         # At least one group and one feature.
-        _check_arrays(
+        check_arrays(
             {
                 "covariances": (matrices, (max(k, 1), max(p, 1), p)),
                 "means": (means, (k, p)),
@@ -313,7 +237,7 @@ class GroupMoments(BaseMoments):
             exponent = exponent_for(float(weights.max()))
             scaled = in_units(weights, exponent)
             if not scaled.all():
-                raise _invalid_moments_error(f"weights are {format_list(weights.tolist())}")
+                raise invalid_moments_error(f"weights are {format_list(weights.tolist())}")
             weights = scaled
         weights = weights[order]
         with np.errstate(over="ignore"):  # detected by the constructor
@@ -325,159 +249,6 @@ class GroupMoments(BaseMoments):
         symmetric_scatters = (scatters + scatters.transpose(0, 2, 1)) / 2
         return replace(moments, scatters=symmetric_scatters, skip_validation=True).check_range()
 
-    @property
-    def finest(self) -> "GroupMoments":
-        """Moments by group and class if available, otherwise by group."""
-        return self if self.by_class is None else self.by_class
-
-    @property
-    def imputation_model(self) -> NormalModel | None:
-        """Normal model of all rows; None unless the rows had missing cells.
-
-        It imputes missing cells of rows without regard to their group.
-        """
-        if self.em_summary is None:
-            return None
-        matrices = self.second_moments_about(self.mean).matrices
-        return NormalModel(self.mean, np.asarray(np.tensordot(self.proportions, matrices, axes=1)))
-
-    @property
-    def variances(self) -> FloatArray:
-        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
-        return np.asarray(np.einsum("gii->gi", self.scatters) / self.weights[:, None])
-
-    def _apply_covariances(self, columns: FloatArray) -> FloatArray:
-        return np.asarray(self.scatters @ columns / self.weights[:, None, None])
-
-    def second_moments(self, center: Center = "global") -> FloatArray:
-        """Return the second-moment matrix of each group about a center, divided by its weight.
-
-        Parameters
-        ----------
-        center : {"global", "group", "none"}
-            The weighted mean of all rows, each group's own mean, or the origin.
-
-        Returns
-        -------
-        (k, p, p) array
-            S_g, in squared units of the features.
-
-        Raises
-        ------
-        InvalidParameter
-            Unknown center.
-        """
-        return self.second_moments_about(self.center_point(center)).matrices
-
-    def second_moments_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """Second moments about a point, or about each group mean if None.
-
-        S_g is the scatter of the group divided by its weight, plus the outer product of its mean
-        minus the point. Moments fitted by EM come with a bound on the error of the unfinished
-        iteration.
-        """
-        # C order, so that the in-place update below works on the result and not on a copy.
-        matrices = np.divide(self.scatters, self.weights[:, None, None], order="C")
-        if point is not None:
-            for matrix, offset in zip(matrices, self.offsets_from(point), strict=True):
-                # In place, to avoid another k p^2 entries.
-                blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        uncertainty = None
-        if self.em_summary is not None:
-            traces = np.einsum("gii->g", matrices)
-            uncertainty = EMUncertainty.from_distance(
-                self.scatters, traces, self.em_summary.distance
-            )
-        return DenseSecondMoments(
-            matrices, offset_rounding_error=self.offset_rounding(point), uncertainty=uncertainty
-        )
-
-    def to_dense(self) -> "GroupMoments":
-        """Return self; these moments are dense."""
-        return self
-
-    def in_features(self) -> "GroupMoments":
-        """Return self; problems are posed in the features already."""
-        return self
-
-    def for_verification(self, n_components: int, *, has_restriction: bool) -> "GroupMoments":
-        """Return self; matrices prove as much as can be proven."""
-        return self
-
-    def reduce_to_row_space(self, n_components: int | float, center: Center) -> None:
-        """Return None: matrices do not tell the span of the rows."""
-
-    def divided_by(self, scale: FloatArray) -> "GroupMoments":
-        """Moments of the rows divided by `scale`, a (p,) array of positive numbers.
-
-        Only features are divided; attribute columns in :attr:`all_columns` keep their units.
-        """
-        by_class = None if self.by_class is None else self.by_class.divided_by(scale)
-        all_columns = self.all_columns
-        if all_columns is not None:
-            attribute_scale = np.ones(all_columns.n_features - self.n_features)
-            all_columns = all_columns.divided_by(np.concatenate([scale, attribute_scale]))
-        old_corrections = 0.0 if self.mean_corrections is None else self.mean_corrections
-        means, corrections = divide(self.means, old_corrections, scale)
-        return replace(
-            self,
-            means=means,
-            mean_corrections=corrections,
-            scatters=self.scatters / np.outer(scale, scale),
-            by_class=by_class,
-            all_columns=all_columns,
-            skip_validation=True,
-        )
-
-    def select_features(self, features: Sequence[int]) -> "GroupMoments":
-        """Select features by position, in this order."""
-        index = np.asarray(features, dtype=np.intp)
-        names = self.feature_names
-        by_class = None if self.by_class is None else self.by_class.select_features(features)
-        all_columns = self.all_columns
-        if all_columns is not None:
-            attributes = range(self.n_features, all_columns.n_features)
-            all_columns = all_columns.select_features([*features, *attributes])
-        return replace(
-            self,
-            means=self.means[:, index],
-            mean_corrections=_take_optional(self.mean_corrections, (slice(None), index)),
-            scatters=self.scatters[:, index[:, None], index],
-            feature_names=None if names is None else tuple(names[i] for i in index),
-            by_class=by_class,
-            all_columns=all_columns,
-            skip_validation=True,
-        )
-
-    def with_attributes(self, columns: Sequence[ColumnKey]) -> "GroupMoments":
-        """Turn columns into attributes, and keep all of them in :attr:`all_columns`.
-
-        Moments that have attributes already are returned unchanged.
-
-        Parameters
-        ----------
-        columns : sequence of str or int
-            Column names, or positions if the columns are unnamed.
-
-        Raises
-        ------
-        InvalidInput
-            Unknown column, or no feature left.
-
-        Examples
-        --------
-        >>> moments = GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).with_attributes([1])
-        >>> moments.n_features, moments.all_columns.n_features
-        (2, 3)
-        """
-        if not columns or self.all_columns is not None:
-            return self
-        attributes = column_positions(columns, self.feature_names, self.n_features)
-        features = [index for index in range(self.n_features) if index not in attributes]
-        all_columns = self.select_features([*features, *attributes])
-        feature_moments = all_columns.select_features(range(len(features)))
-        return replace(feature_moments, all_columns=all_columns, skip_validation=True)
-
     @explain_memory_errors()
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
@@ -487,157 +258,6 @@ class GroupMoments(BaseMoments):
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
         return self if other == 0 else NotImplemented
-
-    def select_named_features(self, names: Sequence[str] | None) -> "GroupMoments":
-        """Select features by name, in this order; return self if some name is unknown.
-
-        Unnamed features, and features for unknown names (None), are returned unchanged as well.
-        """
-        own_names = self.feature_names
-        if not names or not own_names or not set(names) <= set(own_names):
-            return self
-        return self.select_features([own_names.index(name) for name in names])
-
-    def reorder_features(self, names: tuple[str, ...] | None) -> "GroupMoments":
-        """Reorder the features if the names are a permutation; otherwise return self."""
-        old_names = self.feature_names
-        if old_names is None or names is None or old_names == names:
-            return self
-        if sorted(old_names) != sorted(names):
-            return self
-        return self.select_features([old_names.index(name) for name in names])
-
-    def in_weight_units(self, exponent: int) -> "GroupMoments":
-        """Return the moments with weights in units of 2**exponent, without negligible groups.
-
-        A group is negligible if its weight is zero in the new unit. The result has neither classes
-        nor attributes, unless the unit is the same.
-        """
-        shift = self.weight_exponent - exponent
-        if shift == 0:
-            return self
-        weights = in_units(self.weights, -shift)
-        with np.errstate(under="ignore"):
-            scatters = np.ldexp(self.scatters, shift)
-        scaled = replace(
-            self,
-            weights=weights,
-            scatters=scatters,
-            weight_exponent=exponent,
-            by_class=None,
-            all_columns=None,
-            skip_validation=True,
-        )
-        return scaled.select_groups(weights > 0)
-
-    def sum_over_classes(self) -> "GroupMoments":
-        """Sum moments by group and class over the classes; keeps them as :attr:`by_class`."""
-        total = merge_moments([self], without_last_attribute)
-        summary = self.em_summary
-        if summary is not None:
-            group_of = [total.labels.index(without_last_attribute(pair)) for pair in self.labels]
-            summary = summary.merge_groups(group_of, total.n_groups)
-        return replace(total, by_class=self, em_summary=summary, skip_validation=True)
-
-    def drop_small_groups(self, min_rows: int) -> "GroupMoments":
-        """Drop groups with fewer than `min_rows` rows, before sharing moments.
-
-        Class moments are kept only if every remaining group has that many rows in each class.
-
-        Parameters
-        ----------
-        min_rows : int
-            Minimum number of rows of a group.
-
-        Returns
-        -------
-        GroupMoments
-
-        Raises
-        ------
-        InvalidInput
-            Every group is smaller.
-        """
-        is_large = self.counts >= min_rows
-        if not is_large.any():
-            raise InvalidInput(
-                f"No group has {counted(min_rows, 'row')}; the largest has {self.counts.max()}",
-                "Allowed: a minimum that leaves at least one group",
-                "Lower it, or merge groups before computing moments",
-            )
-        selected = self.select_groups(is_large)
-        if selected.by_class is None or (selected.by_class.counts >= min_rows).all():
-            return selected
-        all_columns = selected.all_columns
-        if all_columns is not None:
-            all_columns = replace(all_columns, by_class=None, skip_validation=True)
-        return replace(selected, by_class=None, all_columns=all_columns, skip_validation=True)
-
-    def select_groups(self, mask: BoolArray | Sequence[int]) -> "GroupMoments":
-        """Select groups by a (k,) boolean mask, or by position."""
-        by_class = self.by_class
-        if by_class is not None:
-            remaining = set(to_python_labels(self.groups[mask]))
-            pair_mask = [without_last_attribute(pair) in remaining for pair in by_class.labels]
-            by_class = by_class.select_groups(np.array(pair_mask))
-        all_columns = self.all_columns
-        if all_columns is not None:
-            all_columns = all_columns.select_groups(mask)
-        em_summary = self.em_summary
-        if em_summary is not None:
-            em_summary = em_summary.select_groups(mask)
-        return replace(
-            self,
-            by_class=by_class,
-            all_columns=all_columns,
-            groups=self.groups[mask],
-            counts=self.counts[mask],
-            weights=self.weights[mask],
-            means=self.means[mask],
-            mean_corrections=_take_optional(self.mean_corrections, mask),
-            scatters=self.scatters[mask],
-            em_summary=em_summary,
-            skip_validation=True,
-        )
-
-    def relabeled(self, labels: Sequence[Label]) -> "GroupMoments":
-        """Return the moments with other labels, sorted by these, without classes and attributes.
-
-        Parameters
-        ----------
-        labels : sequence of k labels
-            Distinct labels, in the order of the groups.
-        """
-        order = sorted(range(self.n_groups), key=labels.__getitem__)
-        plain = replace(self, by_class=None, all_columns=None, skip_validation=True)
-        sorted_labels = label_array([labels[i] for i in order])
-        return replace(plain.select_groups(order), groups=sorted_labels, skip_validation=True)
-
-    def matched_to(self, known: KnownLabels) -> "GroupMoments":
-        """Replace labels by labels of a fit that are equal as text, such as 1 by "1".
-
-        Warns if a label is replaced; see :class:`~fairspan.rows.label_matching.KnownLabels`.
-        """
-        known_labels = known if self.by_class is None else known.of_pairs()
-        labels = CodedLabels.from_labels(self.finest.labels)
-        matched = known_labels.match(labels)
-        if matched is labels:
-            return self
-        if (notice := known_labels.describe_matches(labels)) is not None:
-            warn(notice)
-        return self._matched_to(known)
-
-    def _matched_to(self, known: KnownLabels) -> "GroupMoments":
-        """Replace labels as :meth:`matched_to` does, without a warning."""
-        matched_labels = known.match(CodedLabels.from_labels(self.labels)).to_list()
-        by_class = None if self.by_class is None else self.by_class._matched_to(known.of_pairs())
-        all_columns = None if self.all_columns is None else self.all_columns._matched_to(known)
-        return replace(
-            self.relabeled(matched_labels),
-            by_class=by_class,
-            all_columns=all_columns,
-            skip_validation=True,
-        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to exactly this path: an npz archive with a JSON header, without pickle.
@@ -673,35 +293,12 @@ class GroupMoments(BaseMoments):
     def to_bytes(self) -> bytes:
         """Serialize as :meth:`save` does.
 
-        With classes of y, only the moments by group and class are stored: their sums over the
-        classes are those of the groups.
+        Raises
+        ------
+        InvalidInput
+            The moments have unnamed attribute columns.
         """
-        if self.all_columns is not None:
-            if self.feature_names is None:
-                raise InvalidInput(
-                    "The moments have unnamed attribute columns",
-                    "Allowed: named columns, so that attributes can be identified",
-                    "Compute the moments from a data frame",
-                )
-            # Readers know the attributes by their names, and split the columns again.
-            return self.all_columns.to_bytes()
-        stored = self.finest
-        header: dict[str, Any] = {
-            "groups": stored.labels,
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "n_dropped": self.n_dropped,
-        }
-        if self.by_class is not None:
-            header["n_label_columns"] = 1
-        if self.weight_exponent:
-            header["weight_exponent"] = self.weight_exponent
-        if stored.em_summary is not None:
-            header["em_summary"] = vars(stored.em_summary)
-        arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
-        if stored.mean_corrections is not None:
-            arrays["mean_corrections"] = stored.mean_corrections
-        arrays["triangles"] = lower_triangles(stored.scatters)
-        return pack_archive(MOMENTS_SCHEMA.kind, header, arrays)
+        return moments_to_bytes(self)
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -712,13 +309,7 @@ class GroupMoments(BaseMoments):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return _from_archive(
-            read_archive(contents, MOMENTS_SCHEMA), "The archive that was received"
-        )
-
-
-def _take_optional(array: FloatArray | None, index: Any) -> FloatArray | None:
-    return None if array is None else array[index]
+        return read_moments(contents, cls, "The archive that was received")
 
 
 def _sorted_labels(groups: Any, k: int) -> tuple[AnyArray, list[int]]:
@@ -732,268 +323,9 @@ def _sorted_labels(groups: Any, k: int) -> tuple[AnyArray, list[int]]:
     encoder = LabelEncoder()
     encoder.encode(resolve_labels(groups, len(groups), None, "groups"))
     if len(encoder.labels) != len(groups) or len(groups) != k:
-        raise _invalid_moments_error(f"groups are {format_list(list(groups))}")
+        raise invalid_moments_error(f"groups are {format_list(list(groups))}")
     order = sorted(range(k), key=encoder.labels.__getitem__)
     return label_array([encoder.labels[i] for i in order]), order
-
-
-def _from_stacked(stacked: StackedMoments, **others: Any) -> GroupMoments:
-    return GroupMoments(
-        stacked.labels,
-        stacked.counts,
-        stacked.weights,
-        stacked.means,
-        stacked.scatters,
-        mean_corrections=stacked.mean_corrections,
-        skip_validation=True,
-        **others,
-    )
-
-
-def _invalid_moments_error(received: str) -> InvalidInput:
-    return InvalidInput(
-        received,
-        "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
-        "positive weights (k,), none less than 1e-200 of the largest, within "
-        f"{MIN_WEIGHT:.0e} to {_MAX_GROUP_WEIGHT:.0e} for the constructor, "
-        "counts (k,) of zero or more, and k distinct groups; all finite. "
-        "The constructor takes groups in sorted order, from_covariances in any",
-        "Check each argument; if matrices were rounded, set their negative eigenvalues to zero",
-    )
-
-
-def _check_arrays(arrays: dict[str, tuple[AnyArray, tuple[int, ...]]]) -> None:
-    """Check shapes and finiteness of arrays; raises InvalidInput."""
-    for name, (array, shape) in arrays.items():
-        if np.shape(array) != shape:
-            raise _invalid_moments_error(f"{name} has shape {np.shape(array)}, not {shape}")
-        if not np.isfinite(array).all():
-            raise _invalid_moments_error(f"{name} contains NaN or infinity")
-
-
-def merge_moments(
-    parts: Sequence[GroupMoments], relabel: Callable[[Label], Label] = lambda label: label
-) -> GroupMoments:
-    """Merge moments of several parts (Chan, Golub and LeVeque 1979).
-
-    With attributes, the moments of all columns are merged and split again; with classes of y, those
-    of each group and class, whose sums are the moments of the groups.
-
-    Parameters
-    ----------
-    parts : sequence of GroupMoments
-        At least one.
-    relabel : callable, optional
-        Maps old to new labels; groups with the same new label are merged.
-
-    Raises
-    ------
-    InvalidInput
-        Inconsistent features or label types, or overflow.
-    """
-    first = parts[0]
-    parts = [part.reorder_features(first.feature_names) for part in parts]
-    for part in parts[1:]:
-        check_mergeable(first, part)
-    if first.all_columns is not None:
-        with_attributes = [part.all_columns for part in parts if part.all_columns is not None]
-        all_columns = merge_moments(with_attributes, relabel)
-        features = all_columns.select_features(range(first.n_features))
-        return replace(features, all_columns=all_columns, skip_validation=True)
-    if first.by_class is not None:
-        by_class = [part.by_class for part in parts if part.by_class is not None]
-        merged = merge_moments(by_class, relabel).sum_over_classes()
-        n_dropped = sum(part.n_dropped for part in parts)
-        lost = {relabel(label) for part in parts for label in part.lost_groups}
-        return replace(
-            merged,
-            n_dropped=n_dropped,
-            lost_groups=frozenset(lost.difference(merged.labels)),
-            skip_validation=True,
-        )
-    return _merge_plain(parts, relabel)
-
-
-def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label]) -> GroupMoments:
-    """Merge moments without classes and attributes, with the features in the same order."""
-    n_dropped = sum(part.n_dropped for part in parts)
-    exponent = _common_exponent(parts)
-    parts = _in_common_units(parts, exponent)
-    sums: dict[Label, RunningMoments] = {}
-    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_no_overflow
-        for part in parts:
-            corrections = part.mean_corrections
-            for group, label in enumerate(part.labels):
-                group_moments = RunningMoments(
-                    shift=part.means[group],
-                    count=int(part.counts[group]),
-                    weight=part.weights[group],
-                    mean_offset=0.0 if corrections is None else corrections[group],
-                    scatter=part.scatters[group].copy(),
-                )
-                merge_into(sums, relabel(label), group_moments)
-        stacked = stack_by_label(sums, parts[0].n_features)
-    # A group of which one part dropped every row is not lost if another part has rows of it.
-    lost = {relabel(label) for part in parts for label in part.lost_groups}
-    merged = _from_stacked(
-        stacked,
-        feature_names=parts[0].feature_names,
-        n_dropped=n_dropped,
-        weight_exponent=exponent,
-        lost_groups=frozenset(lost.difference(to_python_labels(stacked.labels))),
-    )
-    return check_no_overflow(merged)
-
-
-def _common_exponent(parts: Sequence[GroupMoments]) -> int:
-    """Return the exponent of a unit of weights for all parts.
-
-    It is that of the parts if they have the same. Otherwise it is zero if all weights are within
-    the range for that, else the one in which the largest weight is at the upper end of the range;
-    small weights may then become zero.
-    """
-    exponents = {part.weight_exponent for part in parts}
-    if len(exponents) == 1:
-        return exponents.pop()
-    weighted = [part for part in parts if part.n_groups]
-    smallest = [np.frexp(part.weights.min())[1] + part.weight_exponent for part in weighted]
-    largest = [np.frexp(part.weights.max())[1] + part.weight_exponent for part in weighted]
-    min_exponent = int(np.frexp(MIN_WEIGHT)[1])
-    max_exponent = int(np.frexp(MAX_WEIGHT)[1])
-    if not weighted or (min(smallest) >= min_exponent and max(largest) <= max_exponent):
-        return 0
-    exponent = int(max(largest)) - max_exponent
-    return exponent + exponent % 2  # even, so that the square root of the unit is a power of two
-
-
-def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[GroupMoments]:
-    """Return the parts with weights in units of 2**exponent, without negligible groups.
-
-    Warns if groups of a part are negligible, and names those that no part has otherwise.
-    """
-    scaled = [part.in_weight_units(exponent) for part in parts]
-    remaining = {label for part in scaled for label in part.labels}
-    if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
-        all_labels = dict.fromkeys(label for part in parts for label in part.labels)
-        limit = math.ldexp(MIN_WEIGHT, exponent)
-        lost = [label for label in all_labels if label not in remaining]
-        warn_about_negligible("A part", limit, lost)
-    return scaled
-
-
-def check_no_overflow(moments: GroupMoments) -> GroupMoments:
-    """Check that weights and second moments are finite, and return the moments.
-
-    Moments of some of the rows are checked for nothing else: a column that is too small here may
-    be large enough in the others.
-
-    Raises
-    ------
-    InvalidInput
-        Numbers or weights so large that second moments overflow.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(moments.weights.sum()):
-            raise InvalidInput(
-                "The sum of the weights overflows float64",
-                "Allowed: weights with a finite sum",
-                "Divide all of them by a constant",
-            )
-        check_magnitudes(moments.means, moments.variances, moments.feature_names, is_partial=True)
-    return moments
-
-
-def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
-    """Check that moments have the same features in the same order, and labels of one type.
-
-    Raises
-    ------
-    InvalidInput
-        They differ; the message lists how.
-    """
-    if a.em_summary is not None or b.em_summary is not None:
-        raise InvalidInput(
-            "Some of the moments were fitted to incomplete rows by EM",
-            "Allowed: moments of complete rows. EM estimates depend on all rows, so those of parts "
-            "cannot be merged",
-            "Read all rows together, such as a folder of files or a Dask or Spark collection: "
-            'GroupMoments.from_rows(..., on_missing="em"); or drop incomplete rows in each part: '
-            'GroupMoments.from_rows(..., on_missing="drop")',
-            cause=Cause.INCOMPLETE_PARTS,
-        )
-    differences = [*_feature_differences(a, b), *_label_differences(a, b)]
-    if differences:
-        raise InvalidInput(
-            "; ".join(differences),
-            "Allowed: moments of the same features, with labels of one type",
-            "Read both parts with the same columns, and with labels of one type, for example by "
-            "astype(str)",
-            cause=Cause.DIFFERENT_MOMENTS,
-        )
-
-
-def _feature_differences(a: GroupMoments, b: GroupMoments) -> Iterator[str]:
-    """Iterate over the differences between the columns of moments, as phrases."""
-    if a.n_features != b.n_features or a.feature_names != b.feature_names:
-        details = ""
-        if a.feature_names and b.feature_names:
-            differences_by_kind = {
-                "missing": [name for name in a.feature_names if name not in b.feature_names],
-                "additional": [name for name in b.feature_names if name not in a.feature_names],
-            }
-            phrases = [
-                f"{format_list(names)} {kind}"
-                for kind, names in differences_by_kind.items()
-                if names
-            ]
-            details = f" ({', '.join(phrases)})" if phrases else ""
-        yield (
-            f"The features differ: {_describe_features(a)} against {_describe_features(b)}{details}"
-        )
-    if (a.all_columns is None) != (b.all_columns is None):
-        yield "Only one of them has attribute columns"
-
-
-def _label_differences(a: GroupMoments, b: GroupMoments) -> Iterator[str]:
-    """Iterate over the differences between the labels of moments, as phrases."""
-    if (a.by_class is None) != (b.by_class is None):
-        yield "Only one of them has classes of y"
-        return
-    if not a.n_groups or not b.n_groups:  # moments without rows have no type of labels
-        return
-    if {*map(label_type, a.labels)} != {*map(label_type, b.labels)}:
-        yield (
-            f"The groups are of different types: {format_list(a.labels)} against "
-            f"{format_list(b.labels)} ({describe_label_type(a.labels)} against "
-            f"{describe_label_type(b.labels)})"
-        )
-
-
-def _describe_features(moments: GroupMoments) -> str:
-    if moments.feature_names is None:
-        return f"{moments.n_features} without names"
-    return f"{moments.n_features} named {format_list(moments.feature_names)}"
-
-
-def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
-    """Restore moments from a validated header and arrays; `name` is that of the file in messages.
-
-    With classes of y, the file stores moments of each group and class; their sums over the classes
-    are the moments of the groups.
-
-    Raises
-    ------
-    CorruptFile
-        Invalid scatter matrix, or overflow.
-    """
-    try:
-        moments = GroupMoments(**constructor_arguments(stored))
-        # The file may hold the moments of some of the rows, in which a feature may be smaller than
-        # in all of them, so that only too large numbers are an error.
-        check_no_overflow(moments)
-        return moments.sum_over_classes() if has_classes(stored) else moments
-    except ValueError as error:
-        raise MOMENTS_SCHEMA.error_for(name, error) from error
 
 
 def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
@@ -1004,7 +336,7 @@ def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
     FileNotFoundError, CorruptFile
         Same as for :meth:`GroupMoments.load`.
     """
-    return _from_archive(read_archive(path, MOMENTS_SCHEMA), str(path))
+    return read_moments(path, GroupMoments, str(path))
 
 
 @dataclass(frozen=True)
@@ -1065,16 +397,16 @@ def moments_of_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments
     """
     info = row_metadata(rows)
     moments = check_no_overflow(
-        _from_stacked(
+        GroupMoments.from_stacked(
             stacked, feature_names=rows.feature_names, weight_exponent=info.weight_exponent
         )
     )
-    return moments.sum_over_classes() if info.has_classes else moments
+    return sum_over_classes(moments) if info.has_classes else moments
 
 
 def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) -> GroupMoments:
     """Dense moments of rows stored by group."""
-    return _from_stacked(_stack_group_rows(groups, n_features), n_dropped=n_dropped)
+    return GroupMoments.from_stacked(_stack_group_rows(groups, n_features), n_dropped=n_dropped)
 
 
 def _stack_group_rows(groups: Sequence[GroupRows], n_features: int) -> StackedMoments:
@@ -1143,14 +475,14 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
         phrase = "row was" if n_dropped == 1 else "rows were"
         warn(f"{n_dropped:,} {phrase} dropped, without a group or without any observed feature")
         warn_of_lost_groups(rows)
-    moments = _from_stacked(
+    moments = GroupMoments.from_stacked(
         stacked,
         feature_names=rows.feature_names,
         n_dropped=n_dropped,
         em_summary=summary,
         weight_exponent=weight_exponent,
     )
-    return moments.sum_over_classes() if row_metadata(rows).has_classes else moments
+    return sum_over_classes(moments) if row_metadata(rows).has_classes else moments
 
 
 def _compute_complete(rows: Rows, limit: GroupLimit, initial: GroupMoments | None) -> GroupMoments:

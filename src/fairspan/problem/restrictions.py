@@ -25,7 +25,8 @@ from fairspan.errors import (
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
 from fairspan.moments.compute import Moments
-from fairspan.moments.group_moments import GroupMoments, merge_moments
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.merging import merge_moments
 from fairspan.parameters import (
     check_bool,
     check_choice,
