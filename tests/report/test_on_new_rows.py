@@ -2,11 +2,13 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fairspan as fs
+from fairspan.cli.reporting import report_summary
 from fairspan.formatting.numbers import format_number
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
@@ -96,6 +98,11 @@ def test_a_group_without_variance_is_not_said_to_have_too_few_rows(made):
     ]
     table = changes_table(replace(made, audit=replace(made.audit, models=tuple(models))))
     assert [row[2].detail for row in table.rows][::2] == ["no variance", "too few rows"]
+
+
+def test_the_summary_names_a_page_only_if_there_is_one(made):
+    assert "Written" not in report_summary(made, page=None)
+    assert report_summary(made, Path("page.html")).endswith("\n\nWritten to page.html")
 
 
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):

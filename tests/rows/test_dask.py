@@ -509,3 +509,13 @@ def test_on_a_cluster(client):
     )
     array = da.from_array(X, chunks=100)
     np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))
+
+
+def test_scores_of_single_precision_are_double_as_those_of_rows_in_memory():
+    fair = FairPCA(2).fit(X.astype(np.float32), sensitive_features=GROUPS)
+    single = X.astype(np.float32)
+    here = fair.score_samples(single)
+    there = fair.score_samples(da.from_array(single, chunks=100))
+    assert there.dtype == here.dtype == np.float64
+    np.testing.assert_array_equal(there.compute(), here)
+    assert fair.transform(da.from_array(single, chunks=100)).dtype == np.float32

@@ -187,7 +187,9 @@ def report_summary(report: Report, page: Path | None) -> str:
     for each in report.audit.findings:
         if each.model in (None, report.pca.name, report.main.name):
             lines += format_finding(each.code, each.severity, each.message, width, paint)
-    return "\n".join([*lines, "", f"Written to {printable(str(page))}"])
+    if page is not None:
+        lines += ["", f"Written to {printable(str(page))}"]
+    return "\n".join(lines)
 
 
 def shell_command(words: Iterable[str]) -> str:

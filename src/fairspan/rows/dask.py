@@ -362,14 +362,12 @@ class DaskAdapter(SourceAdapter):
 def _map_array(X: Any, row_map: RowMap) -> Any:
     """Apply a row function lazily to each chunk of rows of a Dask array.
 
-    Functions of float32 features return float32; functions of coordinates, that is reconstructions,
-    always return float64.
+    Coordinates of float32 features are float32; reconstructions and scores are always float64.
     """
     _check_array(X)
     check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
-    keeps_float32 = (
-        X.dtype == np.float32 and row_map.output_names and row_map.input_kind == "features"
-    )
+    is_transform = row_map.affine is not None and row_map.input_kind == "features"
+    keeps_float32 = X.dtype == np.float32 and is_transform
     width = len(row_map.output_names)
     # Result of an empty chunk, from which that of the others takes its dtype.
     empty = np.empty((0, width), X.dtype if keeps_float32 else np.float64)

@@ -95,6 +95,8 @@ def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> Placeh
     >>> placeholders = placeholder_labels(["?", "m", "w"], [3, 5, 4])
     >>> placeholders.labels, placeholders.description
     (('?',), "'?' (3 rows)")
+    >>> placeholder_labels([("f", "?"), ("m", "?")], [0, 5]).description  # one of them unknown
+    "'?'"
     """
     suspect = []
     rows_by_text: dict[str, int | None] = {}
@@ -103,10 +105,10 @@ def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> Placeh
         if not texts:
             continue
         suspect.append(label)
-        # Sum over the groups with the same placeholder; None while the number is unknown.
+        # Sum over the groups with the same placeholder; None if the number of one is unknown.
         for text in sorted(map(str, texts)):
-            n_so_far = rows_by_text.get(text) or 0
-            rows_by_text[text] = n_so_far + n if n else None
+            n_so_far = rows_by_text.get(text, 0)
+            rows_by_text[text] = None if n_so_far is None or not n else n_so_far + n
     return PlaceholderLabels(tuple(suspect), rows_by_text) if suspect else None
 
 
