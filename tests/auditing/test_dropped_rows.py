@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fairspan import FairPCA, audit
+from fairspan.extending import CodedLabels, make_row_block
 from fairspan.moments.fold_moments import compute_fold_moments
 from fairspan.rows.aggregation import with_row_offsets
 from fairspan.rows.folds import Folds
@@ -102,6 +103,27 @@ def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp
     here, there = of_frame(SHOWN), of_frame(source(tmp_path))
     almost(here, there)
     assert here.rows.n_dropped == there.rows.n_dropped == len(SOME) - len(COMPLETE)
+
+
+class RowsInBlocks:
+    """The table as a source of another package, in blocks of 90 rows."""
+
+    feature_names, n_features, n_rows = tuple(FEATURES), len(FEATURES), None
+
+    def select_features(self, names):
+        assert names == self.feature_names
+        return self
+
+    def blocks(self):
+        for first in range(0, N, 90):
+            part = SHOWN[first : first + 90]
+            labels = CodedLabels.from_labels(part["g"].to_list())
+            values = part[FEATURES].to_numpy()
+            yield make_row_block(first, values, labels, None, self.feature_names, "drop")
+
+
+def test_rows_of_another_package_have_the_same_folds():
+    almost(of_frame(SHOWN), audit(MODEL, RowsInBlocks()))
 
 
 @pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])

@@ -241,11 +241,12 @@ class _Accumulator:
         """
         groups = rows.finest_groups
         assert groups is not None
-        labeled: Any = slice(None)
         if drop_incomplete:
-            labeled = ~rows.missing_label_mask
-        codes = np.full(len(groups), -2)
-        codes[labeled] = self.encoder.encode(groups[labeled], rows.first_row)
+            is_labeled = ~rows.missing_label_mask
+            codes = np.full(len(groups), -2)
+            codes[is_labeled] = self.encoder.encode(groups[is_labeled], rows.first_row)
+        else:
+            codes = self.encoder.encode(groups, rows.first_row)
         if rows.weights is not None:
             codes = np.where((rows.weights == 0) & (codes >= 0), -1, codes)
         counts = np.bincount(codes + 2)[2:]
@@ -253,9 +254,11 @@ class _Accumulator:
         self.n_weighted_rows += int(counts.sum())
         if self.folds is None:
             return codes
+        # Rows to drop may lack a cluster; every other row needs one.
+        kept = np.flatnonzero(codes > -2)
+        clusters = select_rows(rows.clusters, kept)
         folds = np.zeros(len(codes), dtype=np.intp)
-        clusters = select_rows(rows.clusters, labeled)
-        folds[labeled] = self.folds.assign(rows.positions[labeled], clusters, self._row_offset)
+        folds[kept] = self.folds.assign(rows.positions[kept], clusters, self._row_offset)
         return np.where(codes < 0, codes, codes * self.n_folds + folds)
 
     def encode_categories(self, categories: list[Any]) -> IndexArray:
@@ -410,9 +413,9 @@ class _BlockReader:
         """
         rows = self._rows
         is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
-        if is_plain and isinstance(rows.finest_groups, DeviceLabels):
+        labels = rows.groups
+        if is_plain and isinstance(labels, DeviceLabels) and not rows.has_classes:
             # The labels stay on the device; only the few categories are encoded here.
-            labels = rows.finest_groups
             category_codes = total.encode_categories(labels.categories)
             total.n_weighted_rows = rows.n_rows
             return self.backend.xp.take(self.backend.to_device(category_codes), labels.device_codes)
