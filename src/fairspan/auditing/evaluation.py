@@ -46,7 +46,7 @@ from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.protocol import BaseRows
+from fairspan.rows.protocol import row_metadata
 from fairspan.typing import FloatArray
 
 NOT_A_PROJECTION = (
@@ -138,7 +138,7 @@ def evaluate_on_rows(
     if not projections:
         options = replace(options, folds=None)
     imputations: Sequence[Rows] = [rows]
-    if isinstance(rows, BaseRows) and rows.keeps_missing:
+    if row_metadata(rows).keeps_missing:
         imputations, moments = impute_rows(rows, moments, limit, options)
     first_pass = read_moments(projections, imputations[0], moments, limit, options)
     moments = first_pass.moments

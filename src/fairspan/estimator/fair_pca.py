@@ -47,7 +47,7 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
-from fairspan.rows.protocol import BaseRows
+from fairspan.rows.protocol import row_metadata
 from fairspan.rows.remedies import group_limit_remedies
 from fairspan.solvers.auto import resolve_solver
 from fairspan.typing import FloatArray
@@ -853,7 +853,7 @@ def _warn_about_groups(
 
 def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:
     """Columns used as groups, weights or classes, which are not features."""
-    columns: tuple[str, ...] = rows.reserved_columns if isinstance(rows, BaseRows) else ()
+    columns: tuple[str, ...] = row_metadata(rows).reserved_columns
     if isinstance(y, str) and y not in columns:
         columns += (y,)
     return columns

@@ -32,7 +32,7 @@ from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_resolution import resolve_labels
 from fairspan.rows.labels import format_list, label_array
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
-from fairspan.rows.protocol import BaseRows, RowSource, row_metadata
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
@@ -456,7 +456,7 @@ def compute_group_moments(
         all_columns = compute_group_moments(rows.source, limit, initial_columns)
         return all_columns.with_attributes(rows.attributes)
     limit = limit.for_rows(rows)
-    if isinstance(rows, BaseRows) and rows.keeps_missing:
+    if row_metadata(rows).keeps_missing:
         moments = _compute_em(rows, limit)
         # Merging EM moments is an error, which says what to do instead.
         return moments.check_range() if initial is None else merge_moments([initial, moments])
@@ -468,7 +468,7 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
     stacked, n_dropped, summary = fit_em(rows, limit)
     # Binary exponent of the unit of weights. It is read after the fit, since files determine it
     # while they are read.
-    weight_exponent = rows.weight_exponent if isinstance(rows, BaseRows) else 0
+    weight_exponent = row_metadata(rows).weight_exponent
     if not len(stacked.labels):
         raise no_rows_error(n_dropped)
     if n_dropped:

@@ -17,7 +17,7 @@ from fairspan.linalg.rounding import EPS, RANK_TERMS
 from fairspan.moments.base import BaseMoments, RowSpread
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Aggregator, Rows, aggregate
-from fairspan.rows.protocol import BaseRows, RowSource
+from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import FloatArray
 
 # Largest number of entries (256 MB) of a triangular factor; of more, the rank remains unknown.
@@ -191,7 +191,7 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     >>> spread.rank, f"{spread.typical_share:.0e}"
     (1, '3e-17')
     """
-    if isinstance(rows, BaseRows) and rows.keeps_missing:
+    if row_metadata(rows).keeps_missing:
         return None
     n_features = rows.n_features
     # A triangular factor of n rows in p features has min(n, p) rows.
