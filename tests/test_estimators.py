@@ -1,6 +1,7 @@
 """FairPCA's figures against numpy, fits that must agree, and data frames in and out."""
 
 import inspect
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from by_hand import assert_moments, errors_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import FairspanWarning, InvalidInput
+from fairspan.estimator.settings import FitSettings
 
 ROWS = random_rows(31, n=120, p=6)
 THREE = random_rows(32, n=120, p=6, groups=("c", "a", "b"))
@@ -195,6 +197,24 @@ def test_moments_are_enough():
     assert not hasattr(model, "feature_names_in_")
     model.partial_fit(THREE.X, sensitive_features=np.where(THREE.labels == "a", "a", "b"))
     assert model.moments_.counts.sum() == 240
+
+
+def test_the_settings_of_a_fit_are_parsed_once_and_are_those_of_its_solution(monkeypatch):
+    parsed = []
+    check = FitSettings.__post_init__
+    monkeypatch.setattr(
+        FitSettings, "__post_init__", lambda self: (check(self), parsed.append(self))
+    )
+    # Rows in few dimensions, which are read again and fitted again.
+    flat = ROWS.X[:, :2] @ np.ones((2, 6))
+    model = FairPCA(np.int64(3), tol=Fraction(1, 10), center="group", scale=np.True_)
+    model.fit(flat + np.arange(6), sensitive_features=ROWS.labels)
+    (settings,) = parsed
+    assert type(settings.tol) is float
+    assert settings.scale is True
+    assert model.solution_.tol == settings.tol
+    assert model.solution_.criterion == settings.criterion
+    assert (model.solution_.center, model.n_components_) == ("group", 3)
 
 
 def test_rows_without_names_replace_those_with_names():

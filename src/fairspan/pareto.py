@@ -30,7 +30,7 @@ from fairspan.moments.compute import compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import WideMoments
-from fairspan.parameters import check_bool, check_number
+from fairspan.parameters import check_number
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.parameters import check_n_components
 from fairspan.progress import EIGENPROBLEMS, Stage
@@ -412,7 +412,6 @@ def frontier(
     moments = _moments_of_two_groups(X, sensitive_features)
     check_number("tol", tol, _MIN_TOL)
     tol = float(tol)
-    check_bool("scale", scale)
     check_n_components(n_components, moments.n_features)
     # The fit of ordinary PCA also provides problem, mean and scale; and the row coordinates of the
     # problem, if there are fewer rows than features.

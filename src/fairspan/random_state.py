@@ -1,13 +1,12 @@
 """Conversion of scikit-learn style `random_state` arguments."""
 
-from typing import Any
-
 import numpy as np
 
 from fairspan.errors import InvalidType
+from fairspan.typing import RandomSource
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: RandomSource) -> np.random.Generator:
     """Return a Generator for a seed, a Generator, a RandomState, or None.
 
     Raises

@@ -1,4 +1,4 @@
-"""Array types used in signatures."""
+"""Types of arrays and random numbers used in signatures."""
 
 from typing import Any
 
@@ -10,3 +10,5 @@ BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
 IntegerArray = npt.NDArray[np.int64]
+RandomSource = int | np.random.Generator | np.random.RandomState | None
+"""Seed or generator of random numbers, as scikit-learn's `random_state`."""

@@ -13,6 +13,7 @@ from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.restrictions import Restriction, get_restriction
 from fairspan.solvers.auto import AUTO, Auto, resolve_solver
 from fairspan.solvers.solver import Solver
+from fairspan.typing import RandomSource
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class FitSettings:
     tol: float = 1e-9
     allow_extra: bool = False
     nested: bool = False
-    random_state: Any = None
+    random_state: RandomSource = None
 
     def __post_init__(self) -> None:
         is_bool = isinstance(self.tol, bool | np.bool_)

@@ -11,6 +11,7 @@ from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.registry import resolve_object
 from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported
+from fairspan.typing import RandomSource
 
 # Exact solvers, which work within a search subspace where that is faster.
 _EXACT_SOLVERS = ("boundary", "dual_newton")
@@ -96,7 +97,7 @@ def solve_exactly(problem: Problem, tol: float) -> Certificate:
 
 
 def solve_problem(
-    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+    problem: Problem, solver: Solver, tol: float, random_state: RandomSource = None
 ) -> Certificate:
     """Solve with a given solver, within a growing search subspace where that is faster.
 

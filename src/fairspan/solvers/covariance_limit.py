@@ -8,7 +8,6 @@ groups. The bound is that of
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,12 +27,12 @@ from fairspan.solvers.covariance_ascent import best_feasible_subspace
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 
 def solver_for_limit(
     problem: Problem, restriction: Restriction | None, solver: Solver | Auto
-) -> "BoundarySearch | CovarianceLimitSolver":
+) -> Solver:
     """Solver for a restriction with a tolerance, which is not linear in the components.
 
     A limit on the distance of the projected means needs the boundary search, a limit on the
@@ -69,7 +68,7 @@ def solver_for_limit(
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceLimitSolver:
+class CovarianceLimitSolver(Solver):
     """Solver of max tr(V'SV) subject to ||V'DV|| <= tau, with D = C_1 - C_2.
 
     The problem is that in the directions along which the group means are equal. If ordinary PCA is
@@ -86,7 +85,13 @@ class CovarianceLimitSolver:
 
     name: str = "augmented_lagrangian"
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+    def unsupported_reason(self, problem: Problem) -> str | None:
+        """Reason why the solver does not support a problem; None if it does."""
+        if isinstance(problem.limit, CovarianceDifferenceLimit):
+            return None
+        return "it requires a limit on the difference of two covariances"
+
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find a feasible subspace and a bound, and return their certificate.
 
         If ordinary PCA respects the limit, it is optimal. The group weights in the certificate are

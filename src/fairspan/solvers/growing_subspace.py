@@ -13,7 +13,7 @@ estimated.
 """
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # Without matrices, a solution that misses nothing is refined in at most this many rounds:
 # components then agree with those of matrices to seven digits, and further rounds would gain next
@@ -60,7 +60,7 @@ _MAX_NEW_MIXTURES = 4
 
 
 def solve_growing(
-    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+    problem: Problem, solver: Solver, tol: float, random_state: RandomSource = None
 ) -> Certificate:
     """Find a subspace with a gap of at most `tol`, relative to the objective, for many features.
 
@@ -132,7 +132,9 @@ def _bound_mixtures(problem: Problem, solution: Certificate) -> list[FloatArray]
 class _SubspaceSearch:
     """Search for one problem."""
 
-    def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
+    def __init__(
+        self, problem: Problem, solver: Solver, tol: float, random_state: RandomSource
+    ) -> None:
         self.problem = problem
         # Solver of the problem projected onto the search subspace W.
         self.solver = solver

@@ -7,7 +7,6 @@ Each step is a problem with one component in the orthogonal complement of the pr
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from fairspan.solvers.auto import Auto, choose_solver, solve_problem
 from fairspan.solvers.solve import select_solver, solve_reduction, with_unrestricted_errors
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.variance_kept import keeps_variance, variance_not_kept
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # Up to this many groups, tied components have the same group variances.
 _UNIQUE_UP_TO_GROUPS = 2
@@ -33,7 +32,7 @@ def solve_nested(
     solver: Solver | Auto,
     n_components: int | float,
     tol: float,
-    random_state: Any = None,
+    random_state: RandomSource = None,
 ) -> tuple[Reduction, Certificate]:
     """Compute nested components one at a time, with a certificate for each step and each prefix.
 
@@ -92,7 +91,7 @@ def _prefixes_for_variance(
 
 
 def _nested_prefixes(
-    family: ProblemFamily, solver: Solver | Auto, tol: float, random_state: Any
+    family: ProblemFamily, solver: Solver | Auto, tol: float, random_state: RandomSource
 ) -> Iterator[Certificate]:
     """Yield the certificate of the first d components, with its steps, for d = 1, 2, ...
 
@@ -149,7 +148,7 @@ def _evaluate_prefix(
 
 
 def _solve_next_component(
-    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+    problem: Problem, solver: Solver, tol: float, random_state: RandomSource = None
 ) -> Certificate:
     """Compute one component; among tied solutions, choose the one with the largest pooled variance.
 

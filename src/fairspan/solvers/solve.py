@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,14 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.auto import Auto, choose_solver, solve_problem
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # Error that an oblique encoder may add to the objective, as a multiple of tolerance plus
 # resolution: it is computed by different formulas, hence with different rounding errors.
 _MAX_ADDED_ERROR = 4.0
 
 
-def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver | Auto) -> Any:
+def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver | Auto) -> Solver:
     """Solver for a reduced problem: the requested one, or the one that its limit needs.
 
     Raises
@@ -44,10 +43,10 @@ def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver | 
 
 def solve_reduction(
     reduction: Reduction,
-    solver: Any,
+    solver: Solver,
     tol: float,
-    random_state: Any = None,
-    solve_with: Callable[[Problem, Any, float, Any], Certificate] = solve_problem,
+    random_state: RandomSource = None,
+    solve_with: Callable[[Problem, Solver, float, RandomSource], Certificate] = solve_problem,
 ) -> Certificate:
     """Solve a reduced problem, and return the certificate of the solution in the original features.
 
@@ -177,7 +176,7 @@ def solve_for_dimension(
     solver: Solver | Auto,
     n_components: int,
     tol: float,
-    random_state: Any = None,
+    random_state: RandomSource = None,
 ) -> tuple[Reduction, Certificate]:
     """Solve for a given dimension; return the reduction and the certificate.
 

@@ -7,6 +7,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.problem import Problem
 from fairspan.registry import builtin_names, resolve_object
+from fairspan.typing import RandomSource
 
 
 class Solver(Protocol):
@@ -22,7 +23,7 @@ class Solver(Protocol):
         """Reason why the solver does not support a problem; None if it does."""
 
     @abstractmethod
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find a subspace whose gap is at most `tol`, relative to the objective, and certify it.
 
         If the gap stays larger, the status of the certificate says so. `random_state` is a seed, a

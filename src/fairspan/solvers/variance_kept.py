@@ -1,7 +1,6 @@
 """Smallest number of components that keeps a given fraction of every group's variance."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from fairspan.problem.reduction import Reduction
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.solve import solve_for_dimension
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # A group whose variance is below this fraction of another's counts as constant: its rows differ by
 # rounding only.
@@ -27,7 +26,7 @@ def solve_for_variance_kept(
     solver: Solver | Auto,
     min_variance_kept: float,
     tol: float,
-    random_state: Any = None,
+    random_state: RandomSource = None,
 ) -> tuple[Reduction, Certificate]:
     """Solve for the smallest dimension that keeps a fraction of every group's variance.
 

@@ -16,6 +16,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash_search import NashSearch
 from fairspan.solvers.many_groups.searches import PiecewiseSearch, RobustSearch
 from fairspan.solvers.solver import Solver
+from fairspan.typing import RandomSource
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class DualNewton(Solver):
             return "equal errors are supported by 'boundary' only, for one or two groups"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find a subspace with a small objective, and a bound.
 
         Parameters

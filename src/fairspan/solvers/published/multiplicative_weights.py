@@ -20,7 +20,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # Smallest step size accepted; smaller ones would barely change any weight.
 _MIN_STEP_SIZE = 1e-12
@@ -127,7 +127,7 @@ class MultiplicativeWeights(Solver):
             return "it supports 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it needs at least two groups" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Run the rounds with each step size in turn; return the best subspace and the best bound.
 
         Parameters

@@ -14,7 +14,7 @@ leading axes hold independent points.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from fairspan.progress import track
 from fairspan.random_state import as_generator
 from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RiemannianSubgradient(Solver):
             return "it supports 'error_gap' and 'robust_error_gap' only"
         return "it needs at least two groups" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Descend from random starting points.
 
         Parameters

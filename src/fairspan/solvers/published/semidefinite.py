@@ -22,7 +22,7 @@ from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec
 from fairspan.solvers.local_descent import best_local_descent
 from fairspan.solvers.rank_reduction import soft_basis
 from fairspan.solvers.solver import Solver
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 # Largest number of features for Algorithm 1, whose run time grows with the sixth power: 0.1 s for
 # 20 features, 1 s for 40, 7 s for 60.
@@ -74,7 +74,7 @@ class Semidefinite(Solver):
             return f"it supports up to {_MAX_FEATURES} features, not {problem.n_features}"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Solve the semidefinite and the linear program.
 
         Parameters

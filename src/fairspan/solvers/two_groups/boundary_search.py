@@ -36,7 +36,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound, SearchResult
 from fairspan.solvers.two_groups.root_search import RootSearch
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, RandomSource
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class BoundarySearch(Solver):
             return "it supports only piecewise linear criteria and maxima of concave scores"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+    def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find the optimum.
 
         Parameters
