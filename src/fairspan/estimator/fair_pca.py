@@ -665,7 +665,7 @@ class FairPCA(
         return tags
 
     def _parse_settings(self) -> FitSettings:
-        """Validate all parameters, before any data are read.
+        """Validate all parameters but `max_groups`, before any data are read.
 
         Raises
         ------
@@ -674,7 +674,6 @@ class FairPCA(
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
         check_choice("on_missing", self.on_missing, ON_MISSING)
         check_bool("whiten", self.whiten)
-        GroupLimit(self.max_groups)  # raises if max_groups is invalid
         return FitSettings.parse(
             self.n_components,
             self.criterion,
@@ -694,11 +693,11 @@ class FairPCA(
         Parameters are those of :meth:`fit`.
         """
         settings = self._parse_settings()
+        limit = GroupLimit(self.max_groups)
         opened = self._open_rows(X, y, sensitive_features, sample_weight, settings.restriction)
         fitted = copy(self)
         set_or_check_features(fitted, opened.rows, reset=True)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
-        limit = GroupLimit(self.max_groups)
         moments = compute_moments(opened.rows, limit)
         if opened.has_groups:
             _warn_about_groups(moments, self.max_groups)
@@ -713,6 +712,7 @@ class FairPCA(
         This estimator is unchanged if anything raises. Parameters are those of :meth:`fit`.
         """
         settings = self._parse_settings()
+        limit = GroupLimit(self.max_groups)
         opened = self._open_rows(X, y, sensitive_features, sample_weight, settings.restriction)
         rows = opened.rows
         reserved_columns = opened.reserved_columns
@@ -727,7 +727,7 @@ class FairPCA(
         set_or_check_features(fitted, rows, reset=earlier_moments is None)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
         # Matrices, since moments that keep their rows cannot be merged.
-        moments = compute_group_moments(rows, GroupLimit(self.max_groups), initial=earlier_moments)
+        moments = compute_group_moments(rows, limit, initial=earlier_moments)
         if opened.has_groups:
             known_groups = () if earlier_moments is None else earlier_moments.labels
             _warn_about_groups(moments, self.max_groups, known_groups)

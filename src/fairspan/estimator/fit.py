@@ -112,8 +112,9 @@ def fit_rows(rows: Rows | None, moments: Moments, settings: FitSettings) -> Fit:
     """
     fit = fit_moments(moments, settings)
     # With as many components as features, errors are zero whatever the rows.
-    is_projection = fit.certificate.n_components < moments.n_features
-    if rows is None or not is_projection or not fit.certificate.may_be_zero:
+    certificate = fit.certificate
+    is_projection = certificate.n_components < moments.n_features
+    if rows is None or not is_projection or not certificate.may_be_zero:
         return fit
     moments = with_row_spread(moments, rows)
     # None for rows that cannot be read again or have missing cells, and for too many features.
