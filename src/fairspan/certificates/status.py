@@ -51,5 +51,6 @@ def tolerance_suffix(status: str, tol: float) -> str:
     return ""
 
 
-# An objective of at most this many resolutions cannot be distinguished from zero.
+# An objective of at most this many resolutions cannot be distinguished from zero: it may be one
+# above the exact value, which may be one above zero.
 ZERO_RESOLUTIONS = 2.0

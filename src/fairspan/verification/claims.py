@@ -7,7 +7,7 @@ from functools import cached_property
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.status import Status
+from fairspan.certificates.status import ZERO_RESOLUTIONS, Status
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.reduction import Reduction
@@ -18,7 +18,6 @@ from fairspan.verification.failure import PASS_ROWS_HINT
 from fairspan.verification.tolerances import (
     ROUNDING_BOUND_FACTOR,
     ROUNDING_FACTOR,
-    ZERO_ROUNDINGS,
     Tolerances,
 )
 
@@ -141,7 +140,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
     if Eigensolver.THIN in claims.eigensolvers or may_be_sparse:
         # An objective that may be zero can be exact in rows, with any small resolution.
-        if recomputed.scale <= ZERO_ROUNDINGS * recomputed.resolution:
+        if recomputed.scale <= ZERO_RESOLUTIONS * recomputed.resolution:
             min_resolution = 0.0
         else:
             # A figure that is not zero has at least its own rounding error.

@@ -11,6 +11,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluation import EM_CONVERGENCE_TOL, evaluate_solution
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
+from fairspan.linalg.rounding import ENTRY_TERMS
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
@@ -25,9 +26,10 @@ from fairspan.verification.data import VerifiedData, distance_from_em_limit
 from fairspan.verification.failure import VerificationFailure
 from fairspan.verification.tolerances import ROUNDING_FACTOR
 
-# Rounding errors of fits to rows differ from those of matrices, but by no more than this factor
-# times that of the variance.
-_ROW_ROUNDING_FACTOR = 10.0
+# Rounding error of an error, in units of that of the variance, 2 p EPS tr S: the entries of S add
+# at most ENTRY_TERMS p EPS tr S (Cauchy-Schwarz), and the products one unit. Both count twice, for
+# a fit to rows and for matrices.
+_ROW_ROUNDING_FACTOR = 2 * (ENTRY_TERMS / 2 + 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,18 +6,20 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.rounding import resolution_scale
+from fairspan.certificates.status import ZERO_RESOLUTIONS
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, LOOSE_TOL
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
-# Tolerance for products of components, also with forbidden directions.
+# Tolerance for products of components, also with forbidden directions: about three times the defect
+# of row coordinates, `MAX_ORTHOGONALITY_DEFECT`.
 ORTHONORMALITY_TOL = 1e-10
-# Rounding errors, and with them a gap, may be a few times as large in other coordinates.
+# Two computations of a figure differ by at most the sum of their rounding error bounds. In other
+# coordinates, the second bound may be up to three times the first.
 ROUNDING_FACTOR = 4.0
-# Rounding allowances of different methods agree up to this factor.
+# Rounding error bounds are proportional to the number of terms, and so to that of the coordinates:
+# up to `MAX_WIDE_FEATURES` = 2,500 features, against at least the five coordinates of six rows.
 ROUNDING_BOUND_FACTOR = 500.0
-# A figure of at most this many times its rounding error cannot be distinguished from zero.
-ZERO_ROUNDINGS = 2.0
 
 
 def rounding_cap(certificate: Certificate) -> float:
@@ -52,7 +54,7 @@ def cap_tolerance(
         many dimensions as rows. Zeros are not capped.
     max_relative_tol : float
     """
-    may_be_zero = magnitude <= ZERO_ROUNDINGS * rounding
+    may_be_zero = magnitude <= ZERO_RESOLUTIONS * rounding
     is_zero = may_be_zero & (rounding <= max_relative_tol * zero_magnitude)
     capped = np.minimum(rounding, max_relative_tol * np.asarray(magnitude))
     return np.where(is_zero, rounding, capped)
@@ -138,8 +140,8 @@ def objective_tolerances(
         zero_magnitude = resolution_scale(
             problem, recomputed.errors - problem.embedding.common_error, recomputed.resolution
         )
-        zero_bound = ZERO_ROUNDINGS * recomputed.resolution
-        max_zero_bound = ZERO_ROUNDINGS * max_relative_tol * zero_magnitude
+        zero_bound = ZERO_RESOLUTIONS * recomputed.resolution
+        max_zero_bound = ZERO_RESOLUTIONS * max_relative_tol * zero_magnitude
         cap = max_relative_tol * magnitude
         if recomputed.scale <= zero_bound <= max_zero_bound:
             # The objective may be zero, of which no fraction is a tolerance; its rounding error is
