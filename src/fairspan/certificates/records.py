@@ -39,6 +39,9 @@ class PartAttribute(property, Generic[Value]):
     def __init__(self, path: str) -> None:
         reader: Callable[[Any], Value] = attrgetter(path)
         super().__init__(reader)
+        part, _, name = path.partition(".")
+        # Set last: an instance of a subclass would show the docstring of its class.
+        self.__doc__ = f"Attribute `{name}` of `{part}`."
 
     if TYPE_CHECKING:
 
