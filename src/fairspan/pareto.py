@@ -34,7 +34,7 @@ from fairspan.parameters import check_number
 from fairspan.problem.criteria import Criterion, get_criterion
 from fairspan.problem.parameters import check_n_components
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.registry import builtin_names, get_factory
+from fairspan.registry import RESULT_DISPLAYS, builtin_names
 from fairspan.rows.labels import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
 from fairspan.solvers.auto import solve_exactly
@@ -291,7 +291,7 @@ class Frontier:
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
         # By name, since displays are in a higher layer, which imports this one.
-        return get_factory("result_display", "frontier")(self, criteria).plot(ax)
+        return RESULT_DISPLAYS["frontier"](self, criteria).plot(ax)
 
     def __repr__(self) -> str:
         first, second = map(format_label, self.groups)

@@ -1,17 +1,16 @@
-"""Registry of built-in components by name.
+"""Names of built-in components, and components that are given by name or path.
 
-Registered are criteria, restrictions, solvers, data sources and displays. Names refer to built-in
-objects, imported on first use, so that help and usage errors do not wait for numpy. Objects of
-other packages are passed as objects, or as ``package.module:Object`` on the command line. Only the
-command line imports such paths; names in model files are never imported.
+Named are criteria, restrictions, solvers and displays. The names are here, so that help and usage
+errors do not wait for numpy; the classes are where they are defined. Objects of other packages are
+passed as objects, or as ``package.module:Object`` on the command line. Only the command line
+imports such paths; names in model files are never imported.
 """
 
 import inspect
 import re
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -19,56 +18,32 @@ from typing import Any
 from fairspan.errors import InvalidParameter, InvalidType, closest_match, describe_type
 
 _OBJECT_PATH = re.compile(r"[\w.]+:[\w.]+")
-_BUILTINS: dict[str, dict[str, str]] = {
-    "criterion": {
-        "minimax_loss": "fairspan.problem.criteria:MinimaxLoss",
-        "minimax_error": "fairspan.problem.criteria:MinimaxError",
-        "least_variance": "fairspan.problem.criteria:LeastVariance",
-        "total_error": "fairspan.problem.criteria:TotalError",
-        "disparity": "fairspan.problem.criteria:Disparity",
-        "equal_error": "fairspan.problem.criteria:EqualError",
-        "error_gap": "fairspan.problem.criteria:ErrorGap",
-        "robust_error_gap": "fairspan.problem.criteria:RobustErrorGap",
-        "nash_welfare": "fairspan.problem.criteria:NashWelfare",
-    },
-    "restriction": {
-        "mean_parity": "fairspan.problem.restrictions:MeanParity",
-        "covariance_parity": "fairspan.problem.restrictions:CovarianceParity",
-        "uncorrelated": "fairspan.problem.restrictions:Uncorrelated",
-    },
-    "solver": {
-        "auto": "fairspan.solvers.auto:Auto",
-        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
-        "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
-        "multiplicative": "fairspan.solvers.published.multiplicative_weights:MultiplicativeWeights",
-        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
-        "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
-    },
-    "source": {
-        "files": "fairspan.rows.files.file_rows:FileAdapter",
-        "sparse": "fairspan.rows.sparse:SparseAdapter",
-        "dask": "fairspan.rows.dask:DaskAdapter",
-        "spark": "fairspan.rows.spark:SparkAdapter",
-        "frames": "fairspan.rows.frames:DataFrameAdapter",
-        "arrow": "fairspan.rows.frames:ArrowStreamAdapter",
-        "device": "fairspan.rows.devices:DeviceArrayAdapter",
-        "arrays": "fairspan.rows.arrays:ArrayAdapter",
-    },
-    "display": {
-        "disparity_path": "fairspan.displays:DisparityPathDisplay.compute",
-        "error_curve": "fairspan.displays:ErrorCurveDisplay.compute",
-        "feature_error": "fairspan.displays:FeatureErrorDisplay.compute",
-        "frontier": "fairspan.displays:FrontierDisplay.compute",
-        "group_loss": "fairspan.displays:GroupLossDisplay.compute",
-        "loadings": "fairspan.displays:LoadingsDisplay.compute",
-        "variance_kept": "fairspan.displays:VarianceKeptDisplay.compute",
-    },
-    # Displays used by result objects, which are in a lower layer than the displays.
-    "result_display": {
-        "audit": "fairspan.displays:AuditDisplay.compute",
-        "frontier": "fairspan.displays:FrontierDisplay.from_frontier",
-    },
+# Names of the built-in objects of each kind. The module that defines a kind has their classes.
+_NAMES = {
+    "criterion": (
+        "minimax_loss",
+        "minimax_error",
+        "least_variance",
+        "total_error",
+        "disparity",
+        "equal_error",
+        "error_gap",
+        "robust_error_gap",
+        "nash_welfare",
+    ),
+    "restriction": ("mean_parity", "covariance_parity", "uncorrelated"),
+    "display": (
+        "disparity_path",
+        "error_curve",
+        "feature_error",
+        "frontier",
+        "group_loss",
+        "loadings",
+        "variance_kept",
+    ),
 }
+Factories = Mapping[str, Callable[..., Any]]
+"""Functions or classes that create the built-in objects of a kind, by name."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +104,51 @@ class LazyModule:
         return getattr(import_module(self.__name__), name)
 
 
+class LazyFactories(Mapping[str, Callable[..., Any]]):
+    """Factories that are imported when they are looked up.
+
+    Only for objects that the module which looks them up cannot import, since their modules import
+    that one: solvers fall back on others, and results plot themselves with displays of results.
+
+    Parameters
+    ----------
+    paths : mapping of str to str
+        Such as "package.module:Object", by name.
+    """
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        module, attribute = self._paths[name].split(":")
+        factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
+        return factory
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+SOLVERS = LazyFactories(
+    {
+        "auto": "fairspan.solvers.auto:Auto",
+        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
+        "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
+        "multiplicative": "fairspan.solvers.published.multiplicative_weights:MultiplicativeWeights",
+        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
+        "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
+    }
+)
+RESULT_DISPLAYS = LazyFactories(
+    {
+        "audit": "fairspan.displays:AuditDisplay.compute",
+        "frontier": "fairspan.displays:FrontierDisplay.from_frontier",
+    }
+)
+
+
 def builtin_names(kind: str) -> tuple[str, ...]:
     """Return the names of the built-in objects of a kind.
 
@@ -137,12 +157,11 @@ def builtin_names(kind: str) -> tuple[str, ...]:
     >>> builtin_names("restriction")
     ('mean_parity', 'covariance_parity', 'uncorrelated')
     """
-    return tuple(_BUILTINS[kind])
+    return tuple(SOLVERS) if kind == "solver" else _NAMES[kind]
 
 
-@cache
-def get_factory(kind: str, name: str | ExternalObject) -> Callable[..., Any]:
-    """Return the factory registered under a name.
+def get_factory(kind: str, name: str | ExternalObject, factories: Factories) -> Callable[..., Any]:
+    """Return the factory with a name, or that of an object of another package.
 
     Raises
     ------
@@ -151,17 +170,16 @@ def get_factory(kind: str, name: str | ExternalObject) -> Callable[..., Any]:
     """
     if isinstance(name, ExternalObject):
         return name.factory
-    if name not in _BUILTINS[kind]:
+    if name not in factories:
         raise InvalidParameter(f"{kind} is {name!r}", *_allowed_and_remedy(kind, name))
-    module, attribute = _BUILTINS[kind][name].split(":")
-    factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
-    return factory
+    return factories[name]
 
 
 def resolve_object(
     kind: str,
     given: object,
     protocol: type,
+    factories: Factories,
     parameters: Mapping[str, Any] | None = None,
     *arguments: Any,
 ) -> Any:
@@ -170,12 +188,14 @@ def resolve_object(
     Parameters
     ----------
     kind : str
-        Kind of the object, such as "criterion", under which its name is registered.
+        Kind of the object, such as "criterion".
     given : str, ExternalObject or object
         Name of a built-in object; an object of another package, named by its path on the command
         line; or the object itself.
     protocol : type
         Protocol or ABC that the object must satisfy.
+    factories : mapping of name to callable
+        Factories of the built-in objects.
     parameters : mapping, optional
         Keyword arguments of the factory, if a name is given.
     *arguments : objects
@@ -188,29 +208,29 @@ def resolve_object(
     InvalidType
         Neither a name nor an object that conforms.
     """
-    if isinstance(given, str):
-        return _create(kind, given, parameters or {}, arguments)  # ours, which conform
     value = given
-    if isinstance(given, ExternalObject):
-        value = _create(kind, given, parameters or {}, arguments)
-    _check_conforms(kind, value, protocol)
+    if isinstance(given, str | ExternalObject):
+        factory = get_factory(kind, given, factories)
+        value = _create(kind, str(given), factory, parameters or {}, arguments)
+    if not isinstance(given, str):  # ours conform
+        _check_conforms(kind, value, protocol)
     return value
 
 
 def _create(
     kind: str,
-    name: str | ExternalObject,
+    name: str,
+    factory: Callable[..., Any],
     parameters: Mapping[str, Any],
     arguments: tuple[Any, ...],
 ) -> Any:
     """Call the factory with a name; raises InvalidParameter for a parameter that it lacks."""
-    factory = get_factory(kind, name)
     if parameters:
         allowed = list(inspect.signature(factory).parameters)
         unexpected = [parameter for parameter in parameters if parameter not in allowed]
         if unexpected:
             raise InvalidParameter(
-                f"The {kind} {str(name)!r} received the parameter {unexpected[0]!r}",
+                f"The {kind} {name!r} received the parameter {unexpected[0]!r}",
                 f"Allowed: {', '.join(allowed)}" if allowed else "It has no parameters",
                 f"Omit this parameter or choose another {kind}",
             )

@@ -18,7 +18,8 @@ import fairspan
 from fairspan.auditing.estimates import State
 from fairspan.auditing.verdict import VerdictKind
 from fairspan.problem.criteria import get_criterion
-from fairspan.registry import builtin_names, get_factory
+from fairspan.problem.restrictions import RESTRICTIONS
+from fairspan.registry import SOLVERS, builtin_names
 from real_data import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -84,8 +85,7 @@ def test_every_criterion_is_explained_and_in_the_tables(name):
 
 @pytest.mark.parametrize(
     "factory",
-    [get_factory("solver", name) for name in builtin_names("solver") if name != "auto"]
-    + [get_factory("restriction", name) for name in builtin_names("restriction")],
+    [*(SOLVERS[name] for name in SOLVERS if name != "auto"), *RESTRICTIONS.values()],
 )
 def test_every_solver_and_restriction_is_in_its_table(factory):
     name = getattr(factory, "__name__", "") or type(factory()).__name__

@@ -20,15 +20,17 @@ from fairspan import (
     RobustErrorGap,
     TotalError,
 )
+from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.moments.base import RowSpread
-from fairspan.problem.criteria import get_criterion
+from fairspan.problem.criteria import CRITERIA, get_criterion
 from fairspan.problem.directions import equal_means_basis, mean_difference_directions
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.family import build_problem_family
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import MeanDistanceLimit, is_feasible
 from fairspan.problem.parameters import check_n_components
+from fairspan.problem.restrictions import RESTRICTIONS
 from fairspan.registry import builtin_names
 from problems import problem_of, random_moments
 
@@ -298,3 +300,13 @@ def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
         == "the column '3' has the largest numbers, 5e+14 times those of the median column"
     )
     assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None
+
+
+@pytest.mark.parametrize("kind", ["criterion", "restriction", "display"])
+def test_every_name_of_a_kind_has_its_class(kind):
+    tables = {
+        "criterion": list(CRITERIA),
+        "restriction": list(RESTRICTIONS),
+        "display": list(DISPLAYS),
+    }
+    assert tables[kind] == list(builtin_names(kind))

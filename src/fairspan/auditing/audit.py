@@ -31,7 +31,7 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.registry import get_factory
+from fairspan.registry import RESULT_DISPLAYS
 from fairspan.rows.aggregation import Rows, with_row_offsets
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.group_limit import GroupLimit
@@ -218,7 +218,7 @@ class Audit:
             The expected loss was requested, but the audit has no estimates.
         """
         # Look the display up by name, so that audits do not import the displays.
-        audit_display = get_factory("result_display", "audit")
+        audit_display = RESULT_DISPLAYS["audit"]
         return audit_display(self, quantity).plot(ax)
 
     def table(self) -> Table:

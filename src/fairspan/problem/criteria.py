@@ -980,6 +980,23 @@ class NashWelfare(Criterion):
         return float(log_rounding + (variance_rounding / variances_kept).mean())
 
 
+# Criteria by name.
+CRITERIA = {
+    criterion.name: criterion
+    for criterion in (
+        MinimaxLoss,
+        MinimaxError,
+        LeastVariance,
+        TotalError,
+        Disparity,
+        EqualError,
+        ErrorGap,
+        RobustErrorGap,
+        NashWelfare,
+    )
+}
+
+
 def get_criterion(criterion: object, **parameters: Any) -> Criterion:
     """Get a criterion by name, with parameters, or return the given object.
 
@@ -995,4 +1012,4 @@ def get_criterion(criterion: object, **parameters: Any) -> Criterion:
     >>> get_criterion("error_gap", penalty=2.0)
     ErrorGap(penalty=2.0)
     """
-    return cast(Criterion, resolve_object("criterion", criterion, Criterion, parameters))
+    return cast(Criterion, resolve_object("criterion", criterion, Criterion, CRITERIA, parameters))

@@ -763,6 +763,10 @@ class Uncorrelated(Restriction):
         return equal_means_basis(means, covariances, n_components)
 
 
+# Restrictions by name.
+RESTRICTIONS = {each.name: each for each in (MeanParity, CovarianceParity, Uncorrelated)}
+
+
 def get_restriction(restriction: object, **parameters: Any) -> Restriction | None:
     """Get a restriction by name, with parameters, or return the given object or None.
 
@@ -778,4 +782,7 @@ def get_restriction(restriction: object, **parameters: Any) -> Restriction | Non
     """
     if restriction is None:
         return None
-    return cast(Restriction, resolve_object("restriction", restriction, Restriction, parameters))
+    return cast(
+        Restriction,
+        resolve_object("restriction", restriction, Restriction, RESTRICTIONS, parameters),
+    )

@@ -6,6 +6,7 @@ from typing import Any
 
 from fairspan import registry
 from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions
+from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.extending import Display
 from fairspan.moments.base import Center, check_center
@@ -100,9 +101,9 @@ class ReportSettings:
             # A display given by name or import path is created after the fit: only check that its
             # class is known. Other displays were created by the caller.
             if isinstance(display, str | registry.ExternalObject):
-                registry.get_factory("display", display)
+                registry.get_factory("display", display, DISPLAYS)
             else:
-                registry.resolve_object("display", display, Display)
+                registry.resolve_object("display", display, Display, DISPLAYS)
         check_center(center)
         check_bool("scale", scale)
         is_share = isinstance(n_components, float) and 0 < n_components < 1

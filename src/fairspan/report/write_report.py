@@ -12,6 +12,7 @@ from fairspan.auditing.audit import check_one_assignment
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import known_labels_of, restriction_columns
 from fairspan.auditing.options import estimation_options
+from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
@@ -287,8 +288,8 @@ def add_displays(report: Report) -> Report:
         if isinstance(requested, str | ExternalObject) and estimator is None:
             estimator = _main_estimator(report)
         # A name is replaced by the display that its class computes from the estimator.
-        factory_parameters = None
-        display = resolve_object("display", requested, Display, factory_parameters, estimator)
+        no_parameters = None
+        display = resolve_object("display", requested, Display, DISPLAYS, no_parameters, estimator)
         name = requested if isinstance(requested, str) else type(display).__name__
         displays.append((name, display))
     return replace(report, displays=tuple(displays))

@@ -10,7 +10,6 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, warn
 from fairspan.parameters import check_choice
-from fairspan.registry import builtin_names, get_factory
 from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.aggregation import PartitionedRows, Rows, as_partitioned, as_row_source
 from fairspan.rows.alignment import check_alignment
@@ -36,11 +35,34 @@ def adapter_for(X: Any) -> SourceAdapter:
     """
     if type(X) is np.ndarray:  # fast path
         return ArrayAdapter()
-    for name in builtin_names("source"):
-        adapter: SourceAdapter = get_factory("source", name)()
+    for adapter in _adapters():
         if adapter.accepts(X):
             return adapter
     return ArrayAdapter()
+
+
+def _adapters() -> Iterator[SourceAdapter]:
+    """Yield the adapters in the order in which they are asked; each is imported when it is."""
+    from fairspan.rows.files.file_rows import FileAdapter
+
+    yield FileAdapter()
+    from fairspan.rows.sparse import SparseAdapter
+
+    yield SparseAdapter()
+    from fairspan.rows.dask import DaskAdapter
+
+    yield DaskAdapter()
+    from fairspan.rows.spark import SparkAdapter
+
+    yield SparkAdapter()
+    from fairspan.rows.frames import ArrowStreamAdapter, DataFrameAdapter
+
+    yield DataFrameAdapter()
+    yield ArrowStreamAdapter()
+    from fairspan.rows.devices import DeviceArrayAdapter
+
+    yield DeviceArrayAdapter()
+    yield ArrayAdapter()
 
 
 def is_row_source(X: Any) -> TypeGuard[Rows]:

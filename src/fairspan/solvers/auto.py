@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.criteria import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
-from fairspan.registry import resolve_object
+from fairspan.registry import SOLVERS, resolve_object
 from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported
 from fairspan.typing import RandomSource
 
@@ -73,7 +73,7 @@ def resolve_solver(solver: object, **parameters: Any) -> Solver | Auto:
     """
     if isinstance(solver, Auto):
         return solver
-    return cast(Solver | Auto, resolve_object("solver", solver, Solver, parameters))
+    return cast(Solver | Auto, resolve_object("solver", solver, Solver, SOLVERS, parameters))
 
 
 def choose_solver(requested: Solver | Auto, problem: Problem) -> Solver:

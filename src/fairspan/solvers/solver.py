@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.problem import Problem
-from fairspan.registry import builtin_names, resolve_object
+from fairspan.registry import SOLVERS, builtin_names, resolve_object
 from fairspan.typing import RandomSource
 
 
@@ -46,7 +46,7 @@ def get_solver(solver: object, **parameters: Any) -> Solver:
     >>> get_solver("boundary")
     BoundarySearch()
     """
-    return cast(Solver, resolve_object("solver", solver, Solver, parameters))
+    return cast(Solver, resolve_object("solver", solver, Solver, SOLVERS, parameters))
 
 
 def check_supported(solver: Solver, problem: Problem) -> None:

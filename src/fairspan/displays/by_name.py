@@ -1,0 +1,23 @@
+"""Displays of an estimator by name, as a report takes them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairspan.displays.disparity_path import DisparityPathDisplay
+from fairspan.displays.error_curve import ErrorCurveDisplay
+from fairspan.displays.feature_errors import FeatureErrorDisplay
+from fairspan.displays.frontier import FrontierDisplay
+from fairspan.displays.group_loss import GroupLossDisplay
+from fairspan.displays.loadings import LoadingsDisplay
+from fairspan.displays.variance_kept import VarianceKeptDisplay
+
+# Functions that compute a display of a fitted estimator.
+DISPLAYS: Mapping[str, Callable[..., Any]] = {
+    "disparity_path": DisparityPathDisplay.compute,
+    "error_curve": ErrorCurveDisplay.compute,
+    "feature_error": FeatureErrorDisplay.compute,
+    "frontier": FrontierDisplay.compute,
+    "group_loss": GroupLossDisplay.compute,
+    "loadings": LoadingsDisplay.compute,
+    "variance_kept": VarianceKeptDisplay.compute,
+}
