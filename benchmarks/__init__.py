@@ -1,1 +1,1 @@
-"""Measured ratios against what one would use instead: ``./run bench``, results in RESULTS.md."""
+"""Benchmarks against what users would run instead: ``./run bench`` writes RESULTS.md."""

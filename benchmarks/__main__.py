@@ -3,20 +3,22 @@
 import argparse
 from pathlib import Path
 
-from benchmarks.effort import QUICK, WHOLE
+from benchmarks.effort import FULL, QUICK
 from benchmarks.report import RESULTS
 from benchmarks.suite import SUITE, run
 
 
 def main() -> None:
-    """Parse, measure, print, write."""
+    """Parse the arguments, run the selected benchmarks, and write the results."""
     parser = argparse.ArgumentParser(
         prog="./run bench", description="Measure, print tables, and write benchmarks/RESULTS.md."
     )
     parser.add_argument(
-        "--quick", action="store_true", help="fewer rows and turns; writes nothing unless --output"
+        "--quick",
+        action="store_true",
+        help="fewer rows and repetitions; writes nothing unless --output",
     )
-    names = [each.name for each in SUITE]
+    names = [benchmark.name for benchmark in SUITE]
     parser.add_argument(
         "--only",
         action="append",
@@ -26,9 +28,11 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="another file of results")
     options = parser.parse_args()
-    chosen = [each for each in SUITE if options.only is None or each.name in options.only]
+    selected = [
+        benchmark for benchmark in SUITE if options.only is None or benchmark.name in options.only
+    ]
     results = options.output or (None if options.quick else RESULTS)
-    run(chosen, QUICK if options.quick else WHOLE, results)
+    run(selected, QUICK if options.quick else FULL, results)
 
 
 if __name__ == "__main__":

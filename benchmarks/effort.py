@@ -1,20 +1,21 @@
-"""How much to measure, and what to say where a benchmark cannot run."""
+"""Number of repetitions and size of the data, and the error of a benchmark that cannot run."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure.
+    """Number of repetitions, size of the data, and time limit.
 
     Attributes
     ----------
     repetitions : int
-        Turns of which the median counts.
+        Number of runs whose median is reported.
     quick : bool
-        Fewer rows, cases and points: enough to see that all is well, not to compare with a goal.
+        Whether to take fewer rows, cases and points: enough to see that everything works, not to
+        compare with a goal.
     limit : float
-        Seconds after which a case that runs in a process of its own is given up.
+        Seconds after which a case that runs in its own process is stopped and skipped.
     """
 
     repetitions: int
@@ -22,9 +23,9 @@ class Effort:
     limit: float
 
 
-WHOLE = Effort(repetitions=7, quick=False, limit=400)
+FULL = Effort(repetitions=7, quick=False, limit=400)
 QUICK = Effort(repetitions=3, quick=True, limit=40)
 
 
 class SkippedError(Exception):
-    """Why a benchmark cannot run here, in words for the results."""
+    """A benchmark cannot run on this machine; the message gives the reason for the results."""

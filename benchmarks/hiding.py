@@ -1,9 +1,7 @@
-"""What hides the group, and what it costs: held-out rows of Adult and of Default Credit."""
+"""Methods that hide the group, and their cost, on held-out rows of Adult and Default Credit."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,10 +12,11 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks.effort import Effort, SkippedError
-from benchmarks.hiders import METHODS, Bits, Method, Reduce
-from benchmarks.report import Measured
-from benchmarks.results import announce, table_of
-from benchmarks.rows import FOLDER, FloatArray, missing
+from benchmarks.hiding_methods import METHODS, Bits, Method
+from benchmarks.measurement import format_table, log_progress
+from benchmarks.report import SectionContent
+from benchmarks.rows import DATA_FOLDER, FloatArray, explain_missing
+from fairspan.datasets import Dataset
 from fairspan.errors import IncompatibleParameters
 from fairspan.metrics import leakage, mmd
 from reproduction.data import load
@@ -26,15 +25,16 @@ DIMENSIONS = (5, 10)
 _SPLITS, _QUICK_ROWS = 5, 4_000
 _HEADER = ("method", "variance kept", "MMD²", "linear", "boosted", "accuracy", "parity gap")
 _FORMATS = ("{:.2%}", "{:.4f}", "{:.3f}", "{:.3f}", "{:.2%}", "{:.3f}")
-_READ = """\
+_EXPLANATION = """\
 Half of the rows, drawn at random with the same share of every group and label, fit the method and,
-on its reduced rows, a logistic regression of the label. A quarter trains whoever looks for the
-group: these rows are new to the method, as one that makes the groups' means equal blinds every
-linear classifier that learns on the same rows. The last quarter judges. Features are standardized
-with the mean and deviation of the first half; the group itself is not among them. Figures are means
-over {splits} such splits; the last line of a table bounds their standard errors over splits.
+on its reduced rows, a logistic regression of the label. A quarter trains classifiers of the group:
+these rows are new to the method, as one that makes the groups' means equal blinds every linear
+classifier that learns on the same rows. All figures are of the last quarter. Features are
+standardized with the mean and deviation of the first half; the group itself is not among them.
+Figures are means over {splits} such splits; the last line of a table bounds their standard errors
+over splits.
 
-- *Variance kept*: the share of the variance of the judging rows that least squares on the reduced
+- *Variance kept*: the share of the variance of the last quarter that least squares on the reduced
   rows explains.
 - *MMD²*: the squared maximum mean discrepancy between the groups' reduced rows (Gaussian kernel,
   median distance); 0 where their distributions agree, and below 0 by chance alone.
@@ -52,142 +52,174 @@ moves the thresholds of the trees."""
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with their group and their label, both 0 or 1."""
+    """Rows X (n, p) with their group and their label, (n,), both 0 or 1."""
 
     X: FloatArray
     group: Bits
     label: Bits
 
-    def taken(self, positions: Bits) -> "Rows":
-        """Some of these rows."""
+    def take(self, positions: Bits) -> "Rows":
+        """Return the rows at some positions."""
         return Rows(self.X[positions], self.group[positions], self.label[positions])
 
 
 @dataclass(frozen=True)
 class Split:
-    """Standardized rows that fit, that train who looks for the group, and that judge."""
+    """Standardized rows in three parts.
+
+    Attributes
+    ----------
+    fit : Rows
+        The method and the classifier of the label are fitted on these.
+    attack : Rows
+        Classifiers that predict the group are trained on these.
+    test : Rows
+        All figures are of these.
+    """
 
     fit: Rows
-    look: Rows
-    judge: Rows
+    attack: Rows
+    test: Rows
 
 
 @dataclass(frozen=True)
-class Hidden:
-    """What one method leaves of the judging rows, and of the group in them."""
+class Figures:
+    """Figures of one method on the test rows, in the order of the columns of the table.
 
-    kept: float
+    Attributes
+    ----------
+    kept_variance : float
+    discrepancy : float
+        Squared maximum mean discrepancy.
+    linear_leakage, boosted_leakage : float
+        Kolmogorov-Smirnov distances of the scores of two classifiers of the group.
+    accuracy, parity_gap : float
+        Of a classifier of the label.
+    """
+
+    kept_variance: float
     discrepancy: float
-    linear: float
-    boosted: float
+    linear_leakage: float
+    boosted_leakage: float
     accuracy: float
-    gap: float
+    parity_gap: float
 
 
-def measure(effort: Effort) -> Measured:
-    """Every method on both data sets; one thread, as trees wait for each other with more."""
-    parts, smallest, seeds = [], np.inf, range(2 if effort.quick else _SPLITS)
+def measure(effort: Effort) -> SectionContent:
+    """Apply every method to both data sets, on one thread: with more, trees only wait."""
+    tables = []
+    smallest_group = np.inf
+    n_splits = 2 if effort.quick else _SPLITS
+    dimensions = DIMENSIONS[:1] if effort.quick else DIMENSIONS
     with threadpool_limits(1):
         for name, rows in data_sets(effort.quick):
-            splits = [split(rows, seed) for seed in seeds]
-            smallest = min(smallest, np.bincount(splits[0].judge.group).min())
-            frequent = max(rows.label.mean(), 1 - rows.label.mean())
-            head = f"{len(rows.X):,} rows, {splits[0].fit.X.shape[1]} features that vary"
-            for d in DIMENSIONS[:1] if effort.quick else DIMENSIONS:
-                found = {}
+            splits = [split_rows(rows, seed) for seed in range(n_splits)]
+            smallest_group = min(smallest_group, np.bincount(splits[0].test.group).min())
+            more_frequent = max(rows.label.mean(), 1 - rows.label.mean())
+            shape = f"{len(rows.X):,} rows, {splits[0].fit.X.shape[1]} features that vary"
+            for d in dimensions:
+                figures = {}
                 for method, fit in METHODS.items():
-                    announce(f"{name}, d = {d}, {method}")
-                    found[method] = figures_of(fit, splits, d)
-                parts.append(
-                    f"**{name}, d = {d}.** {head}; the more frequent label is that of "
-                    f"{frequent:.2%} of them.\n\n{table_of(_HEADER, lines_of(found))}"
+                    log_progress(f"{name}, d = {d}, {method}")
+                    figures[method] = figures_of_splits(fit, splits, d)
+                tables.append(
+                    f"**{name}, d = {d}.** {shape}; the more frequent label is that of "
+                    f"{more_frequent:.2%} of them.\n\n"
+                    f"{format_table(_HEADER, lines_of_methods(figures))}"
                 )
-    read = _READ.format(splits=len(seeds), chance=f"{1 / np.sqrt(smallest):.2f}")
+    explanation = _EXPLANATION.format(splits=n_splits, chance=f"{1 / np.sqrt(smallest_group):.2f}")
     if not any("CorrelationRemover" in method for method in METHODS):
-        parts.append("Not installed here, so not measured: fairlearn.")
-    return Measured("\n\n".join([read, *parts]), ("fairspan", "numpy", "scikit-learn", "fairlearn"))
+        tables.append("Not installed here, so not measured: fairlearn.")
+    packages = ("fairspan", "numpy", "scikit-learn", "fairlearn")
+    return SectionContent("\n\n".join([explanation, *tables]), packages)
 
 
-def figures_of(fit: Method, splits: list[Split], d: int) -> FloatArray | None:
-    """Of one method, a line for each split; None where it has no answer."""
+def figures_of_splits(fit: Method, splits: list[Split], d: int) -> FloatArray | None:
+    """Return the figures of a method, one row for each split; None if it has no solution."""
     try:
-        return np.array([astuple(judged(partial(fit, d=d), each)) for each in splits])
-    except IncompatibleParameters:  # covariances cannot be equal in so many dimensions
+        return np.array([astuple(evaluate(fit, split, d)) for split in splits])
+    except IncompatibleParameters:
+        # Covariances cannot be equal in so many dimensions.
         return None
 
 
-def lines_of(found: dict[str, FloatArray | None]) -> list[list[str]]:
-    """The table: means over the splits, and how large their standard errors are at most."""
-    lines = [
-        [name, *(["-"] * len(_FORMATS) if each is None else shown(each.mean(axis=0)))]
-        for name, each in found.items()
-    ]
-    answers = [each for each in found.values() if each is not None]
-    errors = [each.std(axis=0, ddof=1) / np.sqrt(len(each)) for each in answers]
-    return [*lines, ["*standard error at most*", *shown(np.max(errors, axis=0))]]
+def lines_of_methods(figures: dict[str, FloatArray | None]) -> list[list[str]]:
+    """Return the lines of a table: means over the splits, and their largest standard errors."""
+    lines, standard_errors = [], []
+    for method, of_splits in figures.items():
+        if of_splits is None:
+            lines.append([method, *["-"] * len(_FORMATS)])
+        else:
+            lines.append([method, *format_figures(of_splits.mean(axis=0))])
+            standard_errors.append(of_splits.std(axis=0, ddof=1) / np.sqrt(len(of_splits)))
+    largest = np.max(standard_errors, axis=0)
+    return [*lines, ["*standard error at most*", *format_figures(largest)]]
 
 
-def shown(figures: FloatArray) -> list[str]:
-    """The figures of one line."""
-    return [form.format(each) for form, each in zip(_FORMATS, figures, strict=True)]
+def format_figures(figures: FloatArray) -> list[str]:
+    """Format one figure for each column of the table."""
+    return [form.format(figure) for form, figure in zip(_FORMATS, figures, strict=True)]
 
 
-def judged(fit: Callable[[FloatArray, Bits, Bits], Reduce], rows: Split) -> Hidden:
-    """Fit, reduce all three parts, and judge what is left of the last."""
-    reduce = fit(rows.fit.X, rows.fit.group, rows.fit.label)
-    own, looked, judging = (
-        reduce(each.X, each.group) for each in (rows.fit, rows.look, rows.judge)
+def evaluate(fit: Method, split: Split, d: int) -> Figures:
+    """Fit a method, reduce all three parts, and compute the figures of the test rows."""
+    reduce = fit(split.fit.X, split.fit.group, split.fit.label, d)
+    fit_reduced, attack_reduced, test_reduced = (
+        reduce(part.X, part.group) for part in (split.fit, split.attack, split.test)
     )
-    back = LinearRegression().fit(own, rows.fit.X)
-    left = rows.judge.X - back.predict(judging)
-    group, label = rows.judge.group, rows.judge.label
-    known = (looked, rows.look.group, judging, group)
-    decides = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    decided = decides.fit(own, rows.fit.label).predict(judging)
-    return Hidden(
-        kept=float(1 - (left**2).sum() / (rows.judge.X**2).sum()),
-        discrepancy=float(mmd(judging, group, n_permutations=0)),
-        linear=leakage(*known),
-        boosted=leakage(*known, classifier=HistGradientBoostingClassifier(random_state=0)),
-        accuracy=float((decided == label).mean()),
-        gap=float(abs(decided[group == 1].mean() - decided[group == 0].mean())),
+    group, label = split.test.group, split.test.label
+    reconstruction = LinearRegression().fit(fit_reduced, split.fit.X)
+    residuals = split.test.X - reconstruction.predict(test_reduced)
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    predicted = classifier.fit(fit_reduced, split.fit.label).predict(test_reduced)
+    attack = (attack_reduced, split.attack.group, test_reduced, group)
+    boosting = HistGradientBoostingClassifier(random_state=0)
+    return Figures(
+        kept_variance=float(1 - (residuals**2).sum() / (split.test.X**2).sum()),
+        discrepancy=float(mmd(test_reduced, group, n_permutations=0)),
+        linear_leakage=leakage(*attack),
+        boosted_leakage=leakage(*attack, classifier=boosting),
+        accuracy=float((predicted == label).mean()),
+        parity_gap=float(abs(predicted[group == 1].mean() - predicted[group == 0].mean())),
     )
 
 
-def split(rows: Rows, seed: int) -> Split:
-    """Half, a quarter and a quarter of the rows, in units of the first half."""
+def split_rows(rows: Rows, seed: int) -> Split:
+    """Split rows into a half and two quarters, standardized by the half."""
     strata = 2 * rows.group + rows.label
-    half, other = train_test_split(
+    half, rest = train_test_split(
         np.arange(len(strata)), test_size=0.5, random_state=seed, stratify=strata
     )
-    second, third = train_test_split(
-        other, test_size=0.5, random_state=seed, stratify=strata[other]
-    )
-    first = rows.X[half]
-    varies = first.std(axis=0) > 0
-    scaler = StandardScaler().fit(first[:, varies])
+    attack, test = train_test_split(rest, test_size=0.5, random_state=seed, stratify=strata[rest])
+    fit_rows = rows.X[half]
+    varies = fit_rows.std(axis=0) > 0
+    scaler = StandardScaler().fit(fit_rows[:, varies])
     scaled = Rows(scaler.transform(rows.X[:, varies]), rows.group, rows.label)
-    return Split(*(scaled.taken(each) for each in (half, second, third)))
+    return Split(scaled.take(half), scaled.take(attack), scaled.take(test))
 
 
 def data_sets(quick: bool) -> Iterator[tuple[str, Rows]]:
-    """Adult by sex and Default Credit by education; some of the rows where it is to be quick."""
+    """Yield Adult by sex and Default Credit by education with their names; fewer rows if quick."""
     for file in ("adult_train.parquet", "adult_test.parquet", "default_credit.parquet"):
-        if reason := missing(file):
+        if reason := explain_missing(file):
             raise SkippedError(reason)
     parts = ("adult_train", "adult_test")
-    adult = [load(name, FOLDER, "sex", leave_out=["sex_male"]) for name in parts]
-    yield "Adult by sex", _rows(adult, quick)
-    yield "Default Credit by education", _rows([load("default_credit", FOLDER, "education")], quick)
-
-
-def _rows(parts: list[Any], quick: bool) -> Rows:
-    X = np.vstack([each.X for each in parts])
-    group, label = (
-        np.unique(np.concatenate([getattr(each, name) for each in parts]), return_inverse=True)[1]
-        for name in ("sensitive_features", "labels")
+    adult = [load(name, DATA_FOLDER, "sex", leave_out=["sex_male"]) for name in parts]
+    yield "Adult by sex", _to_rows(adult, quick)
+    yield (
+        "Default Credit by education",
+        _to_rows([load("default_credit", DATA_FOLDER, "education")], quick),
     )
+
+
+def _to_rows(parts: Sequence[Dataset], quick: bool) -> Rows:
+    """Join the parts of a data set, with groups and labels as 0 or 1."""
+    X = np.vstack([part.X for part in parts])
+    groups = np.concatenate([part.sensitive_features for part in parts])
+    labels = np.concatenate([part.y for part in parts])
+    _, group = np.unique(groups, return_inverse=True)
+    _, label = np.unique(labels, return_inverse=True)
     rows = Rows(X, group, label)
     if not quick:
         return rows
-    return rows.taken(np.random.default_rng(0).choice(len(X), _QUICK_ROWS, replace=False))
+    return rows.take(np.random.default_rng(0).choice(len(X), _QUICK_ROWS, replace=False))

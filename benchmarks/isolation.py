@@ -1,4 +1,4 @@
-"""Processes of their own, so that what one case holds in memory slows down no other."""
+"""Calls in a process of their own, where memory that another case holds does not slow them down."""
 
 import contextlib
 import multiprocessing
@@ -11,26 +11,26 @@ from typing import ParamSpec, TypeVar
 from benchmarks.effort import SkippedError
 
 _Parameters = ParamSpec("_Parameters")
-_Value = TypeVar("_Value")
+_Result = TypeVar("_Result")
 
 
-def process() -> ProcessPoolExecutor:
-    """A process of its own: rows held in memory slow down whatever else a process does."""
+def single_process_pool() -> ProcessPoolExecutor:
+    """Return a pool of one process: rows that another process holds do not slow it down."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
-def alone(
+def run_in_process(
     limit: float,
-    function: Callable[_Parameters, _Value],
+    function: Callable[_Parameters, _Result],
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
-) -> _Value:
-    """Call a function in a fresh process, which ends with it.
+) -> _Result:
+    """Call a function in a new process, which ends with the call.
 
     Raises
     ------
     SkippedError
-        It did not end within the limit (seconds), or asked for more than half of the memory.
+        The call takes longer than `limit` seconds, or more than half of the memory.
     """
     with multiprocessing.get_context("spawn").Pool(1, _limit_memory) as pool:
         try:
@@ -42,7 +42,7 @@ def alone(
 
 
 def _limit_memory() -> None:
-    """Let a case that needs too much fail, not the machine."""
+    """Make this process fail, rather than the machine, if it needs over half of the memory."""
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     # Not every system lets a process limit itself.
     with contextlib.suppress(ValueError, OSError):

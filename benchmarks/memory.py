@@ -1,4 +1,4 @@
-"""Peak memory of a fit on rows in memory, beyond what the process held before it."""
+"""Peak memory of a fit on rows in memory, above what the process held before it."""
 
 import gc
 from dataclasses import dataclass
@@ -9,92 +9,111 @@ from sklearn.decomposition import PCA
 
 from benchmarks.effort import Effort, SkippedError
 from benchmarks.headline import Case, cases
-from benchmarks.isolation import alone
-from benchmarks.report import Measured
-from benchmarks.results import announce, table_of
-from benchmarks.rows import missing
+from benchmarks.isolation import run_in_process
+from benchmarks.measurement import format_table, log_progress
+from benchmarks.report import SectionContent
+from benchmarks.rows import explain_missing
 from fairspan import FairPCA
 
-FAIR = "fairspan"
-# The solvers of scikit-learn that are worth a look beside ours.
-_PLAIN = ("auto", "arpack")
-_NAMES = ("Faces (LFW)", "wide")
+FAIRSPAN = "fairspan"
+# Solvers of scikit-learn to compare with; a quick run takes the first only.
+_PCA_SOLVERS = ("auto", "arpack")
 _GOALS = {"Faces (LFW)": "X + 200 MB", "wide": "process under 1,000 MB"}
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Megabytes: the rows, what a fit adds at its peak, and the whole process then."""
+    """Memory in megabytes.
+
+    Attributes
+    ----------
+    rows : float
+        Size of the rows.
+    added : float
+        Memory at the peak of the fit less that just before.
+    process : float
+        Memory of the process at the peak.
+    """
 
     rows: float
     added: float
-    whole: float
+    process: float
 
 
-def measure(effort: Effort) -> Measured:
-    """Every fit in a fresh process."""
-    lines, left_out = [], []
-    for case in (each for each in cases(effort) if each.name in _NAMES):
-        for name in (FAIR, *_PLAIN[: 1 if effort.quick else None]):
-            announce(f"memory, {case.name}, {name}")
+def measure(effort: Effort) -> SectionContent:
+    """Measure every fit in a new process."""
+    lines, skipped = [], []
+    solvers = _PCA_SOLVERS[:1] if effort.quick else _PCA_SOLVERS
+    for case in (case for case in cases(effort) if case.name in _GOALS):
+        for method in (FAIRSPAN, *solvers):
+            log_progress(f"memory, {case.name}, {method}")
             try:
-                lines.append(_line(case, name, alone(effort.limit, peak_of, case, name)))
+                peak = run_in_process(effort.limit, measure_peak, case, method)
             except SkippedError as error:
-                left_out.append(f"- {case.name}, {name}: {error}.")
-    explained = (
+                skipped.append(f"- {case.name}, {method}: {error}.")
+            else:
+                lines.append(_format_line(case, method, peak))
+    explanation = (
         "Resident memory in MB, each fit in a fresh process that has imported its library, fitted "
         "a toy and loaded X: the peak during the fit less what was held just before, and the "
         "whole process at that peak."
     )
-    table = table_of(["case", "by", "X", "added by the fit", "whole process", "goal"], lines)
-    notes = ["Not measured:\n\n" + "\n".join(left_out)] if left_out else []
-    return Measured("\n\n".join([explained, table, *notes]))
+    table = format_table(["case", "by", "X", "added by the fit", "whole process", "goal"], lines)
+    notes = ["Not measured:\n\n" + "\n".join(skipped)] if skipped else []
+    return SectionContent("\n\n".join([explanation, table, *notes]))
 
 
-def peak_of(case: Case, name: str) -> Peak:
-    """Fit once in this process, which should be a fresh one.
+def measure_peak(case: Case, method: str) -> Peak:
+    """Fit once in this process, which should be a new one.
+
+    Parameters
+    ----------
+    case : Case
+    method : str
+        "fairspan", or a solver of scikit-learn's PCA.
 
     Raises
     ------
     SkippedError
-        The data set is not there, or the system does not tell.
+        The data set is not in the data folder, or the system does not report the peak.
     """
-    if reason := missing(case.file):
+    if reason := explain_missing(case.file):
         raise SkippedError(reason)
+    # A first fit allocates what every later fit uses again: threads and their buffers.
     toy = np.random.default_rng(0).standard_normal((20, 3))
-    if name == FAIR:
+    if method == FAIRSPAN:
         FairPCA(1).fit(toy, sensitive_features=np.arange(20) % 2)
     else:
-        PCA(1, svd_solver=name).fit(toy)
-    X, labels = case.rows()
+        PCA(1, svd_solver=method).fit(toy)
+    X, labels = case.load()
     gc.collect()
-    _forget_peak()
-    before = _status("VmRSS")
-    if name == FAIR:
+    _reset_peak()
+    before = _process_status_in_mb("VmRSS")
+    if method == FAIRSPAN:
         FairPCA(case.d, criterion=case.criterion).fit(X, sensitive_features=labels)
     else:
-        PCA(case.d, svd_solver=name, random_state=0).fit(X)
-    peak = _status("VmHWM")
+        PCA(case.d, svd_solver=method, random_state=0).fit(X)
+    peak = _process_status_in_mb("VmHWM")
     return Peak(X.nbytes / 1e6, peak - before, peak)
 
 
-def _line(case: Case, name: str, peak: Peak) -> list[str]:
-    by = name if name == FAIR else f"PCA, {name}"
-    goal = _GOALS[case.name] if name == FAIR else ""
-    figures = [f"{each:,.0f}" for each in (peak.rows, peak.added, peak.whole)]
-    return [case.name, by, *figures, goal]
+def _format_line(case: Case, method: str, peak: Peak) -> list[str]:
+    figures = [f"{megabytes:,.0f}" for megabytes in (peak.rows, peak.added, peak.process)]
+    if method == FAIRSPAN:
+        return [case.name, method, *figures, _GOALS[case.name]]
+    return [case.name, f"PCA, {method}", *figures, ""]
 
 
-def _forget_peak() -> None:
-    """Start the kernel's record of the peak anew."""
+def _reset_peak() -> None:
+    """Make the kernel set the recorded peak of this process to its present memory."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError as error:
         raise SkippedError("only Linux tells a process its peak memory") from error
 
 
-def _status(field: str) -> float:
-    """A field of this process in MB."""
+def _process_status_in_mb(field: str) -> float:
+    """Return a field of /proc/self/status, which is in units of 1024 bytes, in megabytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024 / 1e6

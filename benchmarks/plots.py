@@ -1,4 +1,4 @@
-"""Plots that are read at a glance: few colors that everybody tells apart, and a marker each."""
+"""Plots of the results, in colors that color-blind readers can tell apart, each with a marker."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,8 +13,9 @@ from fairspan.displays.style import BLUE, MUTED, VERMILION
 def draw_ratios(
     figure: Figure, names: Sequence[str], ratios: Sequence[float], goals: Sequence[float]
 ) -> None:
-    """A dot for each ratio, a bar for its goal, the best plain PCA at one."""
-    axes, places = figure.add_subplot(), np.arange(len(names))[::-1]
+    """Plot a dot for each ratio and a bar for its goal, with a line at one, the fastest PCA."""
+    axes = figure.add_subplot()
+    places = np.arange(len(names))[::-1]
     axes.axvline(1, color=MUTED, linewidth=1, zorder=0)
     axes.scatter(goals, places, marker="|", s=350, color=VERMILION, label="goal: at most", zorder=2)
     axes.scatter(ratios, places, marker="o", s=45, color=BLUE, label="reached", zorder=3)
@@ -24,12 +25,12 @@ def draw_ratios(
             color=BLUE, fontsize=9,
         )  # fmt: skip
     axes.set(xscale="log", yticks=places, yticklabels=names, ylim=(-0.6, len(names) - 0.2))
-    least, most = min(*ratios, *goals, 1), max(*ratios, *goals, 1)
-    axes.set_xlim(least / 1.4, most * 1.4)
-    _plain_ticks(axes, least / 1.4, most * 1.4)
+    lower, upper = min(*ratios, *goals, 1) / 1.4, max(*ratios, *goals, 1) * 1.4
+    axes.set_xlim(lower, upper)
+    _set_decimal_ticks(axes, lower, upper)
     axes.set_xlabel("time of a fair fit / time of scikit-learn's fastest PCA")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.13), ncols=2, frameon=False)
-    _open_frame(axes)
+    _hide_top_and_right_frame(axes)
 
 
 def draw_curves(
@@ -39,7 +40,11 @@ def draw_curves(
     curves: Mapping[str, Sequence[float]],
     title: str,
 ) -> None:
-    """Seconds against a size, both logarithmic, with each curve's fitted exponent."""
+    """Plot seconds against a size, both logarithmic, with each curve's fitted exponent.
+
+    `label` is that of the size and begins with its symbol, such as "n, rows"; `curves` has the
+    seconds of each method at `values`.
+    """
     axes = figure.add_subplot()
     symbol = label.partition(",")[0]
     styles = ((BLUE, "o", "-"), (VERMILION, "s", "--"))
@@ -53,7 +58,7 @@ def draw_curves(
     axes.xaxis.set_major_locator(FixedLocator(list(values)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    # Ticks at 1, 2 and 5 times the powers of ten; there is at least one, however short the axis.
+    # Ticks at 1, 2 and 5 times the powers of ten: at least one, however short the axis is.
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=30))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -61,20 +66,22 @@ def draw_curves(
     axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False)
-    _open_frame(axes)
+    _hide_top_and_right_frame(axes)
 
 
 def exponent(values: Sequence[float], seconds: Sequence[float]) -> float:
-    """b of the least-squares fit seconds = a values^b in logarithms."""
+    """Return b of the least-squares fit seconds = a values^b in logarithms."""
     return float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
 
 
-def _plain_ticks(axes: Axes, least: float, most: float) -> None:
-    ticks = [each for each in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if least <= each <= most]
+def _set_decimal_ticks(axes: Axes, lower: float, upper: float) -> None:
+    """Replace the powers of ten of a logarithmic axis by ticks at 1, 2 and 5 times them."""
+    candidates = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+    ticks = [tick for tick in candidates if lower <= tick <= upper]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _open_frame(axes: Axes) -> None:
+def _hide_top_and_right_frame(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)

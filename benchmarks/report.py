@@ -1,4 +1,4 @@
-"""The file of results: one section a benchmark, each with its date, machine and plots."""
+"""RESULTS.md: one section for each benchmark, with its date, machine and plots."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.results import machine
+from benchmarks.measurement import describe_machine
 from fairspan.storage.atomic import open_atomic
 
 if TYPE_CHECKING:
@@ -17,24 +17,24 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 _PLOTS = "plots"
 _HEAD = """# Measured results
 
-Made by `./run bench`, which anybody can repeat; `./run bench --only NAME` measures one section.
+Written by `./run bench`, which anybody can repeat; `./run bench --only NAME` measures one section.
 Times are medians of runs taken in turns in one process, so ratios can be trusted where seconds
 cannot: they are of the machine that a section names, with all its cores unless it says otherwise.
 """
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a benchmark found.
+class SectionContent:
+    """Content of one section of the results.
 
     Attributes
     ----------
     text : str
         Markdown.
     packages : tuple of str
-        Whose versions matter.
+        Packages whose versions the section states.
     figures : mapping of str to callable
-        Name of a plot to what draws it.
+        Name of each plot to the function that draws it into a figure.
     """
 
     text: str
@@ -42,17 +42,17 @@ class Measured:
     figures: Mapping[str, Callable[["Figure"], None]] = field(default_factory=dict)
 
 
-def section_of(measured: Measured, note: str = "") -> str:
-    """The body of a section: date, machine, a note if any, text, and where its plots are."""
-    head = " ".join([f"{date.today()}. {machine(measured.packages)}.", note]).strip()
-    plots = [f"![{name}]({_PLOTS}/{name}.png)" for name in measured.figures]
-    # The style of per cent that all pages have.
-    text = re.sub(r"(?<=\d)%", " %", measured.text.strip())
+def format_section(content: SectionContent, note: str = "") -> str:
+    """Return the body of a section: date, machine, the note if any, text, and links to plots."""
+    head = " ".join([f"{date.today()}. {describe_machine(content.packages)}.", note]).strip()
+    plots = [f"![{name}]({_PLOTS}/{name}.png)" for name in content.figures]
+    # The pages write per cent with a space.
+    text = re.sub(r"(?<=\d)%", " %", content.text.strip())
     return "\n\n".join([head, text, *plots])
 
 
-def sections_in(path: Path) -> dict[str, str]:
-    """Bodies of the sections of a file of results by their titles; none if there is no file."""
+def read_sections(path: Path) -> dict[str, str]:
+    """Return the body of each section of a results file by its title; empty without a file."""
     if not path.exists():
         return {}
     _, *parts = re.split(r"^## (.+)\n", path.read_text(encoding="utf-8"), flags=re.M)
@@ -62,21 +62,21 @@ def sections_in(path: Path) -> dict[str, str]:
 
 
 def write_sections(sections: Mapping[str, str], path: Path) -> None:
-    """Write the file of results; it appears only when it is complete."""
+    """Replace the results file in one step, so that it is never incomplete."""
     bodies = [f"## {title}\n\n{body.strip()}\n" for title, body in sections.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_atomic(path) as file:
         file.write("\n".join([_HEAD, *bodies]).encode())
 
 
-def write_figures(measured: Measured, results: Path) -> None:
-    """Draw the plots into the folder beside the file of results."""
-    if not measured.figures:
+def write_figures(content: SectionContent, results: Path) -> None:
+    """Draw the plots of a section into the folder `plots` next to the results file."""
+    if not content.figures:
         return
-    from matplotlib.figure import Figure  # machines for the GPU part alone may do without
+    from matplotlib.figure import Figure  # optional where only the benchmark of GPUs runs
 
     folder = results.parent / _PLOTS
-    for name, draw in measured.figures.items():
+    for name, draw in content.figures.items():
         folder.mkdir(parents=True, exist_ok=True)
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         draw(figure)

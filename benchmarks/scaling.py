@@ -1,4 +1,4 @@
-"""How time grows with rows, features, components, groups and threads, ours and plain PCA's."""
+"""Growth of the time of a fair fit and of PCA with rows, features, components, groups, threads."""
 
 import os
 from dataclasses import dataclass, replace
@@ -8,19 +8,19 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from benchmarks.effort import Effort, SkippedError
-from benchmarks.isolation import alone
+from benchmarks.isolation import run_in_process
+from benchmarks.measurement import format_seconds, format_table, log_progress
+from benchmarks.pca_comparison import PCAComparison, compare_with_pca
 from benchmarks.plots import draw_curves, exponent
-from benchmarks.racing import Race, race
-from benchmarks.report import Measured
-from benchmarks.results import announce, shown_seconds, table_of
-from benchmarks.rows import made
+from benchmarks.report import SectionContent
+from benchmarks.rows import make_rows
 
 _REPETITIONS = 3
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one point is measured at."""
+    """Sizes of one point: rows n, features p, components d, groups k; None for all threads."""
 
     n: int = 10_000
     p: int = 50
@@ -28,21 +28,22 @@ class Sizes:
     k: int = 2
     threads: int | None = None
 
-    def race(self, effort: Effort) -> Race:
-        """Race at these sizes."""
+    def compare(self, effort: Effort) -> PCAComparison:
+        """Compare a fair fit with PCA at these sizes."""
         with threadpool_limits(self.threads):
-            return race(made(self.n, self.p, self.k), self.d, effort)
+            return compare_with_pca(make_rows(self.n, self.p, self.k), self.d, effort)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points along one size, all else fixed.
+    """Several values of one size, while all others are fixed.
 
     Attributes
     ----------
     name : str
         Field of Sizes that varies.
     label, title : str
+        Name of the varying size, and description of the fixed ones.
     values : tuple of int
     fixed : Sizes
     """
@@ -54,33 +55,33 @@ class Curve:
     fixed: Sizes
 
     def points(self) -> list[Sizes]:
-        """The sizes at each value."""
+        """Return the sizes at each value."""
         return [replace(self.fixed, **{self.name: value}) for value in self.values]
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """A curve with what was found along it."""
+    """A curve and the times at each of its points."""
 
     curve: Curve
-    races: tuple[Race, ...]
+    comparisons: tuple[PCAComparison, ...]
 
     @property
-    def fair(self) -> list[float]:
-        """Seconds of the fair fit at each point."""
-        return [each.fair for each in self.races]
+    def fair_seconds(self) -> list[float]:
+        """Times of the fair fit at each point."""
+        return [comparison.fair for comparison in self.comparisons]
 
     @property
-    def plain(self) -> list[float]:
-        """Seconds of scikit-learn's fastest at each point."""
-        return [each.rivals[each.best] for each in self.races]
+    def pca_seconds(self) -> list[float]:
+        """Times of scikit-learn's fastest PCA at each point."""
+        return [comparison.pca[comparison.fastest] for comparison in self.comparisons]
 
 
 def curves(effort: Effort) -> list[Curve]:
-    """Five curves of five points; quick ones stop at the third."""
+    """Return five curves of five points; of three points if quick."""
     cores = os.cpu_count() or 1
     threads = tuple(2**i for i in range(5) if 2**i <= cores)
-    found = [
+    all_curves = [
         Curve(
             "n",
             "n, rows",
@@ -117,69 +118,79 @@ def curves(effort: Effort) -> list[Curve]:
             Sizes(200_000, 100, 10),
         ),
     ]
-    return [replace(each, values=each.values[:3]) for each in found] if effort.quick else found
+    if effort.quick:
+        return [replace(curve, values=curve.values[:3]) for curve in all_curves]
+    return all_curves
 
 
-def measure(effort: Effort) -> Measured:
-    """Every curve in a process of its own."""
+def measure(effort: Effort) -> SectionContent:
+    """Measure every curve in its own process."""
     effort = replace(effort, repetitions=1 if effort.quick else _REPETITIONS)
-    found, left_out = [], []
+    measurements, skipped = [], []
     for curve in curves(effort):
-        announce(f"scaling in {curve.label}")
+        log_progress(f"scaling in {curve.label}")
         try:
-            found.append(alone(effort.limit, along, curve, effort))
+            measurements.append(run_in_process(effort.limit, measure_curve, curve, effort))
         except SkippedError as error:
-            left_out.append(f"- {curve.label}: {error}.")
-    figures = {f"scaling-{each.curve.name}": partial(draw, each) for each in found}
-    return Measured(report(found, left_out), figures=figures)
+            skipped.append(f"- {curve.label}: {error}.")
+    figures = {
+        f"scaling-{measured.curve.name}": partial(draw, measured) for measured in measurements
+    }
+    return SectionContent(format_measurements(measurements, skipped), figures=figures)
 
 
-def along(curve: Curve, effort: Effort) -> Measurements:
-    """Race at each point.
+def measure_curve(curve: Curve, effort: Effort) -> Measurements:
+    """Compare a fair fit with PCA at each point.
 
     Raises
     ------
     SkippedError
-        There is one point only.
+        The curve has one point only.
     """
     if len(curve.values) < 2:
         raise SkippedError("this machine has one core")
-    return Measurements(curve, tuple(each.race(effort) for each in curve.points()))
+    return Measurements(curve, tuple(sizes.compare(effort) for sizes in curve.points()))
 
 
-def report(found: list[Measurements], left_out: list[str]) -> str:
-    """A table with a line for each point, and one with the exponents."""
-    explained = (
-        "Made rows; a fair fit beside scikit-learn's fastest PCA at each point, which is named. "
+def format_measurements(measurements: list[Measurements], skipped: list[str]) -> str:
+    """Return a table of the exponents, and one with a line for each point.
+
+    `skipped` has an item of a list in Markdown for each curve that was not measured.
+    """
+    explanation = (
+        "Synthetic rows; a fair fit and scikit-learn's fastest PCA at each point, which is named. "
         "Exponents b are those of the least-squares fit seconds = a size^b; a size that a method "
         "does not depend on has 0, and perfect use of threads -1."
     )
     exponents = [
         [
-            each.curve.label,
-            each.curve.title,
-            f"{exponent(each.curve.values, each.fair):.2f}",
-            f"{exponent(each.curve.values, each.plain):.2f}",
+            measured.curve.label,
+            measured.curve.title,
+            f"{exponent(measured.curve.values, measured.fair_seconds):.2f}",
+            f"{exponent(measured.curve.values, measured.pca_seconds):.2f}",
         ]
-        for each in found
+        for measured in measurements
     ]
-    points = [line for each in found for line in _point_lines(each)]
-    notes = ["Not measured:\n\n" + "\n".join(left_out)] if left_out else []
+    points = [line for measured in measurements for line in _point_lines(measured)]
+    notes = ["Not measured:\n\n" + "\n".join(skipped)] if skipped else []
     return "\n\n".join(
         [
-            explained,
-            table_of(["size", "all else", "exponent, fairspan", "exponent, PCA"], exponents),
-            table_of(["size", "", "fairspan", "PCA", "its solver", "ratio", "status"], points),
+            explanation,
+            format_table(["size", "all else", "exponent, fairspan", "exponent, PCA"], exponents),
+            format_table(["size", "", "fairspan", "PCA", "its solver", "ratio", "status"], points),
             *notes,
         ]
     )
 
 
 def draw(measurements: Measurements, figure: Figure) -> None:
-    """Both curves of one size."""
+    """Plot the times of the fair fit and of PCA against one size."""
     curve = measurements.curve
-    both = {"fairspan": measurements.fair, "scikit-learn's fastest PCA": measurements.plain}
-    draw_curves(figure, curve.label, curve.values, both, curve.title)
+    seconds = {
+        "fairspan": measurements.fair_seconds,
+        "scikit-learn's fastest PCA": measurements.pca_seconds,
+    }
+    draw_curves(figure, curve.label, curve.values, seconds, curve.title)
 
 
 def _point_lines(measurements: Measurements) -> list[list[str]]:
@@ -188,11 +199,11 @@ def _point_lines(measurements: Measurements) -> list[list[str]]:
         [
             curve.label,
             f"{value:,}",
-            shown_seconds(each.fair),
-            shown_seconds(each.rivals[each.best]),
-            each.best,
-            f"{each.ratio:.2f}",
-            each.status,
+            format_seconds(comparison.fair),
+            format_seconds(comparison.pca[comparison.fastest]),
+            comparison.fastest,
+            f"{comparison.ratio:.2f}",
+            comparison.status,
         ]
-        for value, each in zip(curve.values, measurements.races, strict=True)
+        for value, comparison in zip(curve.values, measurements.comparisons, strict=True)
     ]

@@ -1,10 +1,10 @@
-"""Moments of the same rows from files, beside NumPy on rows in memory, and Dask.
+"""Moments of the same rows from files, compared with NumPy on rows in memory and with Dask.
 
     ./run bench --only sources
     python -m benchmarks.sources [--rows 5000000] [--features 50] [--folder DIR]
 
-Writes the rows as Parquet (20 files) unless the folder holds them already. Ratios within one run
-are what counts; GB/s are of float64 values.
+Writes the rows as 20 Parquet files, unless the folder holds them already. Only ratios within one
+run can be compared; GB/s are of float64 values.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,20 +26,21 @@ from pyarrow import parquet
 from threadpoolctl import threadpool_limits
 
 from benchmarks.effort import Effort
-from benchmarks.isolation import process
-from benchmarks.report import Measured
-from benchmarks.results import announce, machine, seconds_of, table_of
+from benchmarks.isolation import single_process_pool
+from benchmarks.measurement import describe_machine, format_table, log_progress, median_seconds
+from benchmarks.report import SectionContent
 from fairspan import GroupMoments
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.files.file_rows import FileRows
 
 FILES, GROUPS = 20, ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")
-# It has no types.
+# Dask has no type annotations.
 distributed: Any = import_module("distributed")
 dd: Any = import_module("dask.dataframe")
 
-_PEAK = """
+# A program that prints the peak memory of reading a folder, in GB.
+_PEAK_PROGRAM = """
 import re, sys
 from fairspan import GroupMoments
 GroupMoments.from_rows(sys.argv[1], "g")
@@ -47,7 +49,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) /
 
 
 def write_rows(folder: Path, n: int, p: int) -> None:
-    """Correlated rows with large means, three groups, in 20 files."""
+    """Write n correlated rows of p features with large means and three groups to 20 files."""
     rng = np.random.default_rng(0)
     for number in range(FILES):
         size = n // FILES
@@ -57,16 +59,16 @@ def write_rows(folder: Path, n: int, p: int) -> None:
         parquet.write_table(pa.table(columns), folder / f"part-{number:02}.parquet")
 
 
-def bare_read(folder: Path) -> None:
-    """Decode everything, and do nothing with it."""
-    for file in sorted(folder.glob("*.parquet")):
-        with parquet.ParquetFile(file, pre_buffer=False) as opened:
-            for _ in opened.iter_batches(20_000):
+def read_only(folder: Path) -> None:
+    """Decode all rows without computing anything."""
+    for path in sorted(folder.glob("*.parquet")):
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
+            for _ in file.iter_batches(20_000):
                 pass
 
 
-def in_memory(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """All rows as an array, and their groups."""
+def load_rows(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return all rows as an array (n, p), and the group of each."""
     table = parquet.read_table(folder)
     labels = table.column("g").to_numpy()
     X = np.empty((len(table), table.num_columns - 1))
@@ -75,19 +77,19 @@ def in_memory(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return X, labels
 
 
-# What the process that holds rows in memory works on.
-HELD: list[np.ndarray] = []
+# Rows and groups of the process that holds them in memory, which is measured call by call.
+ROWS_IN_MEMORY: list[np.ndarray] = []
 
 
-def hold(folder: Path) -> int:
-    """Read all rows into this process; return their size in bytes."""
-    HELD[:] = in_memory(folder)
-    return HELD[0].nbytes
+def hold_rows(folder: Path) -> int:
+    """Load all rows into this process; return their size in bytes."""
+    ROWS_IN_MEMORY[:] = load_rows(folder)
+    return ROWS_IN_MEMORY[0].nbytes
 
 
 def numpy_moments() -> list[np.ndarray]:
-    """What a user would write: each group's rows, centered, and their product."""
-    X, labels = HELD
+    """Compute scatter matrices as a user would: center each group's rows, and multiply."""
+    X, labels = ROWS_IN_MEMORY
     scatters = []
     with threadpool_limits(1):
         for group in GROUPS:
@@ -98,26 +100,31 @@ def numpy_moments() -> list[np.ndarray]:
 
 
 def moments_in_memory() -> GroupMoments:
-    """Our moments of the rows that this process holds."""
+    """Compute the moments of the rows that this process holds, by fairspan."""
     with threadpool_limits(1):
-        return GroupMoments.from_rows(*HELD)
+        return GroupMoments.from_rows(*ROWS_IN_MEMORY)
 
 
 def moments_of_files(rows: FileRows) -> GroupMoments:
-    """Our moments of the files."""
+    """Compute the moments of rows in files, by fairspan."""
     with threadpool_limits(1):
         return compute_group_moments(rows)
 
 
 def end_workers() -> None:
-    """End joblib's workers, for which a process of multiprocessing waits at its end: five minutes,
-    after which idle ones end by themselves."""
+    """End the workers of joblib.
+
+    A process of multiprocessing waits for them before it ends: five minutes, after which idle
+    workers end by themselves.
+    """
     get_reusable_executor().shutdown()
 
 
-def seconds_on_dask(folder: Path, repetitions: int) -> float:
-    """On a cluster that is there before, as it is where people use one; apart from the other runs,
-    as its scheduler works in this process."""
+def time_dask(folder: Path, repetitions: int) -> float:
+    """Return the median seconds of the moments on a Dask cluster that is already running.
+
+    Not in turns with the other runs, because its scheduler works in this process.
+    """
     cluster = distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -125,64 +132,70 @@ def seconds_on_dask(folder: Path, repetitions: int) -> float:
         silence_logs=logging.CRITICAL,
     )
     with cluster, distributed.Client(cluster):
-        people = dd.read_parquet(folder)
-        GroupMoments.from_rows(people, "g")  # imports
-        return seconds_of({"dask": lambda: GroupMoments.from_rows(people, "g")}, repetitions)[
-            "dask"
-        ]
+        table = dd.read_parquet(folder)
+        run = partial(GroupMoments.from_rows, table, "g")
+        run()  # a first call imports modules
+        return median_seconds({"dask": run}, repetitions)["dask"]
 
 
-def measure(effort: Effort) -> Measured:
-    """Write rows to a folder that is removed afterwards, and compare."""
-    n, p = (200_000 if effort.quick else 5_000_000), 50
+def measure(effort: Effort) -> SectionContent:
+    """Write rows to a temporary folder, and compare the ways to compute their moments."""
+    n = 200_000 if effort.quick else 5_000_000
     with TemporaryDirectory() as temporary:
-        announce("writing Parquet files")
-        write_rows(Path(temporary), n, p)
+        log_progress("writing Parquet files")
+        write_rows(Path(temporary), n, 50)
         text = compare(Path(temporary), min(effort.repetitions, 5))
-    return Measured(text, PACKAGES)
+    return SectionContent(text, PACKAGES)
 
 
 def compare(folder: Path, repetitions: int) -> str:
-    """All runs, as a table."""
+    """Return a table of the times of all runs."""
     rows = FileRows.open(folder, ["g"])
     shape = f"{rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups, {FILES} files."
-    by_two = replace(rows, n_jobs=2)
-    with process() as memory, process() as files:
-        n_bytes = memory.submit(hold, folder).result()
+    rows_for_two_jobs = replace(rows, n_jobs=2)
+    with single_process_pool() as memory, single_process_pool() as files:
+        n_bytes = memory.submit(hold_rows, folder).result()
         expected = memory.submit(numpy_moments).result()
         moments = files.submit(moments_of_files, rows).result()
-        for scatter, wanted in zip(moments.scatters, expected, strict=True):
-            assert np.linalg.norm(scatter - wanted) <= 1e-9 * np.linalg.norm(wanted)
+        for scatter, numpy_scatter in zip(moments.scatters, expected, strict=True):
+            error = np.linalg.norm(scatter - numpy_scatter)
+            assert error <= 1e-9 * np.linalg.norm(numpy_scatter)
         runs: dict[str, Callable[[], object]] = {
-            "bare read (pyarrow)": lambda: files.submit(bare_read, folder).result(),
+            "bare read (pyarrow)": lambda: files.submit(read_only, folder).result(),
             "NumPy, rows in memory": lambda: memory.submit(numpy_moments).result(),
             "fairspan, rows in memory": lambda: memory.submit(moments_in_memory).result(),
             "fairspan, files (one process)": lambda: files.submit(moments_of_files, rows).result(),
-            "fairspan, files, --jobs 2": lambda: files.submit(moments_of_files, by_two).result(),
+            "fairspan, files, --jobs 2": lambda: files.submit(
+                moments_of_files, rows_for_two_jobs
+            ).result(),
         }
-        seconds = seconds_of(runs, repetitions)
+        seconds = median_seconds(runs, repetitions)
         files.submit(end_workers).result()
-    seconds["fairspan, files, Dask (two workers)"] = seconds_on_dask(folder, repetitions)
+    dask_seconds = time_dask(folder, repetitions)
+    seconds["fairspan, files, Dask (two workers)"] = dask_seconds
     gigabytes = n_bytes / 1e9
+    # A user without fairspan reads the rows and then computes with NumPy.
     reference = seconds["bare read (pyarrow)"] + seconds["NumPy, rows in memory"]
-    stream = seconds["fairspan, files (one process)"]
     lines = [
-        [name, f"{each:.2f}", f"{gigabytes / each:.2f}", f"{each / reference:.2f}"]
-        for name, each in seconds.items()
+        [name, f"{time:.2f}", f"{gigabytes / time:.2f}", f"{time / reference:.2f}"]
+        for name, time in seconds.items()
     ]
-    table = table_of(["what", "seconds", "GB/s", "over read + NumPy"], lines)
-    dask = seconds["fairspan, files, Dask (two workers)"] / stream
+    table = format_table(["what", "seconds", "GB/s", "over read + NumPy"], lines)
+    dask_ratio = dask_seconds / seconds["fairspan, files (one process)"]
     peak = subprocess.run(
-        [sys.executable, "-c", _PEAK, str(folder)], check=True, capture_output=True, text=True
+        [sys.executable, "-c", _PEAK_PROGRAM, str(folder)],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     return (
-        f"{shape}\n\n{table}\n\nDask over one process: {dask:.2f}. "
+        f"{shape}\n\n{table}\n\nDask over one process: {dask_ratio:.2f}. "
         f"Peak memory of the process that reads files: {float(peak):.2f} GB."
     )
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the arguments, measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--features", type=int, default=50)
@@ -194,7 +207,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.glob("*.parquet")):
             write_rows(folder, options.rows, options.features)
-        print(f"{machine(PACKAGES)}\n\n{compare(folder, options.repetitions)}")
+        print(f"{describe_machine(PACKAGES)}\n\n{compare(folder, options.repetitions)}")
 
 
 if __name__ == "__main__":

@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 
 import fairspan
 from benchmarks.effort import Effort, SkippedError
-from benchmarks.isolation import alone
-from benchmarks.report import Measured
-from benchmarks.results import table_of
+from benchmarks.isolation import run_in_process
+from benchmarks.measurement import format_table
+from benchmarks.report import SectionContent
 from fairspan.cli import run as run_command
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 _N_ROWS = 400
 _N_FEATURES = 8
@@ -55,7 +54,7 @@ def count_calls(package: str, function: Callable[[], object]) -> CallCount:
     """Count the calls of a package's functions while a function runs."""
     calls: Counter[tuple[str, int]] = Counter()
 
-    def count(frame: FrameType, event: str, _: Any) -> None:
+    def count(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event != "call" or f"/{package}/" not in code.co_filename:
             return
@@ -70,7 +69,7 @@ def count_calls(package: str, function: Callable[[], object]) -> CallCount:
     return CallCount(len(calls), calls.total())
 
 
-def measure(effort: Effort) -> Measured:
+def measure(effort: Effort) -> SectionContent:
     """Count calls, passes over a file, constants, and functions and classes above a size."""
     rows, labels = _make_rows(_N_ROWS)
     model = fairspan.FairPCA(2)
@@ -92,13 +91,13 @@ def measure(effort: Effort) -> Measured:
         _run_quietly(command)
         count = count_calls("fairspan", lambda: _run_quietly(command))
         lines.append(["fairspan audit", str(count.n_functions), str(count.n_calls)])
-    calls = table_of(["of 400 x 8 numbers, two groups", "functions", "calls"], lines)
-    passes = table_of(["command on a CSV file", "passes over the file"], _passes_of_commands())
-    sizes = table_of(["in src", "number"], sizes_of_source(_SOURCE))
-    return Measured("\n\n".join([calls, passes, sizes]))
+    calls = format_table(["of 400 x 8 numbers, two groups", "functions", "calls"], lines)
+    passes = format_table(["command on a CSV file", "passes over the file"], _passes_of_commands())
+    sizes = format_table(["in src", "number"], sizes_of_source(_SOURCE))
+    return SectionContent("\n\n".join([calls, passes, sizes]))
 
 
-def _make_rows(n_rows: int) -> tuple[FloatArray, FloatArray]:
+def _make_rows(n_rows: int) -> tuple[FloatArray, IndexArray]:
     """Return rows of two groups that differ, and their labels, 0 or 1."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n_rows, _N_FEATURES))
@@ -143,7 +142,7 @@ def _passes_of_commands() -> list[list[str]]:
         for name, extra in commands.items():
             try:
                 n_read = [
-                    alone(_LIMIT_SECONDS, bytes_read, [name, str(path), *extra])
+                    run_in_process(_LIMIT_SECONDS, bytes_read, [name, str(path), *extra])
                     for path in (small, large)
                 ]
             except (SkippedError, FileNotFoundError) as error:
@@ -168,7 +167,7 @@ def _bytes_read_so_far() -> int:
 
 
 def sizes_of_source(folder: Path) -> list[list[str]]:
-    """Return what is counted in the modules of a folder, and the counts, as lines of a table."""
+    """Count constants, functions, ... in the modules of a folder; return the lines of a table."""
     counts: Counter[str] = Counter()
     for path in sorted(folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -206,7 +205,7 @@ def _kinds_of_module(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_numeric(value: ast.expr | None) -> bool:
-    """Return whether an expression is made of numbers alone."""
+    """Return whether an expression consists of numbers and operators alone."""
     if isinstance(value, ast.Constant):
         return isinstance(value.value, int | float) and not isinstance(value.value, bool)
     if isinstance(value, ast.UnaryOp):
@@ -230,9 +229,9 @@ def _kinds_of_node(node: ast.AST) -> Iterator[str]:
             if _n_parameters(node) > _MAX_PARAMETERS:
                 yield _WIDE_FUNCTIONS
         case ast.ClassDef():
-            if sum(isinstance(each, ast.FunctionDef) for each in node.body) > _MAX_METHODS:
+            if sum(isinstance(item, ast.FunctionDef) for item in node.body) > _MAX_METHODS:
                 yield _LARGE_CLASSES
-            if sum(isinstance(each, ast.AnnAssign) for each in node.body) > _MAX_FIELDS:
+            if sum(isinstance(item, ast.AnnAssign) for item in node.body) > _MAX_FIELDS:
                 yield _WIDE_RECORDS
 
 
@@ -248,5 +247,6 @@ def _n_lines(function: ast.FunctionDef) -> int:
 def _n_parameters(function: ast.FunctionDef) -> int:
     """Return the number of parameters of a function without `self` or `cls`."""
     arguments = function.args
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    names = [parameter.arg for parameter in parameters]
     return len(names) - (names[:1] in (["self"], ["cls"]))

@@ -1,4 +1,4 @@
-"""The benchmarks by name, and how some or all of them are run and written down."""
+"""The benchmarks by name, and a function that runs some of them and writes the results."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,11 +7,17 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.effort import Effort, SkippedError
-from benchmarks.report import Measured, section_of, sections_in, write_figures, write_sections
-from benchmarks.results import announce
+from benchmarks.measurement import log_progress
+from benchmarks.report import (
+    SectionContent,
+    format_section,
+    read_sections,
+    write_figures,
+    write_sections,
+)
 
-# Load per core above which times are not to be trusted.
-_BUSY = 0.4
+# Load per core above which a note says that times are unreliable.
+_BUSY_LOAD = 0.4
 
 
 @dataclass(frozen=True)
@@ -21,28 +27,29 @@ class Benchmark:
     Attributes
     ----------
     name : str
-        Of a module with a function `measure` from Effort to Measured.
+        Name of a module whose function `measure` takes an Effort and returns a SectionContent.
     title : str
     """
 
     name: str
     title: str
 
-    def measure(self, effort: Effort) -> Measured:
-        """Run it.
+    def measure(self, effort: Effort) -> SectionContent:
+        """Run the benchmark.
 
         Raises
         ------
         SkippedError
-            It cannot run here.
+            The benchmark cannot run on this machine.
         """
         try:
-            run: Callable[[Effort], Measured] = import_module(f"benchmarks.{self.name}").measure
+            module = import_module(f"benchmarks.{self.name}")
         except ModuleNotFoundError as error:
             if str(error.name).startswith(("fairspan", "benchmarks")):
                 raise
             raise SkippedError(f"it needs {error.name}, which is not installed") from error
-        return run(effort)
+        measure: Callable[[Effort], SectionContent] = module.measure
+        return measure(effort)
 
 
 SUITE = (
@@ -63,37 +70,38 @@ SUITE = (
 )
 
 
-def run(chosen: Sequence[Benchmark], effort: Effort, results: Path | None) -> None:
-    """Measure, print, and write to a file of results if one is named.
+def run(selected: Sequence[Benchmark], effort: Effort, results: Path | None) -> None:
+    """Run benchmarks, print their sections, and write them to a results file unless it is None.
 
-    Sections of benchmarks that were not chosen, or that cannot run here, stay as they were.
+    Sections of benchmarks that are not selected, or that cannot run here, stay as they were.
     """
-    before, busy = {} if results is None else sections_in(results), busy_note()
-    if busy:
-        announce(busy)
-    sections = {each.title: before[each.title] for each in SUITE if each.title in before}
-    for benchmark in chosen:
-        announce(benchmark.title)
+    sections = {} if results is None else read_sections(results)
+    load_note = describe_load()
+    if load_note:
+        log_progress(load_note)
+    for benchmark in selected:
+        log_progress(benchmark.title)
         try:
-            measured = benchmark.measure(effort)
+            content = benchmark.measure(effort)
         except SkippedError as error:
             body = f"Skipped: {error}."
             sections.setdefault(benchmark.title, body)
         else:
-            body = section_of(measured, busy)
+            body = format_section(content, load_note)
             sections[benchmark.title] = body
             if results is not None:
-                write_figures(measured, results)
+                write_figures(content, results)
         print(f"## {benchmark.title}\n\n{body}\n", flush=True)
         if results is not None:
-            ordered = {each.title: sections[each.title] for each in SUITE if each.title in sections}
-            write_sections(ordered, results)
+            titles = [benchmark.title for benchmark in SUITE if benchmark.title in sections]
+            write_sections({title: sections[title] for title in titles}, results)
 
 
-def busy_note() -> str:
-    """What to say where other programs keep this machine busy; empty where they do not."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    if load < _BUSY * cores:
+def describe_load() -> str:
+    """Return a note if other programs keep this machine busy; an empty string if not."""
+    load = os.getloadavg()[0]
+    cores = os.cpu_count() or 1
+    if load < _BUSY_LOAD * cores:
         return ""
     return (
         f"The machine was busy when this began (load {load:.1f} on {cores} cores): threads that "

@@ -1,10 +1,14 @@
-"""The largest loss of several groups: ours beside the methods of minPCA and StablePCA.
+"""The largest loss of several groups: fairspan compared with the methods of minPCA and StablePCA.
 
-Both packages lie in repositories (anyafries/minPCA, zywang0701/StablePCA), and the first needs
-PyTorch. Their methods are written here in numpy from what they publish, with their default steps
-and rounds; no code of theirs is used. Both minimize max_g [t_d(S_g) - tr(V'S_gV)].
+Both packages are in repositories only (anyafries/minPCA, zywang0701/StablePCA), and the first needs
+PyTorch. Their methods are implemented here in numpy from their publications, with their default
+steps and rounds; none of their code is used. Both minimize the largest loss
+max_g [t_d(S_g) - tr(V'S_gV)] over orthonormal V (p, d), where S_g are the second moments of group g
+and t_d is the sum of the d largest eigenvalues. Parameters of the functions below: `second_moments`
+is S_g, (k, p, p), and `best_traces` is t_d(S_g), (k,).
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,26 +16,34 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from benchmarks.effort import Effort, SkippedError
-from benchmarks.papers import excess
-from benchmarks.report import Measured
-from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
-from benchmarks.rows import FloatArray, missing, table
+from benchmarks.measurement import (
+    format_seconds,
+    format_table,
+    log_progress,
+    median_seconds,
+    time_call,
+)
+from benchmarks.papers import format_excess
+from benchmarks.report import SectionContent
+from benchmarks.rows import FloatArray, explain_missing, load_table
 from fairspan import GroupMoments
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 
-# minPCA: starts, steps of each, and the parameters of Adam.
-_STARTS, _STEPS, _RATE, _DECAYS, _TINY = 5, 500, 0.1, (0.9, 0.99), 1e-8
-# StablePCA: rounds, the multiple of its first step, and the rounds after which steps are halved.
-_ROUNDS, _MULTIPLE, _HALVED_AFTER = 1000, 10.0, 500
-_OWN_TURNS = 5
+# Defaults of minPCA: starts, steps of each, and the parameters of Adam.
+_STARTS, _STEPS = 5, 500
+_LEARNING_RATE, _DECAYS, _ADAM_EPSILON = 0.1, (0.9, 0.99), 1e-8
+# Defaults of StablePCA: rounds, a factor of the step size, and rounds until the step is halved.
+_ROUNDS, _STEP_FACTOR, _HALVING_ROUNDS = 1000, 10.0, 500
+_FAIRSPAN_REPETITIONS = 5
+# Name, file, column of the groups, and d.
 _CASES = (
     ("Default Credit, education and sex", "default_credit", "education_sex6", 3),
     ("Default Credit, education and sex", "default_credit", "education_sex6", 5),
     ("Adult, race", "adult_race5", "race", 5),
     ("Adult, race", "adult_race5", "race", 10),
 )
-_READ = f"""\
+_EXPLANATION = f"""\
 Minimax loss, groups about their own means, standardized, from moments, one thread. *Descents* is
 the method of minPCA: {_STARTS} random starts, each {_STEPS} steps of Adam along a subgradient of
 the largest loss. *Mirror-prox* is that of StablePCA: a matrix with eigenvalues between 0 and 1 and
@@ -42,136 +54,175 @@ their time over ours. *Their gap* is how far their loss lies above the lower bou
 as a share of it; descents have no bound."""
 
 
-def measure(effort: Effort) -> Measured:
-    """Every case whose data are here."""
-    cases = [each for each in _CASES if not missing(f"{each[1]}.parquet")]
+def measure(effort: Effort) -> SectionContent:
+    """Compare the methods in every case whose data set is in the data folder."""
+    cases, reasons = [], []
+    for case in _CASES:
+        if reason := explain_missing(f"{case[1]}.parquet"):
+            reasons.append(reason)
+        else:
+            cases.append(case)
     if not cases:
-        raise SkippedError(str(missing(f"{_CASES[0][1]}.parquet")))
+        raise SkippedError(reasons[0])
     lines = []
     with threadpool_limits(1):
         for name, file, group, d in cases[: 1 if effort.quick else None]:
-            announce(f"{name}, d = {d}")
-            lines.append(line_of(name, GroupMoments.from_rows(*table(file, group)), d))
+            log_progress(f"{name}, d = {d}")
+            lines.append(compare_methods(name, GroupMoments.from_rows(*load_table(file, group)), d))
     header = [
         "data", "p, d", "groups", "ours", "largest loss", "status", "descents", "ratio", "above",
         "mirror-prox", "ratio", "above", "their gap",
     ]  # fmt: skip
-    return Measured(f"{_READ}\n\n{table_of(header, lines)}")
+    return SectionContent(f"{_EXPLANATION}\n\n{format_table(header, lines)}")
 
 
-def line_of(name: str, moments: GroupMoments, d: int) -> list[str]:
-    """One line: our time, value and proof; time and value of both others."""
+def compare_methods(name: str, moments: GroupMoments, d: int) -> list[str]:
+    """Return one line of the table: time and largest loss of fairspan and of both methods."""
     run = partial(fit_moments, moments, FitSettings.parse(d, center="group"))
-    ours, fit = seconds_of({"ours": run}, _OWN_TURNS)["ours"], run()
-    least = fit.certificate.objective
-    second = moments.second_moments("group")
-    best = np.linalg.eigvalsh(second)[:, -d:].sum(axis=1)
-    descending, found = timed(partial(descents, second, best, d))
-    mirroring, (rounded, bound) = timed(partial(mirror_prox, second, best, d))
-    value = largest_loss(second, best, rounded)
+    seconds = median_seconds({"fairspan": run}, _FAIRSPAN_REPETITIONS)["fairspan"]
+    certificate = run().certificate
+    optimum = certificate.objective
+    second_moments = moments.second_moments("group")
+    best_traces = np.linalg.eigvalsh(second_moments)[:, -d:].sum(axis=1)
+    adam_seconds, V = time_call(partial(adam_descents, second_moments, best_traces, d))
+    adam_loss = largest_loss(second_moments, best_traces, V)
+    mirror_seconds, (V, lower_bound) = time_call(
+        partial(mirror_prox, second_moments, best_traces, d)
+    )
+    mirror_loss = largest_loss(second_moments, best_traces, V)
     return [
         name,
         f"{moments.n_features}, {d}",
         str(moments.n_groups),
-        shown_seconds(ours),
-        f"{least:.6g}",
-        fit.certificate.status.value,
-        shown_seconds(descending),
-        f"{descending / ours:.0f}",
-        excess(largest_loss(second, best, found), least),
-        shown_seconds(mirroring),
-        f"{mirroring / ours:.0f}",
-        excess(value, least),
-        f"{(value - bound) / value:.2%}",
+        format_seconds(seconds),
+        f"{optimum:.6g}",
+        certificate.status.value,
+        format_seconds(adam_seconds),
+        f"{adam_seconds / seconds:.0f}",
+        format_excess(adam_loss, optimum),
+        format_seconds(mirror_seconds),
+        f"{mirror_seconds / seconds:.0f}",
+        format_excess(mirror_loss, optimum),
+        f"{(mirror_loss - lower_bound) / mirror_loss:.2%}",
     ]
 
 
-def largest_loss(second: FloatArray, best: FloatArray, V: FloatArray) -> float:
-    """max_g [best_g - tr(V'S_gV)]."""
-    return float((best - np.einsum("pd,gpq,qd->g", V, second, V)).max())
+def largest_loss(second_moments: FloatArray, best_traces: FloatArray, V: FloatArray) -> float:
+    """Return max_g [best_traces_g - tr(V'S_gV)]."""
+    return float((best_traces - np.einsum("pd,gpq,qd->g", V, second_moments, V)).max())
 
 
-def descents(
-    second: FloatArray, best: FloatArray, d: int, starts: int = _STARTS, steps: int = _STEPS
+def adam_descents(
+    second_moments: FloatArray,
+    best_traces: FloatArray,
+    d: int,
+    starts: int = _STARTS,
+    steps: int = _STEPS,
 ) -> FloatArray:
-    """Orthonormal columns (p, d) of the least value where the descents end."""
-    random = np.random.default_rng(0)
-    found = [
-        _descent(second, best, random.standard_normal((second.shape[1], d)), steps)
+    """Return the V (p, d) of the smallest loss among the ends of descents from random starts."""
+    rng = np.random.default_rng(0)
+    p = second_moments.shape[1]
+    ends = [
+        _adam_descent(second_moments, best_traces, rng.standard_normal((p, d)), steps)
         for _ in range(starts)
     ]
-    return min(found, key=partial(largest_loss, second, best))
+    return min(ends, key=partial(largest_loss, second_moments, best_traces))
 
 
-def _descent(second: FloatArray, best: FloatArray, W: FloatArray, steps: int) -> FloatArray:
-    """Adam (Kingma and Ba 2015) on W, whose span is the subspace."""
+def _adam_descent(
+    second_moments: FloatArray, best_traces: FloatArray, W: FloatArray, steps: int
+) -> FloatArray:
+    """Take steps of Adam (Kingma and Ba 2015) on W (p, d), whose span is the subspace."""
     first_decay, second_decay = _DECAYS
-    mean, square = np.zeros_like(W), np.zeros_like(W)
+    gradient_mean, squared_mean = np.zeros_like(W), np.zeros_like(W)
     for step in range(1, steps + 1):
         V, R = np.linalg.qr(W)
-        images = second @ V
-        losses = best - np.einsum("pd,gpd->g", V, images)
-        # Of -tr(P S) for the projector P onto the span of W.
+        images = second_moments @ V
+        losses = best_traces - np.einsum("pd,gpd->g", V, images)
+        # Gradient of -tr(P S) at W, P the projector onto its span, S of the active group.
         active = images[int(losses.argmax())]
         gradient = -2 * np.linalg.solve(R, (active - V @ (V.T @ active)).T).T
-        mean = first_decay * mean + (1 - first_decay) * gradient
-        square = second_decay * square + (1 - second_decay) * gradient**2
-        steered = mean / (1 - first_decay**step)
-        W = W - _RATE * steered / (np.sqrt(square / (1 - second_decay**step)) + _TINY)
+        gradient_mean = first_decay * gradient_mean + (1 - first_decay) * gradient
+        squared_mean = second_decay * squared_mean + (1 - second_decay) * gradient**2
+        direction = gradient_mean / (1 - first_decay**step)
+        deviation = np.sqrt(squared_mean / (1 - second_decay**step))
+        W = W - _LEARNING_RATE * direction / (deviation + _ADAM_EPSILON)
     return np.asarray(np.linalg.qr(W)[0])
 
 
-def mirror_prox(
-    second: FloatArray, best: FloatArray, d: int, rounds: int = _ROUNDS
-) -> tuple[FloatArray, float]:
-    """Orthonormal columns (p, d), and the lower bound that the averaged weights prove.
+@dataclass(frozen=True)
+class _SaddlePoint:
+    """Matrix M (p, p), 0 <= M <= I, of trace d; weights w (k,) on the simplex; their logarithms."""
 
-    max over 0 <= M <= I of trace d, min over w on the simplex, of sum_g w_g tr(A_g M), where
-    A_g = S_g - (best_g / d) I, all divided by the largest spectral norm.
+    M: FloatArray
+    w: FloatArray
+    log_M: FloatArray  # noqa: N815
+    log_w: FloatArray
+
+
+def mirror_prox(
+    second_moments: FloatArray, best_traces: FloatArray, d: int, rounds: int = _ROUNDS
+) -> tuple[FloatArray, float]:
+    """Solve the relaxation as a game of a matrix against the weights of the groups.
+
+    The game is max over M, 0 <= M <= I of trace d, of min over w on the simplex of
+    sum_g w_g tr(A_g M), where A_g = S_g - (best_traces_g / d) I, divided by the largest spectral
+    norm of any A_g.
+
+    Returns
+    -------
+    V : array of shape (p, d)
+        Leading eigenvectors of the average of M.
+    lower_bound : float
+        On the largest loss of any subspace, proven by the average of w.
     """
-    k, p = second.shape[:2]
-    A = second - (best / d)[:, None, None] * np.eye(p)
+    k, p = second_moments.shape[:2]
+    A = second_moments - (best_traces / d)[:, None, None] * np.eye(p)
     norm = np.abs(np.linalg.eigvalsh(A)).max()
     A = A / norm
-    spread_of_w, spread_of_M = np.log(k), d * np.log(p / d)
-    pace = _MULTIPLE * np.sqrt(spread_of_w / spread_of_M) / 4
-    # The logarithms of M and of w, and the sums of what lies between two rounds.
-    log_M, log_w = np.log(d / p) * np.eye(p), np.full(k, -np.log(k))
-    M, w = (d / p) * np.eye(p), np.exp(log_w)
+    # Ranges of the entropies of w and of M; each divides the step of the other.
+    w_range, M_range = np.log(k), d * np.log(p / d)
+    first_step = _STEP_FACTOR * np.sqrt(w_range / M_range) / 4
+    uniform = np.full(k, -np.log(k))
+    point = _SaddlePoint(
+        M=(d / p) * np.eye(p), w=np.exp(uniform), log_M=np.log(d / p) * np.eye(p), log_w=uniform
+    )
     sum_of_M, sum_of_w = np.zeros((p, p)), np.zeros(k)
     for number in range(rounds):
-        size = pace * 0.5 ** (number // _HALVED_AFTER)
-        steps = size / spread_of_w, size / spread_of_M
-        between_M, between_w, _, _ = _moved(A, d, log_M, log_w, M, w, steps)
-        M, w, log_M, log_w = _moved(A, d, log_M, log_w, between_M, between_w, steps)
-        sum_of_M, sum_of_w = sum_of_M + between_M, sum_of_w + between_w
+        step = first_step * 0.5 ** (number // _HALVING_ROUNDS)
+        M_step, w_step = step / w_range, step / M_range
+        # Mirror-prox: a trial step, then a step from the same point along the trial's gradient.
+        trial = _step_along_gradient(A, d, point, point, M_step, w_step)
+        point = _step_along_gradient(A, d, point, trial, M_step, w_step)
+        sum_of_M, sum_of_w = sum_of_M + trial.M, sum_of_w + trial.w
     weights = sum_of_w / rounds
-    bound = -norm * np.linalg.eigvalsh(np.tensordot(weights, A, axes=1))[-d:].sum()
-    return np.linalg.eigh(sum_of_M)[1][:, -d:], float(bound)
+    lower_bound = -norm * np.linalg.eigvalsh(np.tensordot(weights, A, axes=1))[-d:].sum()
+    return np.linalg.eigh(sum_of_M)[1][:, -d:], float(lower_bound)
 
 
-def _moved(
+def _step_along_gradient(
     A: FloatArray,
     d: int,
-    log_M: FloatArray,
-    log_w: FloatArray,
-    at_M: FloatArray,
-    at_w: FloatArray,
-    steps: tuple[float, float],
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """A step of M and of w along the gradient at another point, with their logarithms."""
-    log_w = log_w - steps[1] * np.einsum("gpq,pq->g", A, at_M)
+    start: _SaddlePoint,
+    gradient_point: _SaddlePoint,
+    M_step: float,
+    w_step: float,
+) -> _SaddlePoint:
+    """Step from a point along the gradient at another: M increases the value, w decreases it."""
+    log_w = start.log_w - w_step * np.einsum("gpq,pq->g", A, gradient_point.M)
     log_w = log_w - logsumexp(log_w)
-    values, vectors = np.linalg.eigh(log_M + steps[0] * np.tensordot(at_w, A, axes=1))
-    capped = np.minimum(values + _level(values[::-1], d), 0.0)
+    gradient = np.tensordot(gradient_point.w, A, axes=1)
+    values, vectors = np.linalg.eigh(start.log_M + M_step * gradient)
+    # Bregman projection onto 0 <= M <= I with trace d.
+    capped = np.minimum(values + _trace_shift(values[::-1], d), 0.0)
     M = (vectors * np.exp(capped)) @ vectors.T
-    return M, np.exp(log_w), (vectors * capped) @ vectors.T, log_w
+    return _SaddlePoint(M, np.exp(log_w), (vectors * capped) @ vectors.T, log_w)
 
 
-def _level(values: FloatArray, d: int) -> float:
-    """The number that, added to all of these descending values, makes sum min(exp, 1) equal d."""
-    for capped in range(d):
-        level = float(np.log(d - capped) - logsumexp(values[capped:]))
-        if values[capped] + level <= 0:
+def _trace_shift(values: FloatArray, d: int) -> float:
+    """Return s such that sum_i min(exp(values_i + s), 1) equals d; `values` descend."""
+    for n_capped in range(d):
+        shift = float(np.log(d - n_capped) - logsumexp(values[n_capped:]))
+        if values[n_capped] + shift <= 0:
             break
-    return level
+    return shift
