@@ -125,7 +125,7 @@ def test_rounding_is_a_share_of_what_varies(rng):
     rounding = moments.offset_rounding(moments.mean)
     assert rounding[0] == 0
     assert 0 < rounding[1] < 1e-15
-    assert (moments.offset_rounding(None) == 0).all()
+    assert (moments.offset_rounding(moments.means) == 0).all()
     halved = moments.divided_by(np.array([1.0, 2.0]))
     assert halved.offset_rounding(halved.mean)[1] == pytest.approx(rounding[1] / 2)
 

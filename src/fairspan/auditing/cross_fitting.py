@@ -18,6 +18,7 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.projector import Projector, Reconstructor
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
@@ -466,9 +467,10 @@ def _best_subspaces(
         Moments of all rows, with k groups.
     """
     present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
-    second_moments = _second_moments_about(
-        centers if len(centers) == 1 else centers[present], scale, moments
+    frame = ReferenceFrame.from_optional(
+        centers[0] if len(centers) == 1 else centers[present], scale
     )
+    second_moments = frame.second_moments(moments)
     n_groups = total.n_groups
     bases = [[np.eye(d, moments.n_features)] * n_groups for d in dimensions]
     errors = np.zeros((len(dimensions), n_groups))
@@ -487,18 +489,6 @@ def _best_subspaces(
         _BestSubspaces(tuple(group_bases), group_errors, counts, weights)
         for group_bases, group_errors in zip(bases, errors, strict=True)
     ]
-
-
-def _second_moments_about(
-    centers: FloatArray, scale: FloatArray | None, moments: Moments
-) -> SecondMoments:
-    """Second moments of the scaled rows about one center, or one center per group."""
-    if scale is not None:
-        moments = moments.divided_by(scale)
-        centers = centers / scale
-    if len(centers) == 1:
-        return moments.second_moments_about(centers[0])
-    return moments.second_moments_about(centers)
 
 
 def _leading_eigenvectors(
@@ -643,7 +633,7 @@ def _refit_errors_and_cosine(
     """
     if not refits:
         return errors[None], 1.0
-    second_moments = _second_moments_about(reference_points(subspace, total), subspace.scale, total)
+    second_moments = subspace.reference_frame(total).second_moments(total)
     basis = np.linalg.qr(subspace.projector.basis)[0]
     # The singular values of Q1'Q2 for orthonormal bases are the cosines of the principal angles.
     cosines = [
@@ -657,7 +647,4 @@ def _refit_errors_and_cosine(
 
 def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:
     """Centers for measuring errors: (1, p), or (k, p) if each group has its own mean."""
-    center_point = subspace.center_point(total)
-    if center_point is None:
-        return total.means
-    return np.asarray(center_point)[None]
+    return np.atleast_2d(subspace.reference_frame(total).center)

@@ -18,6 +18,7 @@ from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import DenseFoldMoments, FoldMoments
 from fairspan.moments.projector import Projector
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.rows.labels import Label
 from fairspan.typing import BoolArray, FloatArray
 
@@ -157,16 +158,13 @@ def compute_feature_errors(
     if moments.n_features > _MAX_FEATURES or model.row_model is not None:
         return None
     names = moments.feature_names or model.subspace.feature_names
-    # None if each group has its own mean as center.
-    center_point = model.subspace.center_point(moments)
-    scale = model.subspace.scale
-    center = moments.means if center_point is None else center_point
-    observed = _residual_diagonals(moments, center, scale, model.subspace.projector)
+    frame = model.subspace.reference_frame(moments)
+    observed = _residual_diagonals(moments, frame, model.subspace.projector)
     expected = np.full_like(observed, np.nan)
     if not refits:
         expected = observed
     elif isinstance(folds, DenseFoldMoments) and folds.total.n_features == moments.n_features:
-        expected = _held_out_errors(folds, center, scale, refits)
+        expected = _held_out_errors(folds, frame, refits)
     return FeatureErrors(
         model.name,
         tuple(moments.labels),
@@ -177,10 +175,7 @@ def compute_feature_errors(
 
 
 def _held_out_errors(
-    folds: DenseFoldMoments,
-    center: FloatArray,
-    scale: FloatArray | None,
-    refits: Sequence[Projector],
+    folds: DenseFoldMoments, frame: ReferenceFrame, refits: Sequence[Projector]
 ) -> FloatArray:
     """Errors by feature of each fold under the refit without it, averaged over folds, (k, p)."""
     total = folds.total
@@ -190,40 +185,35 @@ def _held_out_errors(
         if fold is None:
             continue
         present = [labels.index(label) for label in fold.labels]
-        points = center[present] if center.ndim > 1 else center
+        errors_of_fold = _residual_diagonals(fold, frame.select_groups(present), projector)
         shares = fold.weights / total.weights[present]
-        errors[present] += shares[:, None] * _residual_diagonals(fold, points, scale, projector)
+        errors[present] += shares[:, None] * errors_of_fold
     return errors
 
 
 def _residual_diagonals(
-    moments: Moments, center: FloatArray, scale: FloatArray | None, projector: Projector
+    moments: Moments, frame: ReferenceFrame, projector: Projector
 ) -> FloatArray:
     """Error of each feature in each group, (k, p), in squared scaled units.
 
     For each group g it is the diagonal of R S_g R' = S_g - R0 - R0' + D (E S_g E') D', where
     R0 = S_g E' D', without forming a (p, p) matrix. E and D are the encoder (d, p) and the decoder
-    (p, d) of the projector, R = I - DE, and S_g is the second moment matrix of the rows of the
-    group divided by `scale`, about the scaled center.
+    (p, d) of the projector, R = I - DE, and S_g is the second moment matrix of the group in the
+    frame.
 
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
         Moments in the units of the features.
-    center : (p,) or (k, p) array
-        Center of all groups or of each group, in the units of the features.
-    scale : (p,) array or None
+    frame : ReferenceFrame
     projector : Projector
     """
-    second_moment_diagonal = moments.variances + (moments.means - center) ** 2
-    if scale is not None:
-        moments = moments.divided_by(scale)
-        center = center / scale
-        second_moment_diagonal = second_moment_diagonal / scale**2
+    mean_squares = moments.variances + (moments.means - frame.center) ** 2
+    second_moment_diagonal = mean_squares / frame.scale**2
     encoder_columns = projector.encoder.T
     decoder = projector.decoder
     # S_g E', (k, p, d), and E S_g E', (k, d, d).
-    images = moments.second_moments_about(center).apply(encoder_columns)
+    images = frame.second_moments(moments).apply(encoder_columns)
     encoded_moments = np.einsum("pr,gps->grs", encoder_columns, images)
     cross_diagonal = np.einsum("gpr,pr->gp", images, decoder)
     reconstructed_diagonal = np.einsum(

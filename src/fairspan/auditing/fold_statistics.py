@@ -35,6 +35,7 @@ from fairspan.moments.fold_moments import (
 )
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import Projector, Reconstructor
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
@@ -348,15 +349,14 @@ def reduce_to_span(
         )
     model_scale = scales[0]
     scaled = wide_moments if model_scale is None else wide_moments.divided_by(model_scale)
-    scale = 1.0 if model_scale is None else model_scale
-    center_points = [model.subspace.center_point(wide_moments) for model in models]
+    frames = [model.subspace.reference_frame(wide_moments) for model in models]
     # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
     # origin, and by the components and center of each model.
     directions = [-scaled.shift[:, None]]
-    for model, center_point in zip(models, center_points, strict=True):
+    for model, frame in zip(models, frames, strict=True):
         directions.append(model.subspace.projector.stacked_columns)
-        if center_point is not None:
-            directions.append((center_point / scale - scaled.shift)[:, None])
+        if frame.has_common_center:
+            directions.append((frame.scaled_center - scaled.shift)[:, None])
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         raise IrreducibleRows("the models extend beyond the span of these few rows")
     joint_span = scaled.row_space.extend(np.hstack(directions))
@@ -364,7 +364,7 @@ def reduce_to_span(
     # the new coordinates.
     origin = joint_span.project(directions[0])[:, 0]
     reduced = []
-    for model, center_point in zip(models, center_points, strict=True):
+    for model, frame in zip(models, frames, strict=True):
         # The columns of the encoder, and of the decoder if it is not the transposed encoder (an
         # oblique projection), are directions and so need no shift.
         projector = model.subspace.projector
@@ -372,8 +372,8 @@ def reduce_to_span(
             joint_span.project(projector.stacked_columns)
         )
         mean = None
-        if center_point is not None:
-            shifted_center = (center_point / scale - scaled.shift)[:, None]
+        if frame.has_common_center:
+            shifted_center = (frame.scaled_center - scaled.shift)[:, None]
             mean = joint_span.project(shifted_center)[:, 0] - origin
         subspace = replace(
             model.subspace,
@@ -470,11 +470,8 @@ def _block_residuals(
     def second_moments(optima: GroupOptima) -> SecondMoments:
         key = optima.coordinates_key(group)
         if key not in second_moments_by_key:
-            center = optima.center_of(group)
-            scale = np.ones_like(center) if optima.scale is None else optima.scale
-            second_moments_by_key[key] = block.divided_by(scale).second_moments_about(
-                center / scale
-            )
+            frame = ReferenceFrame.from_optional(optima.center_of(group), optima.scale)
+            second_moments_by_key[key] = frame.second_moments(block)
         return second_moments_by_key[key]
 
     def errors(pairs: Sequence[tuple[GroupOptima, Reconstructor]]) -> FloatArray:
@@ -510,8 +507,7 @@ def leave_one_block_out_errors(
         A group is in a single block: without that block it has no rows.
     """
     folds = DenseFoldMoments(tuple(blocks))
-    center_point = subspace.center_point(pooled)
-    scale = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
+    frame = subspace.reference_frame(pooled)
     errors = np.empty((len(blocks), pooled.n_groups))
     for index in range(len(blocks)):
         remaining = folds.excluding(index)
@@ -522,7 +518,8 @@ def leave_one_block_out_errors(
                 "Allowed: blocks such that every group occurs in at least two",
                 "Use larger blocks, or pass the sum of the blocks to audit without intervals",
             )
-        center = (remaining.means if center_point is None else center_point) / scale
-        second_moments = remaining.divided_by(scale).second_moments_about(center)
+        if not frame.has_common_center:
+            frame = subspace.reference_frame(remaining)
+        second_moments = frame.second_moments(remaining)
         errors[index] = reconstruction_errors(subspace.projector, second_moments)
     return errors

@@ -225,20 +225,20 @@ def _eigenvector_residual(
     certificate = subspace.certificate
     basis = subspace.components.T
     weights = total.weights / total.weights.sum()
-    # None stands for each group's own mean.
-    center_point: FloatArray | None = total.mean
+    center_point = total.mean
     if certificate is not None and not model.is_pca:
         if certificate.groups != tuple(total.labels):
             return no_evidence
         weights = certificate.weights
         if subspace.center != "global":
-            center_point = subspace.center_point(total)
+            center_point = subspace.reference_frame(total).center
     elif subspace.center == "none":
         center_point = np.zeros_like(total.mean)
     scale = np.ones(len(basis)) if subspace.scale is None else subspace.scale
 
     def residual_images(moments: GroupMoments) -> FloatArray:
-        center = moments.means if center_point is None else center_point
+        # Each group's own mean is that in these moments.
+        center = moments.means if center_point.ndim > 1 else center_point
         applied = moments.second_moments_about(center).apply(basis / scale[:, None])
         applied = applied / scale[:, None]
         return np.asarray(applied - basis @ (basis.T @ applied))
@@ -253,7 +253,7 @@ def _eigenvector_residual(
             score += np.einsum(
                 "g,gpd->pd", shares, residual_images(fold) - residuals[present]
             ).ravel()
-    squared_offsets = 0.0 if center_point is None else (total.means - center_point) ** 2
+    squared_offsets = (total.means - center_point) ** 2
     total_variance = float(((total.variances + squared_offsets) / scale**2).sum())
     if np.abs(scores).max() <= _ROUNDING_TOL * total_variance:
         return no_evidence

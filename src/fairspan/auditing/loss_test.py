@@ -12,15 +12,16 @@ reproduce the observed variation between folds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import reference_points
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.wishart import draw_wishart_factors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.typing import FloatArray
 
 # Above this number of features, the simulation takes seconds.
@@ -124,15 +125,10 @@ def _in_model_basis(
 
     `moments` may lack groups of `total`, which determines the centers.
     """
-    center_points = reference_points(subspace, total)
-    if len(center_points) > 1:
-        center_points = center_points[[total.labels.index(label) for label in moments.labels]]
-    if subspace.scale is not None:
-        moments = moments.divided_by(subspace.scale)
-        center_points = center_points / subspace.scale
-    second_moments = moments.second_moments_about(
-        center_points[0] if len(center_points) == 1 else center_points
+    frame = subspace.reference_frame(total).select_groups(
+        [*map(total.labels.index, moments.labels)]
     )
+    second_moments = cast(DenseSecondMoments, frame.second_moments(moments))
     rotation = np.linalg.qr(subspace.components.T, mode="complete")[0]
     return np.asarray(rotation.T @ second_moments.matrices @ rotation)
 

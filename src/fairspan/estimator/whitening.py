@@ -36,11 +36,9 @@ def whiten_subspace(
     """
     check_orthonormal_components(subspace, "whiten=True")
     # Second moment of each feature of each group about the center, shape (k, p).
-    squares = moments.variances
-    if subspace.center != "group":
-        squares = squares + moments.offsets_from(subspace.mean) ** 2
-    scale = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
-    feature_variances = moments.proportions @ squares / scale**2
+    frame = subspace.reference_frame(moments)
+    squares = moments.variances + moments.offsets_from(frame.center) ** 2
+    feature_variances = moments.proportions @ squares / frame.scale**2
     # A direction is compared with its own features, so that a column of large numbers does not
     # make the variance of other columns negligible.
     direction_variances = subspace.components**2 @ feature_variances

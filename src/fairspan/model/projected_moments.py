@@ -19,15 +19,15 @@ def second_moments_and_projector(
 
     Both are in coordinates in which products with the components are cheap: those of the features,
     or, for moments of fewer rows than features, coordinates in the span of the rows, the center and
-    the components. Without a center point, second moments are about each group's own mean.
+    the components.
     """
-    point = subspace.center_point(moments)
+    frame = subspace.reference_frame(moments)
     projector = subspace.projector
-    if subspace.scale is not None:
-        moments = moments.divided_by(subspace.scale)
-        point = None if point is None else point / subspace.scale
-    compact_moments, point, columns = moments.to_compact_coordinates(
-        point, projector.stacked_columns, subspace.dimension
+    scaled_moments = moments.divided_by(frame.scale) if frame.is_scaled else moments
+    # Means of groups are those of the scaled moments, without the rounding of another division.
+    scaled_center = frame.scaled_center if frame.has_common_center else scaled_moments.means
+    compact_moments, point, columns = scaled_moments.to_compact_coordinates(
+        scaled_center, projector.stacked_columns, subspace.dimension
     )
     return compact_moments.second_moments_about(point), projector.with_stacked_columns(columns)
 

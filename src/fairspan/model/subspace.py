@@ -27,6 +27,7 @@ from fairspan.moments.files import MOMENTS_SCHEMA
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.problem.parameters import check_n_components
 from fairspan.rows.adapters import AffineMap, RowMap
 from fairspan.rows.arrays import ArrayRows
@@ -300,14 +301,16 @@ class FairSubspace:
             imputation_model=self.imputation_model,
         )
 
-    def center_point(self, moments: Moments) -> FloatArray | None:
-        """Point about which errors are measured; None if each group has its own mean.
+    def reference_frame(self, moments: Moments) -> ReferenceFrame:
+        """Return the center and units of errors: about the mean of each group, or one point.
 
-        The model's own mean, or the mean of these rows for a bare array.
+        That is the model's own mean, or the mean of these rows for a bare array.
         """
         if self.center == "group":
-            return None
-        return moments.mean if self.mean is None else self.mean
+            center = moments.means
+        else:
+            center = moments.mean if self.mean is None else self.mean
+        return ReferenceFrame.from_optional(center, self.scale)
 
     def truncate(self, n_components: int) -> "FairSubspace":
         """Return the nested solution with fewer components.

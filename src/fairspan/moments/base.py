@@ -205,8 +205,8 @@ class BaseMoments(ABC):
         return self
 
     @abstractmethod
-    def second_moments_about(self, point: FloatArray | None) -> SecondMoments:
-        """Second moments about a point, or about each group mean if None."""
+    def second_moments_about(self, point: FloatArray) -> SecondMoments:
+        """Second moments about a (p,) point, or about (k, p) points, one for each group."""
 
     @abstractmethod
     def divided_by(self, scale: FloatArray) -> "BaseMoments":
@@ -257,8 +257,8 @@ class BaseMoments(ABC):
         """
 
     def to_compact_coordinates(
-        self, point: FloatArray | None, basis: FloatArray, n_components: int
-    ) -> "tuple[BaseMoments, FloatArray | None, FloatArray]":
+        self, point: FloatArray, basis: FloatArray, n_components: int
+    ) -> "tuple[BaseMoments, FloatArray, FloatArray]":
         """Express moments, a point and (p, r) columns in fewer coordinates, for fast evaluation.
 
         There are at least `n_components` coordinates. Returns the moments, point and columns in
@@ -279,8 +279,8 @@ class BaseMoments(ABC):
 
     def _apply_covariances(self, columns: FloatArray) -> FloatArray:
         """Multiply (p, q) columns by the covariance of each group, shape (k, p, q)."""
-        # None: about each group's own mean, where second moments are covariances.
-        return self.second_moments_about(None).apply(columns)
+        # About each group's own mean, second moments are covariances.
+        return self.second_moments_about(self.means).apply(columns)
 
     @property
     def n_features(self) -> int:
@@ -345,17 +345,15 @@ class BaseMoments(ABC):
         differences = self._differences_from_first
         return np.asarray(differences - self.proportions @ differences)
 
-    def offsets_from(self, point: FloatArray | None) -> FloatArray:
+    def offsets_from(self, point: FloatArray) -> FloatArray:
         """Return the group means minus a point, shape (k, p).
 
         Parameters
         ----------
-        point : (p,) or (k, p) array, or None
-            One point, or one for each group; None for each group mean. If a point is the mean of
-            all rows, or of the group, rounded to float64, the exact mean is used.
+        point : (p,) or (k, p) array
+            One point, or one for each group. If a point is the mean of all rows, or of the group,
+            rounded to float64, the exact mean is used.
         """
-        if point is None:
-            return np.zeros_like(self.means)
         # Differences from the mean of all rows are known more exactly than the mean itself.
         if point is self.mean:
             return self._offsets.copy()
@@ -367,7 +365,7 @@ class BaseMoments(ABC):
             return np.asarray(np.where(point == self.means, 0.0, offsets))
         return np.asarray(np.where(point == self.mean, self._offsets, offsets))
 
-    def offset_rounding(self, point: FloatArray | None) -> FloatArray:
+    def offset_rounding(self, point: FloatArray) -> FloatArray:
         """Return bounds on the rounding of :meth:`offsets_from`, in units of the features, (p,).
 
         Offsets are sums of differences from a row near the data, so their rounding is relative to
@@ -376,11 +374,9 @@ class BaseMoments(ABC):
 
         Parameters
         ----------
-        point : (p,) or (k, p) array, or None
+        point : (p,) or (k, p) array
             Same as for :meth:`offsets_from`.
         """
-        if point is None:  # the offsets are exactly zero
-            return np.zeros(self.n_features)
         # Two terms: a subtraction, and the sum over groups.
         max_offsets = np.abs(self.offsets_from(point)).max(axis=0)
         return np.asarray(EPS * 2 * max_offsets)
@@ -390,11 +386,11 @@ class BaseMoments(ABC):
         """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
         return np.asarray(np.sqrt(self.proportions @ (self.variances + self._offsets**2)))
 
-    def center_point(self, center: Center) -> FloatArray | None:
-        """Return the center point; None for each group's own mean."""
+    def center_point(self, center: Center) -> FloatArray:
+        """Return the center point, (p,), or the mean of each group, (k, p)."""
         check_center(center)
         if center == "group":
-            return None
+            return self.means
         return self.mean if center == "global" else np.zeros(self.n_features)
 
     def __repr__(self) -> str:

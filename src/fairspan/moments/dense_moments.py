@@ -104,8 +104,8 @@ class DenseMoments(BaseMoments):
         """
         return self.second_moments_about(self.center_point(center)).matrices
 
-    def second_moments_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """Second moments about a point, or about each group mean if None.
+    def second_moments_about(self, point: FloatArray) -> DenseSecondMoments:
+        """Second moments about a (p,) point, or about (k, p) points, one for each group.
 
         S_g is the scatter of the group divided by its weight, plus the outer product of its mean
         minus the point. Moments fitted by EM come with a bound on the error of the unfinished
@@ -113,8 +113,8 @@ class DenseMoments(BaseMoments):
         """
         # C order, so that the in-place update below works on the result and not on a copy.
         matrices = np.divide(self.scatters, self.weights[:, None, None], order="C")
-        if point is not None:
-            for matrix, offset in zip(matrices, self.offsets_from(point), strict=True):
+        for matrix, offset in zip(matrices, self.offsets_from(point), strict=True):
+            if offset.any():
                 # In place, to avoid another k p^2 entries.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
         uncertainty = None

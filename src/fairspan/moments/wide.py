@@ -123,8 +123,8 @@ class RowMoments(BaseMoments):
         with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
             return np.array([group.variances for group in self.group_rows])
 
-    def second_moments_about(self, point: FloatArray | None) -> SparseSecondMoments:
-        """Second moments about a point, or about each group mean if None."""
+    def second_moments_about(self, point: FloatArray) -> SparseSecondMoments:
+        """Second moments about a (p,) point, or about (k, p) points, one for each group."""
         return SparseSecondMoments(
             self.group_rows,
             offsets=self.offsets_from(point),
@@ -481,7 +481,7 @@ class WideMoments(RowMoments):
 
         If errors are about the origin, its direction is one more axis. Padding, which is axes
         without variance, lets subspaces extend beyond the rows. `point` of the result holds the
-        coordinates of the center; it is None for each group's own mean.
+        coordinates of the center, or those of each group's mean.
 
         Parameters
         ----------
@@ -510,24 +510,17 @@ class WideMoments(RowMoments):
         else:
             n_padding = max(row_space.n_axes, 1)  # the largest d; at least one
         n_padding = min(n_padding, self.n_features - row_space.n_axes)
-        row_space = replace(row_space, n_padding=n_padding)
         check_memory(self.n_groups, row_space.n_axes + n_padding)
-        if center == "group":
-            return row_space
-        if center == "none":
-            return replace(row_space, point=row_space.project(origin[:, None])[:, 0])
-        # The mean of the coordinates, and not the projected mean of the features, which carries the
-        # rounding error of their offset.
-        return replace(row_space, point=row_space.coordinate_moments.mean)
+        return replace(row_space, n_padding=n_padding, center=center)
 
     def to_compact_coordinates(
-        self, point: FloatArray | None, basis: FloatArray, n_components: int
-    ) -> tuple[GroupMoments, FloatArray | None, FloatArray]:
+        self, point: FloatArray, basis: FloatArray, n_components: int
+    ) -> tuple[GroupMoments, FloatArray, FloatArray]:
         """Express moments, a point and a basis in coordinates that contain all three.
 
         Parameters
         ----------
-        point : (p,) array or None
+        point : (p,) array, or (k, p) means of the groups
         basis : (p, r) array
             Columns of features, such as the components and decoder of a subspace.
         n_components : int
@@ -535,17 +528,20 @@ class WideMoments(RowMoments):
 
         Returns
         -------
-        GroupMoments, (m,) array or None, (m, r) array
-            Moments, point (None if there is none) and basis in m coordinates.
+        GroupMoments, (m,) or (k, m) array, (m, r) array
+            Moments, point or means, and basis in m coordinates.
         """
         # Coordinates are relative to the shift, the first row, but a basis consists of directions.
-        columns = basis if point is None else np.column_stack([basis, point - self.shift])
+        # They contain the means of groups already.
+        is_common = point.ndim == 1
+        columns = np.column_stack([basis, point - self.shift]) if is_common else basis
         row_space = self.row_space.extend(columns)
         row_space = replace(row_space, n_padding=max(n_components - row_space.n_axes, 0))
         coordinates = row_space.project(columns)
-        compact_point = None if point is None else coordinates[:, -1]
         compact_basis = coordinates[:, : basis.shape[1]]
-        return row_space.coordinate_moments, compact_point, compact_basis
+        compact_moments = row_space.coordinate_moments
+        compact_point = coordinates[:, -1] if is_common else compact_moments.means
+        return compact_moments, compact_point, compact_basis
 
 
 def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
@@ -621,8 +617,8 @@ class RowSpace:
         Explicit axes.
     n_padding : int
         Number of axes without variance.
-    point : (m,) array or None
-        Center of the errors in coordinates; None for each group mean.
+    center : {"global", "group", "none"}
+        Center about which errors are measured; see :attr:`point`.
     orthogonality_defect : float
         Bound on ||Q'Q - I||.
     relative_span_residual : float
@@ -634,7 +630,7 @@ class RowSpace:
     row_weights: FloatArray
     explicit_axes: FloatArray
     n_padding: int = 0
-    point: FloatArray | None = None
+    center: Center = "global"
     orthogonality_defect: float = 0.0
     relative_span_residual: float = 0.0
 
@@ -642,6 +638,16 @@ class RowSpace:
     def n_axes(self) -> int:
         """Number of axes without padding."""
         return int(self.row_weights.shape[1] + self.explicit_axes.shape[1])
+
+    @cached_property
+    def point(self) -> FloatArray:
+        """Center of the errors in coordinates, (m,), or the mean of each group, (k, m)."""
+        if self.center == "none":
+            # Coordinates are relative to the shift.
+            return self.project(-self.moments_of_rows.shift[:, None])[:, 0]
+        # Means of the coordinates, and not projected means of the features, which carry the
+        # rounding error of their offset.
+        return self.coordinate_moments.center_point(self.center)
 
     @property
     def max_components(self) -> int:

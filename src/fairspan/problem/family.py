@@ -53,7 +53,7 @@ class ProblemFamily:
         Expressed in the coordinates of the problem.
     moments : GroupMoments, SparseMoments or WideMoments
         Moments from which the problem was built.
-    center_point : (p,) array or None
+    center_point : (p,) or (k, p) array
         Point about which errors are measured; None for each group's own mean.
     coordinates : RowSpace or None
         Row coordinates of the problem, if it is not posed in the features.
@@ -62,7 +62,7 @@ class ProblemFamily:
     template: Problem
     restriction: Restriction | None
     moments: Moments
-    center_point: FloatArray | None
+    center_point: FloatArray
     coordinates: RowSpace | None
 
     def reduction_at(self, n_components: int) -> Reduction:
@@ -196,7 +196,7 @@ class ProblemFamily:
     @cached_property
     def _mean_offset(self) -> FloatArray:
         """Mean of all rows relative to the point about which errors are measured, shape (p,)."""
-        if self.center_point is None:
+        if self.center_point.ndim > 1:  # each group has its own
             return np.zeros(self.moments.n_features)
         return np.asarray(self.moments.proportions @ self._mean_offsets)
 

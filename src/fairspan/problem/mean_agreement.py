@@ -63,8 +63,8 @@ class ConstrainedMeans:
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of the rows.
     restriction : Restriction
-    center_point : (p,) array or None
-        Point about which errors are measured; None for each group's own mean.
+    center_point : (p,) or (k, p) array
+        Point about which errors are measured, or each group's own mean.
     coordinates : RowSpace or None
         Row coordinates, if the means are not given in the features.
     orthogonality_defect : float
@@ -74,7 +74,7 @@ class ConstrainedMeans:
     means: FloatArray
     moments: Moments
     restriction: Restriction
-    center_point: FloatArray | None
+    center_point: FloatArray
     coordinates: RowSpace | None
     orthogonality_defect: float
 
@@ -316,8 +316,9 @@ class ConstrainedMeans:
         The means are those that the restriction requires to be equal or, for a restriction on
         correlations, the covariances that take their place.
         """
-        # Errors about each group's mean (None) have no common center: the mean of all rows serves.
-        center_point = self.moments.mean if self.center_point is None else self.center_point
+        # Errors about each group's mean have no common center: the mean of all rows serves.
+        has_common_center = self.center_point.ndim == 1
+        center_point = self.center_point if has_common_center else self.moments.mean
         if isinstance(self.restriction, Uncorrelated):
             # A covariance is a sum of products of deviations, and of those of the groups' means.
             magnitudes = np.sqrt(self._variances)[self._pairs].max(axis=1)

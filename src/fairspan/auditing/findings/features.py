@@ -112,7 +112,9 @@ def dominant_feature(
     for model in models:
         if model.subspace.scale is not None:
             continue
-        second_moments = _pooled_second_moments(moments, model.subspace.center_point(moments))
+        second_moments = _pooled_second_moments(
+            moments, model.subspace.reference_frame(moments).center
+        )
         if not second_moments.any():
             continue
         largest = int(np.argmax(second_moments))
@@ -179,11 +181,9 @@ def rare_indicator_components(
         )
 
 
-def _pooled_second_moments(moments: Moments, point: FloatArray | None) -> FloatArray:
-    """Pooled second moment of each column about a point (None: each group's own mean), (p,)."""
-    second_moments = moments.variances
-    if point is not None:
-        second_moments = second_moments + (moments.means - point) ** 2
+def _pooled_second_moments(moments: Moments, point: FloatArray) -> FloatArray:
+    """Pooled second moment of each column about a point, or about (k, p) points by group, (p,)."""
+    second_moments = moments.variances + (moments.means - point) ** 2
     return np.asarray(moments.proportions @ second_moments)
 
 
