@@ -33,11 +33,10 @@ from fairspan.report.provenance import Provenance, default_title, without_direct
 from fairspan.report.report import Report
 from fairspan.report.settings import ReportSettings
 from fairspan.report.user_models import read_user_models
-from fairspan.report.write_report import add_displays, check_page_path, write_page
+from fairspan.report.write_report import ReportData, check_page_path, make_report, write_page
 from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
-from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import format_label, printable
-from fairspan.rows.opening import match_groups, open_group_rows
+from fairspan.rows.opening import open_group_rows
 
 _DEMO_DIMENSIONS = 3
 
@@ -109,17 +108,9 @@ def build_file_report(
         held_out = open_held_out_rows(
             report_options.test_path, read_options, moments.feature_names, extra_columns, clusters
         )
-        held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
-    report = build_report(
-        moments,
-        rows,
-        settings,
-        provenance,
-        models=audited,
-        test=held_out,
-        max_memory=read_options.max_memory,
-    )
-    report = with_command_hints_in_report(add_displays(report))
+    report_data = ReportData(moments, rows, held_out, read_options.max_memory)
+    report = make_report(report_data, settings, provenance, audited)
+    report = with_command_hints_in_report(report)
     if page is not None:
         write_page(page, report)
     return report

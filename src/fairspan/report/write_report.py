@@ -3,15 +3,15 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.audit import check_one_assignment
 from fairspan.auditing.intervals import DEFAULT_LEVEL
-from fairspan.auditing.models import known_labels_of, restriction_columns
-from fairspan.auditing.options import estimation_options
+from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
+from fairspan.auditing.options import EstimationOptions, estimation_options
 from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import (
     FairspanWarning,
@@ -22,12 +22,13 @@ from fairspan.errors import (
     describe_type,
 )
 from fairspan.extending import Display
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.outputs import check_output_path
-from fairspan.report.provenance import provenance_of_call
+from fairspan.report.provenance import Provenance, provenance_of_call
 from fairspan.report.report import Report
 from fairspan.report.settings import ReportSettings
 from fairspan.report.user_models import read_user_models
@@ -166,50 +167,28 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["status"]
     (2, 'optimal')
     """
-    # Settings are checked before rows are read; those that a model determines are set below.
-    dimension_settings = (n_components, "global" if center is None else center, bool(scale))
     has_clusters = clusters is not None
     estimation = estimation_options(
         folds, level, materiality, random_state=0, has_clusters=has_clusters, repeats=repeats
     )
-    settings = ReportSettings.validated(
-        criterion, compare, *dimension_settings, displays, estimation
+    requested = _RequestedSettings(
+        criterion, compare, n_components, center, scale, displays, estimation
     )
+    # Settings are checked before rows are read; those that a model determines are set below.
+    settings = requested.validated()
     _check_arguments(models, test, name, title, has_clusters=has_clusters)
     limit = GroupLimit(max_groups)
     check_page_path(path, X)
-    rows = None
-    attributes = restriction_columns(models)
+    arguments = _RowArguments(X, sensitive_features, y, clusters, sample_weight, on_missing)
     if moments is None:
-        if X is None:
-            raise InvalidInput(
-                "write_report received neither X nor moments",
-                "Allowed: either rows (X and sensitive_features) or moments",
-                "Pass X and sensitive_features to get intervals",
-            )
-        with caller_remedies(row_remedies(X)):
-            rows = open_rows(
-                X,
-                sensitive_features,
-                y=y,
-                clusters=clusters,
-                sample_weight=sample_weight,
-                on_missing=on_missing,
-                attributes=attributes,
-            )
-            rows = match_groups(rows, known_labels_of(models))
-            settings.check_size(rows.n_features)
-            moments = compute_group_moments(rows, limit)
-            fingerprint = compute_fingerprint(rows)
+        described = arguments.read(models, settings, limit)
     else:
-        _check_moments_only((X, sensitive_features, y, clusters, sample_weight), moments)
+        described = arguments.replaced_by(moments, models)
         check_one_assignment(repeats)
-        moments = moments.matched_to(known_labels_of(models))
-        fingerprint = sha256_of_bytes(moments.to_bytes())
     provenance = provenance_of_call(
         X,
         sensitive_features,
-        fingerprint,
+        described.fingerprint,
         sample_weight=sample_weight,
         max_groups=max_groups,
         on_missing=on_missing,
@@ -229,30 +208,161 @@ def write_report(
         level=level,
         materiality=materiality,
     )
-    user_models = () if models is None else read_user_models(models, moments)
+    user_models = [] if models is None else read_user_models(models, described.moments)
     if user_models:
-        # Settings that were not given are those of the first model.
-        first = user_models[0].subspace
-        if n_components is None:
-            n_components = first.dimension
-        if center is None:
-            center = first.center
-        if scale is None:
-            scale = first.scale is not None
-        dimension_settings = (n_components, center, scale)
-        settings = ReportSettings.validated(
-            criterion, compare, *dimension_settings, displays, estimation
-        )
+        settings = requested.completed_by(user_models[0].subspace).validated()
     with caller_remedies({} if test is None else row_remedies(test[0])):
-        held_out = _open_test_rows(test, on_missing, attributes)
-        if held_out is not None:
-            held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
-        report = build_report(
-            moments, rows, settings, provenance, models=user_models, test=held_out
-        )
-    report = add_displays(report)
+        held_out = _open_test_rows(test, on_missing, restriction_columns(models))
+        data = ReportData(described.moments, described.rows, held_out)
+        report = make_report(data, settings, provenance, user_models)
     write_page(path, report)
     return report.to_dict()
+
+
+@dataclass(frozen=True)
+class _RequestedSettings:
+    """Settings as they were passed to `write_report`, before those of a model are taken over."""
+
+    criterion: Any
+    compare: Sequence[Any] | None
+    n_components: int | float | None
+    center: Any
+    scale: bool | None
+    displays: Sequence[Any] | None
+    estimation: EstimationOptions
+
+    def completed_by(self, model: FairSubspace) -> "_RequestedSettings":
+        """Return the settings with those of a model in place of those that were not given."""
+        changes: dict[str, Any] = {}
+        if self.n_components is None:
+            changes["n_components"] = model.dimension
+        if self.center is None:
+            changes["center"] = model.center
+        if self.scale is None:
+            changes["scale"] = model.scale is not None
+        return replace(self, **changes)
+
+    def validated(self) -> ReportSettings:
+        """Return the settings, with defaults for those that were not given.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+        """
+        return ReportSettings.validated(
+            self.criterion,
+            self.compare,
+            self.n_components,
+            center="global" if self.center is None else self.center,
+            scale=bool(self.scale),
+            displays=self.displays,
+            estimates=self.estimation,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _DescribedRows:
+    """Moments that a report describes, the rows unless it has moments only, and their SHA-256."""
+
+    moments: GroupMoments
+    rows: Rows | None
+    fingerprint: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _RowArguments:
+    """Arguments of `write_report` about its rows."""
+
+    X: Any
+    sensitive_features: Any
+    y: Any
+    clusters: Any
+    sample_weight: Any
+    on_missing: OnMissing
+
+    def read(self, models: Any, settings: ReportSettings, limit: GroupLimit) -> _DescribedRows:
+        """Open the rows, and read their moments.
+
+        `models` are those of the user, whose restrictions may need further columns.
+
+        Raises
+        ------
+        InvalidInput
+            Invalid rows, none, or too many features.
+        """
+        if self.X is None:
+            raise InvalidInput(
+                "write_report received neither X nor moments",
+                "Allowed: either rows (X and sensitive_features) or moments",
+                "Pass X and sensitive_features to get intervals",
+            )
+        with caller_remedies(row_remedies(self.X)):
+            rows = open_rows(
+                self.X,
+                self.sensitive_features,
+                y=self.y,
+                clusters=self.clusters,
+                sample_weight=self.sample_weight,
+                on_missing=self.on_missing,
+                attributes=restriction_columns(models),
+            )
+            rows = match_groups(rows, known_labels_of(models))
+            settings.check_size(rows.n_features)
+            moments = compute_group_moments(rows, limit)
+            return _DescribedRows(moments, rows, compute_fingerprint(rows))
+
+    def replaced_by(self, moments: Any, models: Any) -> _DescribedRows:
+        """Take moments in place of rows, none of which may be given."""
+        given = (self.X, self.sensitive_features, self.y, self.clusters, self.sample_weight)
+        _check_moments_only(given, moments)
+        matched = moments.matched_to(known_labels_of(models))
+        return _DescribedRows(matched, None, sha256_of_bytes(matched.to_bytes()))
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """Data of a report.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+    rows : Rows or None
+        Rows of these moments; None if only the moments are known.
+    held_out : Rows or None
+        Rows on which the user's models are audited, in place of these.
+    max_memory : int or None
+        Memory budget in bytes for moments by fold.
+    """
+
+    moments: GroupMoments
+    rows: Rows | None
+    held_out: Rows | None = None
+    max_memory: int | None = None
+
+
+def make_report(
+    data: ReportData,
+    settings: ReportSettings,
+    provenance: Provenance,
+    user_models: Sequence[AuditedModel],
+) -> Report:
+    """Build a report with its additional displays.
+
+    Labels of held-out rows are matched to those of the report.
+    """
+    held_out = data.held_out
+    if held_out is not None:
+        held_out = match_groups(held_out, KnownLabels.from_groups(data.moments.labels))
+    report = build_report(
+        data.moments,
+        data.rows,
+        settings,
+        provenance,
+        models=user_models,
+        test=held_out,
+        max_memory=data.max_memory,
+    )
+    return add_displays(report)
 
 
 def _open_test_rows(
