@@ -7,16 +7,17 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.command import audit_option, command, output_option, usage_error_if
+from fairspan.cli.command import command, output_option, usage_error_if
 from fairspan.cli.option_values import (
     AuditOptions,
     FitOptions,
+    ModelOptions,
     ReadOptions,
     ReportOptions,
     require_models,
 )
 from fairspan.cli.outputs import check_output_file
-from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER, NameOrObject
+from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER
 from fairspan.errors import FairspanError
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_count, to_ascii
@@ -76,32 +77,14 @@ def demo(page: Path, as_json: bool) -> None:
 @options.with_read_options
 @options.UNSEEN_CATEGORIES
 @options.with_dimension_options
-@audit_option(
-    "--model",
-    "models",
-    multiple=True,
-    type=INPUT_FILE,
-    help="Audit a saved model instead of ordinary PCA (repeatable).",
-)
-@options.CUSTOM_OBJECTS
-@audit_option(
-    "--by-dimension",
-    is_flag=True,
-    help="Show the expected loss of each group for several numbers of dimensions.",
-)
-@audit_option(
-    "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
-)
+@options.with_model_options
 @options.with_audit_options
 @options.JSON
 def audit(
     data: tuple[Path | ExternalObject, ...],
     read_options: ReadOptions,
     fit_options: FitOptions,
-    models: tuple[Path, ...],
-    custom_objects: tuple[ExternalObject, ...],
-    by_dimension: bool,
-    test_path: Path | None,
+    model_options: ModelOptions,
     audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
@@ -115,6 +98,9 @@ def audit(
     from fairspan.cli import auditing, formatting, inputs
     from fairspan.cli.row_input import read_options_for
 
+    models = model_options.models
+    by_dimension = model_options.by_dimension
+    test_path = model_options.test_path
     # --unseen requires saved models or held-out rows, so the path of these counts like a model.
     # --test requires no models, unlike for a report, since ordinary PCA can be audited on other
     # rows; so it is not checked here.
@@ -133,7 +119,7 @@ def audit(
     center_source = click.get_current_context().get_parameter_source("center")
     center_requested = center_source is ParameterSource.COMMANDLINE
     audited = auditing.load_audited_models(
-        models, fit_options, custom_objects, has_center=center_requested
+        models, fit_options, model_options.custom_objects, has_center=center_requested
     )
     names = audited[0].subspace.feature_names if audited else None
     read_options.reject_feature_options(names)
@@ -230,48 +216,16 @@ def fit(
 @options.with_read_options
 @options.UNSEEN_CATEGORIES
 @options.with_criterion_options
-@output_option(
-    "--display",
-    "displays",
-    multiple=True,
-    type=NameOrObject("display"),
-    metavar="NAME",
-    help="Add a plot to the report, such as loadings (repeatable).",
-)
-@audit_option(
-    "--model",
-    "models",
-    multiple=True,
-    type=INPUT_FILE,
-    help="Add a section on a saved model (repeatable).",
-)
-@options.CUSTOM_OBJECTS
-@output_option(
-    "--compare",
-    "criteria",
-    multiple=True,
-    type=NameOrObject("criterion"),
-    metavar="NAME",
-    help="Compare with this criterion (repeatable); by default all.",
-)
-@audit_option(
-    "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
-)
+@options.with_report_options
 @options.with_audit_options
-@output_option("--title", metavar="TEXT", help="Title of the report.")
 @options.JSON
 def report(
     data: Path | ExternalObject,
     page: Path | None,
     read_options: ReadOptions,
     fit_options: FitOptions,
-    displays: tuple[str | ExternalObject, ...],
-    models: tuple[Path, ...],
-    custom_objects: tuple[ExternalObject, ...],
-    criteria: tuple[str | ExternalObject, ...],
-    test_path: Path | None,
+    report_options: ReportOptions,
     audit_options: AuditOptions,
-    title: str | None,
     as_json: bool,
 ) -> None:
     """Write an HTML report on how PCA affects each group of DATA.
@@ -284,6 +238,8 @@ def report(
         page is None and not as_json,
         "Give the path of the page with -o, or print its contents with --json.",
     )
+    models = report_options.models
+    test_path = report_options.test_path
     require_models(models, read_options, test_path)
     audit_options.require_folds()
     if page is not None:
@@ -298,7 +254,7 @@ def report(
         read_options,
         fit_options,
         audit_options,
-        ReportOptions(displays, criteria, models, custom_objects, test_path, title),
+        report_options,
         arguments,
     )
     if as_json:

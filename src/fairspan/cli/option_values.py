@@ -229,6 +229,28 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
+class ModelOptions:
+    """Options of an audit on its models.
+
+    Attributes
+    ----------
+    models : tuple of Path
+        Saved models to audit; ordinary PCA if there are none.
+    custom_objects : tuple of ExternalObject
+        External criteria and restrictions of these models.
+    by_dimension : bool
+        Whether ordinary PCA is audited for several numbers of dimensions.
+    test_path : Path or None
+        Held-out rows.
+    """
+
+    models: tuple[Path, ...] = ()
+    custom_objects: tuple[ExternalObject, ...] = ()
+    by_dimension: bool = False
+    test_path: Path | None = None
+
+
+@dataclass(frozen=True)
 class ReportOptions:
     """Options of a report.
 

@@ -9,9 +9,16 @@ from typing import Any
 import click
 
 from fairspan.cli.command import audit_option, fit_option, output_option, usage_error_if
-from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions
+from fairspan.cli.option_values import (
+    AuditOptions,
+    FitOptions,
+    ModelOptions,
+    ReadOptions,
+    ReportOptions,
+)
 from fairspan.cli.param_types import (
     DATA_PATH,
+    INPUT_FILE,
     NameOrObject,
     bin_edges,
     custom_object,
@@ -450,4 +457,62 @@ with_fit_options = bundle_options(
     "fit_options",
     FitOptions,
     (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS, *_RESTRICTION_OPTIONS, *_SOLVER_OPTIONS),
+)
+
+_TEST = audit_option(
+    "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
+)
+# Models of an audit, passed as one object.
+with_model_options = bundle_options(
+    "model_options",
+    ModelOptions,
+    (
+        audit_option(
+            "--model",
+            "models",
+            multiple=True,
+            type=INPUT_FILE,
+            help="Audit a saved model instead of ordinary PCA (repeatable).",
+        ),
+        CUSTOM_OBJECTS,
+        audit_option(
+            "--by-dimension",
+            is_flag=True,
+            help="Show the expected loss of each group for several numbers of dimensions.",
+        ),
+        _TEST,
+    ),
+)
+# Contents of a report beyond its main model, passed as one object.
+with_report_options = bundle_options(
+    "report_options",
+    ReportOptions,
+    (
+        output_option(
+            "--display",
+            "displays",
+            multiple=True,
+            type=NameOrObject("display"),
+            metavar="NAME",
+            help="Add a plot to the report, such as loadings (repeatable).",
+        ),
+        audit_option(
+            "--model",
+            "models",
+            multiple=True,
+            type=INPUT_FILE,
+            help="Add a section on a saved model (repeatable).",
+        ),
+        CUSTOM_OBJECTS,
+        output_option(
+            "--compare",
+            "criteria",
+            multiple=True,
+            type=NameOrObject("criterion"),
+            metavar="NAME",
+            help="Compare with this criterion (repeatable); by default all.",
+        ),
+        _TEST,
+        output_option("--title", metavar="TEXT", help="Title of the report."),
+    ),
 )
