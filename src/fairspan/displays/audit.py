@@ -147,7 +147,7 @@ class AuditDisplay(BaseDisplay):
         row_height = max(_ROW_HEIGHT + _HEIGHT_PER_MODEL * n_offset_models, _MIN_ROW_HEIGHT)
         return row_figure_size(self.groups, row_height)
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per model and group."""
         names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
         if self.quantity == "expected_loss":

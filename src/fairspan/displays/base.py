@@ -173,7 +173,7 @@ class BaseDisplay(ABC):
         return to_data_frame(dict(self.to_columns()), f"{type(self).__name__}.frame()")
 
     @abstractmethod
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Return the plotted data as columns of equal length."""
 
     def figure_size(self) -> tuple[float, float]:

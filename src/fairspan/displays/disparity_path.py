@@ -92,7 +92,7 @@ class DisparityPathDisplay(BaseDisplay):
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
         *,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Refit the estimator for each value of a parameter, and plot the path.
 
@@ -180,7 +180,7 @@ class DisparityPathDisplay(BaseDisplay):
         """Figure size in inches."""
         return 6.4, 5.4
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per value of the parameter."""
         statuses: list[str | None] = [None] * len(self.values)
         if self.statuses:

@@ -111,13 +111,13 @@ class ErrorCurveDisplay(BaseDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         dimensions: Sequence[int] | None = None,
         quantity: Quantity = "loss",
         show_observed: bool = False,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Fit PCA and the criterion at each dimension, and plot their losses or errors.
 
@@ -182,8 +182,8 @@ class ErrorCurveDisplay(BaseDisplay):
     def compute(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         dimensions: Sequence[int] | None = None,
         quantity: Quantity = "loss",
@@ -241,7 +241,7 @@ class ErrorCurveDisplay(BaseDisplay):
         """Figure size in inches."""
         return panel_figure_size(len(self.groups))
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per model, dimension and group, including confidence limits."""
         names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
         if self._is_expected:

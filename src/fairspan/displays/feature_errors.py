@@ -64,11 +64,11 @@ class FeatureErrorDisplay(BaseDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the errors under a fitted estimator.
 
@@ -118,7 +118,7 @@ class FeatureErrorDisplay(BaseDisplay):
         model: str | None = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the errors under one model of an audit.
 
@@ -157,8 +157,8 @@ class FeatureErrorDisplay(BaseDisplay):
     def compute(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
     ) -> Self:
@@ -193,7 +193,7 @@ class FeatureErrorDisplay(BaseDisplay):
         is_expected = not np.isnan(errors.expected_error).any()
         return cls(errors.top(n_features), is_expected)
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per group and feature shown."""
         records = self.errors.records
         columns: dict[str, list[Any]] = {}

@@ -75,7 +75,7 @@ class FrontierDisplay(BaseDisplay):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, criteria: Sequence[Any] | None = None, ax: Any = None
+        cls, estimator: Any, *, criteria: Sequence[Any] | None = None, ax: "Axes | None" = None
     ) -> Self:
         """Plot the frontier for the training rows of an estimator.
 
@@ -162,7 +162,7 @@ class FrontierDisplay(BaseDisplay):
         """Figure size in inches."""
         return 6.6, 4.8 + _LEGEND_ROW_HEIGHT * len(self.solutions)
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns of the plotted points; `kind` is "frontier", "PCA" or the name of a criterion."""
         solutions = {"PCA": self.pca_errors, **self.solutions}
         points = np.vstack([self.errors, *solutions.values()])

@@ -47,11 +47,11 @@ class GroupLossDisplay(AuditDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         show_observed: bool = False,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the losses under ordinary PCA and under an estimator.
 
@@ -104,8 +104,8 @@ class GroupLossDisplay(AuditDisplay):
     def compute(
         cls,
         estimator: Any,
-        X: Any = None,
-        sensitive_features: Any = None,
+        X: object = None,
+        sensitive_features: object = None,
         *,
         show_observed: bool = False,
     ) -> Self:
@@ -138,7 +138,7 @@ class GroupLossDisplay(AuditDisplay):
             status=status,
         )
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per model and group; `bound` is constant."""
         bound = np.nan if self.bound is None else self.bound
         return {**super().to_columns(), "bound": [bound] * len(self.records)}

@@ -84,7 +84,7 @@ class LoadingsDisplay(BaseDisplay):
         n_features: int = 20,
         image_shape: tuple[int, int] | None = None,
         show_pca: bool = False,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the loadings of a fitted estimator.
 
@@ -183,7 +183,7 @@ class LoadingsDisplay(BaseDisplay):
         image_height = _IMAGE_WIDTH * self.image_shape[0] / self.image_shape[1]
         return max(6.4, 0.6 + _IMAGE_WIDTH * n_columns), 1.0 + (image_height + 0.3) * n_rows
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns: feature, and the loadings of each component."""
         shown = self.shown_features
         columns: dict[str, list[Any]] = {"feature": [self.features[j] for j in shown]}

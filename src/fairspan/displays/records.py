@@ -95,7 +95,9 @@ def fitted_moments(estimator: Any, purpose: str) -> Any:
     return moments
 
 
-def open_display_rows(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows | None:
+def open_display_rows(
+    estimator: Any, X: object, sensitive_features: object, purpose: str
+) -> Rows | None:
     """Open rows with groups, restricted to the estimator's features; None if none were given.
 
     A row source holds its groups, so it needs no `sensitive_features`. Labels that equal those of

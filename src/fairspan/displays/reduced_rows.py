@@ -80,12 +80,12 @@ class ReducedRowsDisplay(BaseDisplay):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
-        sensitive_features: Any,
+        X: object,
+        sensitive_features: object,
         *,
         max_rows: int = 1500,
         random_state: int = 0,
-        ax: Any = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Project rows, and plot a sample of each group.
 
@@ -137,8 +137,8 @@ class ReducedRowsDisplay(BaseDisplay):
     def compute(
         cls,
         estimator: Any,
-        X: Any,
-        sensitive_features: Any,
+        X: object,
+        sensitive_features: object,
         *,
         max_rows: int = 1500,
         random_state: int = 0,
@@ -185,7 +185,7 @@ class ReducedRowsDisplay(BaseDisplay):
         width, height = panel_figure_size(len(self.groups))
         return width, height + _EXTRA_ROW_HEIGHT * grid_shape(len(self.groups))[0]
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per point."""
         return {
             "group": [self.groups[g] for g in self.codes],

@@ -1,7 +1,7 @@
 """Display of the share of variance kept in each group by an estimator and by PCA."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from fairspan.displays.records import (
     values_of,
 )
 from fairspan.formatting.numbers import format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False)
@@ -35,7 +38,12 @@ class VarianceKeptDisplay(AuditDisplay):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, sensitive_features: Any = None, *, ax: Any = None
+        cls,
+        estimator: Any,
+        X: object = None,
+        sensitive_features: object = None,
+        *,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the share of variance kept in each group by PCA, the estimator and at best.
 
@@ -78,7 +86,7 @@ class VarianceKeptDisplay(AuditDisplay):
         return cls._compute_and_plot(ax, estimator, X, sensitive_features)
 
     @classmethod
-    def compute(cls, estimator: Any, X: Any = None, sensitive_features: Any = None) -> Self:
+    def compute(cls, estimator: Any, X: object = None, sensitive_features: object = None) -> Self:
         """Compute the share of variance kept in each group by PCA, the estimator and at best.
 
         Parameters and exceptions as for `from_estimator`. Without rows, the shares are those of the

@@ -8,7 +8,7 @@ import numpy as np
 from fairspan.errors import import_optional
 
 
-def to_json_value(value: Any, digits: int = 17) -> Any:
+def to_json_value(value: object, digits: int = 17) -> Any:
     """Convert a value to JSON-compatible types; NaN and infinity become None.
 
     Dictionaries, lists and tuples are converted recursively; other types are returned unchanged.

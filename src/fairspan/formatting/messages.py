@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from fairspan.formatting.numbers import noun_form
 
@@ -21,7 +20,7 @@ _QUOTED = re.compile(r"'[^']*'")
 _TRAILING_ROW = re.compile(r"(got \d+):.*")
 
 
-def quoted_cell(cell: Any) -> str:
+def quoted_cell(cell: object) -> str:
     """Quote a cell for a message, truncated if it is long.
 
     Examples
@@ -34,7 +33,7 @@ def quoted_cell(cell: Any) -> str:
     return _quoted(cell, _MAX_CELL_LENGTH)
 
 
-def quoted_label(label: Any) -> str:
+def quoted_label(label: object) -> str:
     """Quote the name of a group or a column for a message, truncated if it is very long.
 
     Examples
@@ -45,7 +44,7 @@ def quoted_label(label: Any) -> str:
     return _quoted(label, _MAX_LABEL_LENGTH)
 
 
-def _quoted(value: Any, max_length: int) -> str:
+def _quoted(value: object, max_length: int) -> str:
     """Quote a value, the parts of a tuple one by one; text is truncated after `max_length`."""
     if isinstance(value, tuple):
         parts = [_quoted(part, max_length) for part in value]

@@ -18,7 +18,7 @@ from fairspan.rows.frames import FrameRows, feature_values, open_features
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import as_eager_frame
 from fairspan.rows.labels import Label, format_list
-from fairspan.typing import BoolArray, FloatArray, IntegerArray
+from fairspan.typing import BoolArray, FloatArray, IntegerArray, RandomSource
 
 # Tolerance of the linear classifier: tight enough that scores do not depend on where the solver
 # stopped.
@@ -34,10 +34,10 @@ _MEDIAN_ROWS = 1_000
 
 
 def leakage(
-    Z_train: Any,
-    sensitive_features_train: Any,
-    Z_test: Any,
-    sensitive_features_test: Any,
+    Z_train: object,
+    sensitive_features_train: object,
+    Z_test: object,
+    sensitive_features_test: object,
     *,
     classifier: Any = None,
 ) -> float:
@@ -265,12 +265,12 @@ class MMDEstimate(float):
 
 
 def mmd(
-    Z: Any,
-    sensitive_features: Any,
+    Z: object,
+    sensitive_features: object,
     *,
     bandwidth: float | None = None,
     n_permutations: int = 199,
-    random_state: Any = 0,
+    random_state: RandomSource = 0,
 ) -> MMDEstimate:
     r"""Unbiased estimate of the squared maximum mean discrepancy between the groups' rows.
 

@@ -23,7 +23,7 @@ from fairspan.rows.labels import (
     to_python_labels,
 )
 from fairspan.rows.sample_weights import check_sample_weight
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray, IntegerArray, RandomSource
 
 _ALLOWED_OUTCOMES = "Allowed: one outcome per row: text, numbers or booleans, none missing"
 # Number of draws at once, so that memory does not grow with the number of resamples.
@@ -31,7 +31,7 @@ _MAX_DRAWS_AT_ONCE = 2**21
 
 
 def encode_groups(
-    groups: Any, reference: Any, n_rows: int, names: tuple[str, str]
+    groups: object, reference: object, n_rows: int, names: tuple[str, str]
 ) -> tuple[tuple[Label, ...], IntegerArray]:
     """Sorted groups, and the index of each row's group.
 
@@ -91,7 +91,7 @@ def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> 
         )
 
 
-def encode_outcomes(outcomes: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
+def encode_outcomes(outcomes: object, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
     """Sorted outcomes, and the index of each row's outcome.
 
     Unlike for groups, 1, 1.0 and True are the same outcome, since predictions are often floats
@@ -224,9 +224,9 @@ class OutcomesByGroup:
     @classmethod
     def from_arrays(
         cls,
-        outcomes: Any,
-        sensitive_features: Any,
-        sample_weight: Any = None,
+        outcomes: object,
+        sensitive_features: object,
+        sample_weight: object = None,
         name: str = "outcomes",
     ) -> "OutcomesByGroup":
         """Read and check one outcome, one group and one weight per row.
@@ -297,7 +297,7 @@ class OutcomesByGroup:
         return np.asarray(sums[0] ** 2 / sums[1])
 
     def bootstrap_max_deviation(
-        self, n_bootstrap: int, confidence: float, random_state: Any
+        self, n_bootstrap: int, confidence: float, random_state: RandomSource
     ) -> float | None:
         """Bootstrap quantile of the largest distance of two groups that is due to chance alone.
 
@@ -359,7 +359,9 @@ class OutcomesByGroup:
             n_outcomes=m,
         )
 
-    def protected_vs_reference(self, protected: Any, reference: Any = None) -> "OutcomesByGroup":
+    def protected_vs_reference(
+        self, protected: object, reference: object = None
+    ) -> "OutcomesByGroup":
         """Reduce to two groups: the reference, by default all other groups, and the protected one.
 
         They come in this order in `groups`, and so in all figures by group. Rows of groups that are

@@ -19,7 +19,7 @@ from fairspan.rows.alignment import check_alignment
 from fairspan.rows.frames import drop_columns
 from fairspan.rows.label_resolution import as_eager_frame, resolve_group_columns
 from fairspan.rows.labels import Label, Scalar, format_label, format_list, to_python_labels
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray, IntegerArray, RandomSource
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class LabelBias:
 
 @overload
 def label_bias(
-    outcomes: Any,
-    sensitive_features: Any,
-    protected: Any,
-    pos_label: Any = 1,
+    outcomes: object,
+    sensitive_features: object,
+    protected: object,
+    pos_label: object = 1,
     *,
-    reference: Any = None,
-    sample_weight: Any = None,
+    reference: object = None,
+    sample_weight: object = None,
     return_interval: Literal[False] = False,
     confidence: float = 0.95,
 ) -> float: ...
@@ -61,26 +61,26 @@ def label_bias(
 
 @overload
 def label_bias(
-    outcomes: Any,
-    sensitive_features: Any,
-    protected: Any,
-    pos_label: Any = 1,
+    outcomes: object,
+    sensitive_features: object,
+    protected: object,
+    pos_label: object = 1,
     *,
-    reference: Any = None,
-    sample_weight: Any = None,
+    reference: object = None,
+    sample_weight: object = None,
     return_interval: Literal[True],
     confidence: float = 0.95,
 ) -> LabelBias: ...
 
 
 def label_bias(
-    outcomes: Any,
-    sensitive_features: Any,
-    protected: Any,
-    pos_label: Any = 1,
+    outcomes: object,
+    sensitive_features: object,
+    protected: object,
+    pos_label: object = 1,
     *,
-    reference: Any = None,
-    sample_weight: Any = None,
+    reference: object = None,
+    sample_weight: object = None,
     return_interval: bool = False,
     confidence: float = 0.95,
 ) -> float | LabelBias:
@@ -178,13 +178,13 @@ def _wilson_interval(rate: float, n: float, confidence: float) -> tuple[float, f
 def prediction_bias(
     predict: Any,
     X: Any,
-    sensitive_features: Any,
-    protected: Any,
-    pos_label: Any = 1,
+    sensitive_features: object,
+    protected: object,
+    pos_label: object = 1,
     *,
-    reference: Any = None,
+    reference: object = None,
     probabilities: bool = False,
-    sample_weight: Any = None,
+    sample_weight: object = None,
 ) -> float:
     """Label bias of predictions: rate in the reference groups minus that in the protected group.
 
@@ -267,7 +267,7 @@ def prediction_bias(
     return float(reference_rate - protected_rate)
 
 
-def _split_off_groups(X: Any, sensitive_features: Any) -> tuple[Any, Any]:
+def _split_off_groups(X: object, sensitive_features: object) -> tuple[Any, Any]:
     """Return the rows without columns that are named as groups, and the groups."""
     frame = as_eager_frame(X)
     names = None if frame is None else resolve_group_columns(frame, sensitive_features)
@@ -294,7 +294,7 @@ def _mean_probabilities(outcomes_by_group: OutcomesByGroup) -> FloatArray:
 
 
 def _prediction_function(
-    predict: Any, pos_label: Any, *, probabilities: bool
+    predict: Any, pos_label: object, *, probabilities: bool
 ) -> Callable[[Any], Any]:
     """Return a function of rows that gives labels, or probabilities of the positive label."""
     if callable(predict):
@@ -311,13 +311,13 @@ def _prediction_function(
     return method  # type: ignore[no-any-return]
 
 
-def _positive_probability(model: Any, pos_label: Any, X: Any) -> FloatArray:
+def _positive_probability(model: Any, pos_label: object, X: object) -> FloatArray:
     """Probability of the positive label for each row, from a classifier's `predict_proba`."""
     positive_index = list(model.classes_).index(pos_label)
     return np.asarray(model.predict_proba(X)[:, positive_index])
 
 
-def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: Any, name: str) -> int:
+def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: object, name: str) -> int:
     (label,) = to_python_labels([pos_label])
     outcomes = outcomes_by_group.outcomes
     if label not in outcomes:
@@ -439,14 +439,14 @@ class StatisticalParity:
 
 
 def statistical_parity(
-    outcomes: Any,
-    sensitive_features: Any,
+    outcomes: object,
+    sensitive_features: object,
     *,
     epsilon: float = 0.1,
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
-    sample_weight: Any = None,
-    random_state: Any = 0,
+    sample_weight: object = None,
+    random_state: RandomSource = 0,
 ) -> StatisticalParity:
     """Total variation distances between the groups' outcome distributions.
 

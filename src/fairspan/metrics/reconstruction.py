@@ -111,10 +111,10 @@ def _names_suffix(names: tuple[str, ...] | None) -> str:
 
 def reconstruction_error(
     model: Any,
-    X: Any,
-    sensitive_features: Any,
+    X: object,
+    sensitive_features: object,
     *,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Mean squared distance between each group's rows and their reconstruction, e_g.
@@ -151,10 +151,10 @@ def reconstruction_error(
 
 def excess_loss(
     model: Any,
-    X: Any,
-    sensitive_features: Any,
+    X: object,
+    sensitive_features: object,
     *,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Excess loss of each group over its own best subspace, l_g = e_g - e*_g.
@@ -176,10 +176,10 @@ def excess_loss(
 
 def variance_kept_ratio(
     model: Any,
-    X: Any,
-    sensitive_features: Any,
+    X: object,
+    sensitive_features: object,
     *,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Fraction of each group's variance kept by the projection, 1 - e_g / tr S_g.
@@ -202,10 +202,10 @@ def variance_kept_ratio(
 
 def disparity(
     model: Any,
-    X: Any,
-    sensitive_features: Any,
+    X: object,
+    sensitive_features: object,
     *,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> float:
     """Error of the second group minus that of the first, in sorted order.
@@ -227,10 +227,10 @@ def disparity(
 
 def neg_error_plus_gap(
     model: Any,
-    X: Any,
-    sensitive_features: Any,
+    X: object,
+    sensitive_features: object,
     *,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> float:
     """Minus the sum of the mean error and the largest gap of two groups; higher is better.
@@ -257,12 +257,12 @@ def neg_error_plus_gap(
 
 def worst_case_error(
     model: Any,
-    X_or_moments: Any,
-    sensitive_features: Any = None,
+    X_or_moments: object,
+    sensitive_features: object = None,
     radius: float | Mapping[Label, float] = 0.15,
     *,
     best_case: bool = False,
-    sample_weight: Any = None,
+    sample_weight: object = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Largest error of each group over all distributions in a Wasserstein ball around its rows.
@@ -332,7 +332,7 @@ def worst_case_error(
 
 
 def _compute_group_errors(
-    model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
+    model: Any, X: object, sensitive_features: object, sample_weight: object, max_groups: int | None
 ) -> GroupErrors:
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X, sensitive_features, sample_weight, max_groups)
@@ -341,9 +341,9 @@ def _compute_group_errors(
 
 def as_moments(
     subspace: FairSubspace,
-    X_or_moments: Any,
-    sensitive_features: Any,
-    sample_weight: Any,
+    X_or_moments: object,
+    sensitive_features: object,
+    sample_weight: object,
     max_groups: int | None,
 ) -> Moments:
     """Moments of the subspace's features: those given, or computed from rows.

@@ -1,8 +1,7 @@
 """Wasserstein distance of two normal distributions, as used by Vu et al. (2022)."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
@@ -11,7 +10,9 @@ from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.typing import FloatArray
 
 
-def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
+def gaussian_wasserstein(
+    mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike
+) -> float:
     """Squared Wasserstein distance of two normal distributions: Vu et al. (2022), Definition 3.1.
 
     W = ||m_1 - m_2||^2 + tr(C_1 + C_2 - 2 (C_1^(1/2) C_2 C_1^(1/2))^(1/2)). Among all distributions
@@ -56,7 +57,7 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     return max(squared_distance + traces - 2 * cross_trace, 0.0)
 
 
-def _matrix_sqrt(name: str, covariance: Any, p: int) -> FloatArray:
+def _matrix_sqrt(name: str, covariance: ArrayLike, p: int) -> FloatArray:
     """Symmetric square root of a covariance, which is validated."""
     matrix = np.asarray(covariance, dtype=np.float64)
     if not _is_covariance(matrix, p):
