@@ -560,7 +560,7 @@ def audit_rows_with_folds(
     moments = runs[0].moments
     first_rows = summarize_first_rows(models, rows, moments)
     missing_cells = None
-    if moments.n_dropped > 0 or moments.imputation_model is not None:
+    if moments.n_dropped > 0 or moments.is_em_estimated:
         missing_cells = count_missing(source)
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
     missing = summarize_missing_values(missing_cells, first_rows, moments, columns)

@@ -195,11 +195,10 @@ def unresolved_reason(
         feature = describe_dominant_feature(moments, center)
         if feature is not None:
             return feature
-    em_summary = moments.em_summary
-    if em_summary is not None and em_summary.distance > EM_CONVERGENCE_TOL:
+    if moments.em_distance > EM_CONVERGENCE_TOL:
         return (
             "the EM algorithm ended while its models were still up to "
-            f"{em_summary.distance:.0e} standard deviations from their limit"
+            f"{moments.em_distance:.0e} standard deviations from their limit"
         )
     if certificate.restriction is not None and certificate.restriction.oblique:
         return "the oblique shift depends on directions along which the rows hardly vary"

@@ -15,11 +15,25 @@ from fairspan.typing import FloatArray
 def second_moments_and_projector(
     subspace: FairSubspace, moments: Moments
 ) -> tuple[SecondMoments, Projector]:
-    """Second moments of rows about the model's center and in its scale, and its projector.
+    """Second moments of rows as the model measures them, and its projector in their coordinates.
 
-    Both are in coordinates in which products with the components are cheap: those of the features,
-    or, for moments of fewer rows than features, coordinates in the span of the rows, the center and
-    the components.
+    The errors of the groups follow from these two; see
+    :func:`~fairspan.moments.second_moments.reconstruction_errors`.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    moments : GroupMoments, SparseMoments or WideMoments
+        In the units of the rows.
+
+    Returns
+    -------
+    second_moments : SecondMoments
+        About the center of the model, or the mean of each group, and in its units. Coordinates are
+        the features; for moments of fewer rows than features, they are those of the span of the
+        rows, the center and the components, in which products are cheap.
+    projector : Projector
+        Encoder and decoder in the same coordinates.
     """
     frame = subspace.reference_frame(moments)
     projector = subspace.projector

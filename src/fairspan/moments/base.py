@@ -298,6 +298,16 @@ class BaseMoments(ABC):
         return to_python_labels(self.groups)
 
     @property
+    def is_em_estimated(self) -> bool:
+        """Whether the rows were incomplete, and their moments were estimated by EM."""
+        return False
+
+    @property
+    def em_distance(self) -> float:
+        """Distance of the EM estimates from their limit, in standard deviations; 0 without EM."""
+        return 0.0
+
+    @property
     def imputation_model(self) -> "NormalModel | None":
         """Normal model of all rows; None unless the rows had missing cells."""
         return None
@@ -307,7 +317,7 @@ class BaseMoments(ABC):
         """Upper bound on the rank of the rows about their mean."""
         bounds = [int((self.standard_deviations > 0).sum())]
         # Moments completed by a model vary along more directions than their rows.
-        if self.counts.all() and self.imputation_model is None:
+        if self.counts.all() and not self.is_em_estimated:
             bounds.append(int(self.counts.sum()) - 1)
         if self.row_spread is not None:
             bounds.append(self.row_spread.rank)

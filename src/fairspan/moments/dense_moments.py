@@ -66,12 +66,22 @@ class DenseMoments(BaseMoments):
         return self if self.by_class is None else self.by_class
 
     @property
+    def is_em_estimated(self) -> bool:
+        """Whether the rows were incomplete, and their moments were estimated by EM."""
+        return self.em_summary is not None
+
+    @property
+    def em_distance(self) -> float:
+        """Distance of the EM estimates from their limit, in standard deviations; 0 without EM."""
+        return 0.0 if self.em_summary is None else self.em_summary.distance
+
+    @property
     def imputation_model(self) -> NormalModel | None:
         """Normal model of all rows; None unless the rows had missing cells.
 
         It imputes missing cells of rows without regard to their group.
         """
-        if self.em_summary is None:
+        if not self.is_em_estimated:
             return None
         matrices = self.second_moments_about(self.mean).matrices
         return NormalModel(self.mean, np.asarray(np.tensordot(self.proportions, matrices, axes=1)))
@@ -117,14 +127,11 @@ class DenseMoments(BaseMoments):
             if offset.any():
                 # In place, to avoid another k p^2 entries.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        uncertainty = None
-        if self.em_summary is not None:
-            traces = np.einsum("gii->g", matrices)
-            uncertainty = EMUncertainty.from_distance(
-                self.scatters, traces, self.em_summary.distance
-            )
+        traces = np.einsum("gii->g", matrices)
         return DenseSecondMoments(
-            matrices, offset_rounding_error=self.offset_rounding(point), uncertainty=uncertainty
+            matrices,
+            offset_rounding_error=self.offset_rounding(point),
+            uncertainty=EMUncertainty.from_distance(self.scatters, traces, self.em_distance),
         )
 
     def to_dense(self) -> Self:

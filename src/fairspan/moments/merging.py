@@ -153,7 +153,7 @@ def check_mergeable(a: MomentsType, b: MomentsType) -> None:
     InvalidInput
         They differ; the message lists how.
     """
-    if a.em_summary is not None or b.em_summary is not None:
+    if a.is_em_estimated or b.is_em_estimated:
         raise InvalidInput(
             "Some of the moments were fitted to incomplete rows by EM",
             "Allowed: moments of complete rows. EM estimates depend on all rows, so those of parts "

@@ -119,7 +119,7 @@ class Report:
     @property
     def is_em_estimated(self) -> bool:
         """Whether the moments were estimated from incomplete rows (EM)."""
-        return self.moments.em_summary is not None
+        return self.moments.is_em_estimated
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:

@@ -174,4 +174,4 @@ def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: M
 
 def distance_from_em_limit(moments: Moments) -> float:
     """Distance, in standard deviations, between the limits of two runs of the EM algorithm."""
-    return 0.0 if moments.em_summary is None else 2 * moments.em_summary.distance
+    return 2 * moments.em_distance

@@ -93,7 +93,7 @@ def row_findings(
 ) -> Iterator[Finding]:
     """Yield the findings about missing values and dependent rows."""
     if missing is not None:
-        yield from uneven_missingness(missing, is_completed=moments.imputation_model is not None)
+        yield from uneven_missingness(missing, is_completed=moments.is_em_estimated)
         yield from largely_missing_groups(missing)
     if moments.em_summary is not None:
         yield from imputed_cells(moments, moments.em_summary)
