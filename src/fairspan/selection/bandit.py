@@ -2,9 +2,9 @@
 
 import math
 import numbers
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.formatting.messages import counted
@@ -143,7 +143,7 @@ class UCB1:
         """Upper confidence bound of each arm, shape (n_arms,); infinite before its first play."""
         return upper_confidence_bounds(self._means, self._counts)
 
-    def cumulative_regret(self, true_means: Any) -> float:
+    def cumulative_regret(self, true_means: ArrayLike) -> float:
         """Pseudo-regret so far: expected loss relative to always playing the best arm.
 
         sum_i Delta_i n_i with n_i plays of arm i and Delta_i = max_j mu_j - mu_i (Auer et al. 2002,
@@ -173,7 +173,7 @@ class UCB1:
         """
         return float(self._suboptimality_gaps(true_means) @ self._counts)
 
-    def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
+    def regret_bound(self, true_means: ArrayLike, n_rounds: int | None = None) -> float:
         """Upper bound on the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
 
         8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j,
@@ -243,7 +243,7 @@ class UCB1:
         plays_factor = 8.0 * math.log(n_rounds) + 1.0 + math.pi**2 / 3.0
         return min(math.sqrt((self.n_arms - 1) * n_rounds * plays_factor), float(n_rounds))
 
-    def _suboptimality_gaps(self, true_means: Any) -> FloatArray:
+    def _suboptimality_gaps(self, true_means: ArrayLike) -> FloatArray:
         """Suboptimality gap of each arm: the largest mean minus its own, shape (n_arms,).
 
         Raises

@@ -128,8 +128,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         n_pulls: int,
         scoring: Any = None,
         test_size: float = 0.3,
-        refit: Any = True,
-        random_state: Any = None,
+        refit: object = True,
+        random_state: object = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -144,7 +144,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         """Single split of a pull, in the form that scikit-learn's searches expect."""
         return None if self._make_split is None else [self._make_split(0)]
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> "UCB1SearchCV":
+    def fit(self, X: Any, y: object = None, **params: object) -> "UCB1SearchCV":
         """Run the search, and refit the best setting on all rows.
 
         Parameters

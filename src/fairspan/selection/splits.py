@@ -12,7 +12,7 @@ from fairspan.typing import IntegerArray
 
 
 def stratification_codes(
-    estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int
+    estimator: Any, X: object, y: object, params: Mapping[str, object], n_rows: int
 ) -> IntegerArray:
     """Stratum of each row for splitting, as integer codes.
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairspan.errors import CorruptFile
 from fairspan.formatting.messages import counted
@@ -34,7 +35,10 @@ _FIRST_MEMBER_NAME = slice(30, 30 + len("header.npy"))
 
 
 def write_archive(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
+    path: str | os.PathLike[str],
+    kind: str,
+    header: Mapping[str, object],
+    arrays: Mapping[str, ArrayLike],
 ) -> None:
     """Write arrays and a JSON header to exactly this path, without adding a suffix.
 
@@ -53,7 +57,7 @@ def write_archive(
     write_atomic(path, pack_archive(kind, header, arrays))
 
 
-def pack_archive(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+def pack_archive(kind: str, header: Mapping[str, object], arrays: Mapping[str, ArrayLike]) -> bytes:
     """Serialize an archive to bytes."""
     document = _encode_document(kind, {"arrays": sorted(arrays), **header})
     # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
@@ -66,15 +70,17 @@ def pack_archive(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
     return file.getvalue()
 
 
-def write_json(path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]) -> None:
+def write_json(
+    path: str | os.PathLike[str], schema: Schema, document: Mapping[str, object]
+) -> None:
     """Write a JSON document atomically."""
     write_atomic(path, _encode_document(schema.kind, document))
 
 
-def _encode_document(kind: str, entries: Mapping[str, Any]) -> bytes:
+def _encode_document(kind: str, entries: Mapping[str, object]) -> bytes:
     """Encode a JSON document with its kind and version; arrays and dataclasses are converted."""
 
-    def to_json(value: Any) -> Any:
+    def to_json(value: object) -> object:
         if isinstance(value, np.generic):
             return value.item()
         if isinstance(value, np.ndarray):
@@ -237,7 +243,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
     return np.asarray(array.astype(dtype.newbyteorder("="), copy=False))
 
 
-def _reject_duplicate_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise ValueError("duplicate name in a mapping")

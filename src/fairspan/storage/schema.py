@@ -18,7 +18,7 @@ from fairspan.typing import AnyArray
 # Lengths by letter, as bound so far by lists and array axes: the first length of a letter binds it.
 Dimensions = dict[str, int]
 # Raises SchemaViolation if the value of a named member is invalid.
-Rule = Callable[[str, Any, Dimensions], object]
+Rule = Callable[[str, object, Dimensions], object]
 
 _LABEL_TYPES = (str, bool, int, float)
 
@@ -27,7 +27,7 @@ class SchemaViolation(ValueError):
     """Violation of a schema; its arguments are the member, the finding, and what is allowed."""
 
 
-def _require(condition: bool, member: str, value: Any, expected: str) -> None:
+def _require(condition: bool, member: str, value: object, expected: str) -> None:
     """Raise SchemaViolation with the value of a member unless the condition holds."""
     if not condition:
         raise SchemaViolation(member or "the header", f"is {value!r:.60}", expected)
@@ -38,7 +38,7 @@ def scalar(
 ) -> Rule:
     """Rule for a scalar of exactly one of these types that satisfies a condition."""
 
-    def check(member: str, value: Any, dimensions: Dimensions) -> None:
+    def check(member: str, value: object, dimensions: Dimensions) -> None:
         _require(type(value) in types and is_valid(value), member, value, expected)
 
     return check
@@ -74,7 +74,7 @@ def number(minimum: float = -math.inf, *, may_be_infinite: bool = False) -> Rule
 def optional(rule: Rule) -> Rule:
     """Rule for None or what another rule allows."""
 
-    def check(member: str, value: Any, dimensions: Dimensions) -> None:
+    def check(member: str, value: object, dimensions: Dimensions) -> None:
         if value is not None:
             rule(member, value, dimensions)
 
@@ -104,10 +104,10 @@ def label_list(length: str) -> Rule:
     These are text, integers, floats, booleans, or lists of these.
     """
 
-    def parts(label: Any) -> tuple[Any, ...]:
+    def parts(label: object) -> tuple[Any, ...]:
         return tuple(label) if type(label) is list else (label,)
 
-    def is_label(value: Any) -> bool:
+    def is_label(value: object) -> bool:
         # A NaN differs from itself.
         return value != [] and all(
             type(part) in _LABEL_TYPES and part == part for part in parts(value)
@@ -167,7 +167,7 @@ def array_of(
     axes: str,
     kinds: str = "fiu",
     expected: str = "finite numbers",
-    is_valid: Callable[[AnyArray], Any] = _is_finite,
+    is_valid: Callable[[AnyArray], object] = _is_finite,
 ) -> Rule:
     """Rule for a numeric array.
 
