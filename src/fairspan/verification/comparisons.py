@@ -100,22 +100,23 @@ def data_comparisons(
         "losses": (losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
     }
     if is_converged:
-        # A reason why a gap is unresolved is recomputed for the model and for each nested step. It
-        # may depend on where the EM algorithm ended.
+        # A reason may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
-        reasons = [
-            unresolved_reason(
-                claimed,
-                _with_n_components(unrestricted, claimed.n_components),
-                moments,
-                claimed.center,
-                is_scaled=subspace.scale is not None,
-            )
-            for claimed in certificates
-        ]
+        reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]
         claimed_reasons = [claimed.unresolved_reason for claimed in certificates]
         comparisons["unresolved_reason"] = (reasons, claimed_reasons, None)
     return comparisons
+
+
+def _recomputed_reason(evaluation: Evaluation, claimed: Certificate) -> str | None:
+    """Reason why a gap is unresolved, recomputed for the certificate of a model or nested step."""
+    return unresolved_reason(
+        claimed,
+        _with_n_components(evaluation.unrestricted, claimed.n_components),
+        evaluation.moments,
+        claimed.center,
+        is_scaled=evaluation.subspace.scale is not None,
+    )
 
 
 def _with_n_components(problem: Problem, n_components: int) -> Problem:
