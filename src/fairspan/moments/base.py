@@ -140,12 +140,8 @@ class RowSpread:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BaseMoments(ABC):
-    """Interface of all moments, and their weights, means and variances of each group.
-
-    :class:`~fairspan.moments.group_moments.GroupMoments` hold a p x p matrix for each group;
-    :class:`~fairspan.moments.wide.SparseMoments` and :class:`~fairspan.moments.wide.WideMoments`
-    keep the rows instead, where there are many features. Callers use the methods below for all.
+class GroupMeans:
+    """Weight and mean of each group, and the distances of the means from a point.
 
     Attributes
     ----------
@@ -162,6 +158,118 @@ class BaseMoments(ABC):
     mean_corrections : (k, p) array or None
         Exact means minus `means`; None if these are exact. Far from zero, a mean that is rounded to
         float64 loses digits that the rows have.
+    feature_names : tuple of str or None
+    """
+
+    groups: AnyArray
+    counts: IntegerArray
+    weights: FloatArray
+    means: FloatArray
+    mean_corrections: FloatArray | None = field(default=None, kw_only=True)
+    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    weight_exponent: int = field(default=0, kw_only=True)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, p."""
+        return int(self.means.shape[1])
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, k."""
+        return len(self.groups)
+
+    @property
+    def labels(self) -> list[Label]:
+        """Group labels as plain Python values."""
+        return to_python_labels(self.groups)
+
+    @property
+    def proportions(self) -> FloatArray:
+        """Shares of the groups in the total weight, q_g = n_g / sum of n, shape (k,)."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Weighted mean of all rows, shape (p,)."""
+        # Relative to the first group mean, so that a large common offset loses no digits.
+        differences = self._differences_from_first
+        correction = 0.0 if self.mean_corrections is None else self.mean_corrections[0]
+        return exact_sum(self.means[0], correction + self.proportions @ differences)[0]
+
+    @cached_property
+    def _differences_from_first(self) -> FloatArray:
+        """Group means minus that of the first group, shape (k, p)."""
+        return self.mean_differences(0)
+
+    def mean_differences(self, group: int) -> FloatArray:
+        """Return the group means minus that of one group, exact to float64, shape (k, p)."""
+        differences = self.means - self.means[group]
+        if self.mean_corrections is not None:
+            corrections = self.mean_corrections - self.mean_corrections[group]
+            differences = differences + corrections
+        return np.asarray(differences)
+
+    @cached_property
+    def _offsets(self) -> FloatArray:
+        """Group means minus the exact mean of all rows, shape (k, p)."""
+        differences = self._differences_from_first
+        return np.asarray(differences - self.proportions @ differences)
+
+    def offsets_from(self, point: FloatArray) -> FloatArray:
+        """Return the group means minus a point, shape (k, p).
+
+        Parameters
+        ----------
+        point : (p,) or (k, p) array
+            One point, or one for each group. If a point is the mean of all rows, or of the group,
+            rounded to float64, the exact mean is used.
+        """
+        # Differences from the mean of all rows are known more exactly than the mean itself.
+        if point is self.mean:
+            return self._offsets.copy()
+        offsets = self.means - point
+        # The exact means are the rounded ones plus these corrections.
+        if self.mean_corrections is not None:
+            offsets = offsets + self.mean_corrections
+        if point.ndim > 1:
+            return np.asarray(np.where(point == self.means, 0.0, offsets))
+        return np.asarray(np.where(point == self.mean, self._offsets, offsets))
+
+    def offset_rounding(self, point: FloatArray) -> FloatArray:
+        """Return bounds on the rounding of :meth:`offsets_from`, in units of the features, (p,).
+
+        Offsets are sums of differences from a row near the data, so their rounding is relative to
+        the distances of the group means from the point and from each other, never to their
+        distance from zero. It is exactly zero for a constant feature.
+
+        Parameters
+        ----------
+        point : (p,) or (k, p) array
+            Same as for :meth:`offsets_from`.
+        """
+        # Two terms: a subtraction, and the sum over groups.
+        max_offsets = np.abs(self.offsets_from(point)).max(axis=0)
+        return np.asarray(EPS * 2 * max_offsets)
+
+    def center_point(self, center: Center) -> FloatArray:
+        """Return the center point, (p,), or the mean of each group, (k, p)."""
+        check_center(center)
+        if center == "group":
+            return self.means
+        return self.mean if center == "global" else np.zeros(self.n_features)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BaseMoments(GroupMeans, ABC):
+    """Interface of all moments, and their weights, means and variances of each group.
+
+    :class:`~fairspan.moments.group_moments.GroupMoments` hold a p x p matrix for each group;
+    :class:`~fairspan.moments.wide.SparseMoments` and :class:`~fairspan.moments.wide.WideMoments`
+    keep the rows instead, where there are many features. Callers use the methods below for all.
+
+    Attributes
+    ----------
     n_dropped : int
         Number of rows dropped because of missing values.
     matrix_free : bool
@@ -169,7 +277,6 @@ class BaseMoments(ABC):
     has_row_coordinates : bool
         Whether problems may be posed in coordinates of the span of the rows, which are fewer than
         the features; see :meth:`reduce_to_row_space`.
-    feature_names : tuple of str or None
     row_spread : RowSpread or None
         Rank of the rows about their mean and size of a typical row, found from the rows themselves
         (:mod:`fairspan.moments.row_spread`); None if unknown.
@@ -178,14 +285,7 @@ class BaseMoments(ABC):
     matrix_free: ClassVar[bool] = False
     has_row_coordinates: ClassVar[bool] = False
 
-    groups: AnyArray
-    counts: IntegerArray
-    weights: FloatArray
-    means: FloatArray
-    mean_corrections: FloatArray | None = field(default=None, kw_only=True)
-    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_dropped: int = field(default=0, kw_only=True)
-    weight_exponent: int = field(default=0, kw_only=True)
     row_spread: RowSpread | None = field(default=None, kw_only=True)
 
     @property
@@ -283,21 +383,6 @@ class BaseMoments(ABC):
         return self.second_moments_about(self.means).apply(columns)
 
     @property
-    def n_features(self) -> int:
-        """Number of features, p."""
-        return int(self.means.shape[1])
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups, k."""
-        return len(self.groups)
-
-    @property
-    def labels(self) -> list[Label]:
-        """Group labels as plain Python values."""
-        return to_python_labels(self.groups)
-
-    @property
     def is_em_estimated(self) -> bool:
         """Whether the rows were incomplete, and their moments were estimated by EM."""
         return False
@@ -323,85 +408,10 @@ class BaseMoments(ABC):
             bounds.append(self.row_spread.rank)
         return min(bounds)
 
-    @property
-    def proportions(self) -> FloatArray:
-        """Shares of the groups in the total weight, q_g = n_g / sum of n, shape (k,)."""
-        return np.asarray(self.weights / self.weights.sum())
-
-    @cached_property
-    def mean(self) -> FloatArray:
-        """Weighted mean of all rows, shape (p,)."""
-        # Relative to the first group mean, so that a large common offset loses no digits.
-        differences = self._differences_from_first
-        correction = 0.0 if self.mean_corrections is None else self.mean_corrections[0]
-        return exact_sum(self.means[0], correction + self.proportions @ differences)[0]
-
-    @cached_property
-    def _differences_from_first(self) -> FloatArray:
-        """Group means minus that of the first group, shape (k, p)."""
-        return self.mean_differences(0)
-
-    def mean_differences(self, group: int) -> FloatArray:
-        """Return the group means minus that of one group, exact to float64, shape (k, p)."""
-        differences = self.means - self.means[group]
-        if self.mean_corrections is not None:
-            corrections = self.mean_corrections - self.mean_corrections[group]
-            differences = differences + corrections
-        return np.asarray(differences)
-
-    @cached_property
-    def _offsets(self) -> FloatArray:
-        """Group means minus the exact mean of all rows, shape (k, p)."""
-        differences = self._differences_from_first
-        return np.asarray(differences - self.proportions @ differences)
-
-    def offsets_from(self, point: FloatArray) -> FloatArray:
-        """Return the group means minus a point, shape (k, p).
-
-        Parameters
-        ----------
-        point : (p,) or (k, p) array
-            One point, or one for each group. If a point is the mean of all rows, or of the group,
-            rounded to float64, the exact mean is used.
-        """
-        # Differences from the mean of all rows are known more exactly than the mean itself.
-        if point is self.mean:
-            return self._offsets.copy()
-        offsets = self.means - point
-        # The exact means are the rounded ones plus these corrections.
-        if self.mean_corrections is not None:
-            offsets = offsets + self.mean_corrections
-        if point.ndim > 1:
-            return np.asarray(np.where(point == self.means, 0.0, offsets))
-        return np.asarray(np.where(point == self.mean, self._offsets, offsets))
-
-    def offset_rounding(self, point: FloatArray) -> FloatArray:
-        """Return bounds on the rounding of :meth:`offsets_from`, in units of the features, (p,).
-
-        Offsets are sums of differences from a row near the data, so their rounding is relative to
-        the distances of the group means from the point and from each other, never to their
-        distance from zero. It is exactly zero for a constant feature.
-
-        Parameters
-        ----------
-        point : (p,) or (k, p) array
-            Same as for :meth:`offsets_from`.
-        """
-        # Two terms: a subtraction, and the sum over groups.
-        max_offsets = np.abs(self.offsets_from(point)).max(axis=0)
-        return np.asarray(EPS * 2 * max_offsets)
-
     @cached_property
     def standard_deviations(self) -> FloatArray:
         """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
         return np.asarray(np.sqrt(self.proportions @ (self.variances + self._offsets**2)))
-
-    def center_point(self, center: Center) -> FloatArray:
-        """Return the center point, (p,), or the mean of each group, (k, p)."""
-        check_center(center)
-        if center == "group":
-            return self.means
-        return self.mean if center == "global" else np.zeros(self.n_features)
 
     def __repr__(self) -> str:
         counts = ", ".join(
