@@ -263,7 +263,7 @@ def test_an_audit_expects_about_the_errors_of_the_oblique_model():
 
 
 def test_errors_without_each_block_are_those_of_the_other_rows():
-    from fairspan.auditing.fold_statistics import leave_one_block_out_errors
+    from fairspan.auditing.block_statistics import leave_one_block_out_errors
 
     model = fit(ROWS.X, LABELS[2])
     parts = [slice(i, None, 3) for i in range(3)]

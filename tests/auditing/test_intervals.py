@@ -6,7 +6,7 @@ from scipy import stats
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.fold_statistics import leave_one_block_out_errors
+from fairspan.auditing.block_statistics import leave_one_block_out_errors
 from fairspan.auditing.intervals import Estimate, disparity_estimate, error_estimates
 
 

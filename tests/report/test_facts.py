@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.rules import model_findings
+from fairspan.auditing.findings.rules import find_in_results
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.names import readable_name
 from fairspan.registry import builtin_names
@@ -102,7 +102,7 @@ def test_findings_are_those_of_the_audit():
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     expected = audit({"PCA": PCA(2).fit(X), "minimax_loss": fair}, X, labels)
     found = {each["code"] for each in facts["findings"]}
-    assert {each.code for each in model_findings(expected.models, expected.rows)} <= found
+    assert {each.code for each in find_in_results(expected.models, expected.rows)} <= found
     assert found == {each.code for each in expected.findings}
 
 

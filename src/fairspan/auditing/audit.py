@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from fairspan.auditing.audited_rows import AuditedRows, MissingValues
-from fairspan.auditing.evaluation import evaluate_on_moments, evaluate_on_rows
+from fairspan.auditing.evaluation import Evaluation, evaluate_on_moments, evaluate_on_rows
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.catalog import Finding
-from fairspan.auditing.findings.rules import data_findings, model_findings, row_findings
-from fairspan.auditing.first_rows import FirstRowsSummary, summarize_first_rows
+from fairspan.auditing.findings.rules import AuditedData, find_in_data, find_in_results
+from fairspan.auditing.first_rows import summarize_first_rows
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table, summarize_missing_values
 from fairspan.auditing.models import (
@@ -505,7 +505,25 @@ def audit_rows(
 
     See :func:`audit_rows_with_folds` for the parameters; it returns the moments by fold as well.
     """
-    return audit_rows_with_folds(models, rows, moments, options=options, max_groups=max_groups)[0]
+    return audit_rows_with_folds(
+        models, rows, moments, options=options, max_groups=max_groups
+    ).audit
+
+
+@dataclass(frozen=True, eq=False)
+class RowAudit:
+    """Audit of rows, with their moments by fold.
+
+    Attributes
+    ----------
+    audit : Audit
+        Of the first fold assignment with the most frequent verdict.
+    folds : FoldMoments or None
+        Of that assignment; None if nothing was estimated for new rows.
+    """
+
+    audit: Audit
+    folds: FoldMoments | None
 
 
 @explain_memory_errors()
@@ -516,7 +534,7 @@ def audit_rows_with_folds(
     *,
     options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
-) -> tuple[Audit, FoldMoments | None]:
+) -> RowAudit:
     """Audit models on rows, and return the moments by fold as well.
 
     Parameters
@@ -530,13 +548,6 @@ def audit_rows_with_folds(
     max_groups : int, optional
         Maximum number of groups; by default 100, or the number of groups a model was fitted on if
         that is larger.
-
-    Returns
-    -------
-    Audit
-        Of the first fold assignment with the most frequent verdict.
-    FoldMoments or None
-        Of that assignment; None if nothing was estimated for new rows.
     """
     feature_names = (model.subspace.feature_names for model in models)
     names = next(filter(None, feature_names), None)
@@ -550,37 +561,83 @@ def audit_rows_with_folds(
     rows = source
     if options.folds is not None and not options.has_clusters:
         rows = with_row_offsets(source)  # rows are assigned to folds by their positions
-    runs = []
-    for repeat in range(options.repeats):
-        # Seeds in between are used for the additional assignments within one audit.
-        run_options = replace(options, seed=options.seed + _SEED_STRIDE * repeat)
-        runs.append(evaluate_on_rows(models, rows, moments, limit, run_options))
-        # Further assignments reuse the moments of the first.
-        moments = runs[0].moments
-    moments = runs[0].moments
-    first_rows = summarize_first_rows(models, rows, moments)
-    missing_cells = None
-    if moments.n_dropped > 0 or moments.is_em_estimated:
-        missing_cells = count_missing(source)
-    columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
-    missing = summarize_missing_values(missing_cells, first_rows, moments, columns)
+    evaluations = _evaluate_repeatedly(models, rows, moments, limit, options)
+    data = _examine_data(models, rows, evaluations[0].moments, options)
+    data_findings = find_in_data(models, data, evaluations[0].monotone_columns)
     audits = [
-        _assemble_audit(
-            models,
-            run.results,
-            moments,
-            options,
-            runs[0].monotone_columns,
-            first_rows,
-            missing,
-        )
-        for run in runs
+        _assemble_audit(evaluation.results, data.audited_rows, data_findings, options)
+        for evaluation in evaluations
     ]
     selected = _index_of_modal_verdict(
         [[verdict.kind for verdict in audit.verdicts] for audit in audits]
     )
-    result = replace(audits[selected], verdicts=_with_agreement(audits, selected))
-    return result, runs[selected].folds
+    audit = replace(audits[selected], verdicts=_with_agreement(audits, selected))
+    return RowAudit(audit, evaluations[selected].folds)
+
+
+def _evaluate_repeatedly(
+    models: Sequence[AuditedModel],
+    rows: Rows,
+    moments: Moments | None,
+    limit: GroupLimit,
+    options: EstimationOptions,
+) -> list[Evaluation]:
+    """Evaluate models on rows under each of the requested fold assignments.
+
+    The parameters are those of :func:`evaluate_on_rows`.
+    """
+    evaluations: list[Evaluation] = []
+    for repeat in range(options.repeats):
+        # Seeds in between are used for the additional assignments within one audit.
+        run_options = replace(options, seed=options.seed + _SEED_STRIDE * repeat)
+        evaluations.append(evaluate_on_rows(models, rows, moments, limit, run_options))
+        # Further assignments reuse the moments of the first.
+        moments = evaluations[0].moments
+    return evaluations
+
+
+def _examine_data(
+    models: Sequence[AuditedModel], rows: Rows, moments: Moments, options: EstimationOptions
+) -> AuditedData:
+    """Examine the first rows, and count missing cells if rows were dropped or cells imputed.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    rows : Rows
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the rows, with the number of dropped ones.
+    options : EstimationOptions
+    """
+    first_rows = summarize_first_rows(models, rows, moments)
+    missing_cells = None
+    if moments.n_dropped > 0 or moments.is_em_estimated:
+        missing_cells = count_missing(rows)
+    columns = rows.feature_names or tuple(f"x{j}" for j in range(rows.n_features))
+    missing = summarize_missing_values(missing_cells, first_rows, moments, columns)
+    # With clusters, dependence between rows is accounted for.
+    if options.has_clusters:
+        first_rows = None
+    audited_rows = _describe_rows(moments, options, missing)
+    return AuditedData(moments, audited_rows, first_rows)
+
+
+def _describe_rows(
+    moments: Moments,
+    options: EstimationOptions,
+    missing: MissingValues | None = None,
+    *,
+    has_intervals: bool = True,
+) -> AuditedRows:
+    """Return the numbers of audited rows and features, with the missing values of rows."""
+    return AuditedRows(
+        n_rows=int(moments.counts.sum()),
+        n_features=moments.n_features,
+        has_intervals=has_intervals,
+        n_dropped=moments.n_dropped,
+        missing=missing,
+        has_clusters=options.has_clusters,
+    )
 
 
 def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:
@@ -619,40 +676,23 @@ def audit_moments(
     """Audit models on moments; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
     results = evaluate_on_moments(models, pooled, blocks, options)
-    return _assemble_audit(models, results, pooled, options, has_intervals=len(blocks) > 1)
+    data = AuditedData(pooled, _describe_rows(pooled, options, has_intervals=len(blocks) > 1))
+    return _assemble_audit(results, data.audited_rows, find_in_data(models, data), options)
 
 
 def _assemble_audit(
-    models: Sequence[AuditedModel],
     results: Sequence[ModelResult],
-    moments: Moments,
+    rows: AuditedRows,
+    data_findings: Sequence[Finding],
     options: EstimationOptions,
-    monotone_columns: tuple[int, ...] = (),
-    first_rows: FirstRowsSummary | None = None,
-    missing: MissingValues | None = None,
-    *,
-    has_intervals: bool = True,
 ) -> Audit:
-    """Apply the rules for findings and verdicts to the results, and return them as an audit."""
-    rows = AuditedRows(
-        n_rows=int(moments.counts.sum()),
-        n_features=moments.n_features,
-        has_intervals=has_intervals,
-        n_dropped=moments.n_dropped,
-        missing=missing,
-        has_clusters=options.has_clusters,
-    )
-    has_estimates = options.folds is not None and has_intervals
-    # With clusters, dependence between rows is accounted for.
-    if options.has_clusters:
-        first_rows = None
-    findings = [
-        *data_findings(models, moments, monotone_columns),
-        *row_findings(missing, first_rows, moments),
-        *model_findings(results, rows),
-    ]
+    """Apply the rules for findings and verdicts to the results, and return them as an audit.
+
+    `data_findings` are those about the data, which do not depend on the results.
+    """
+    findings = [*data_findings, *find_in_results(results, rows)]
     verdicts: tuple[Verdict, ...] = ()
-    if has_estimates:
+    if options.folds is not None and rows.has_intervals:
         verdicts = make_verdicts(results, findings, options.level, options.materiality)
     return Audit(
         models=tuple(results),

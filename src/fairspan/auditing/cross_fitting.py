@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -216,8 +216,18 @@ class _BestSubspaces:
     weights: FloatArray
 
 
-# Dimension, and the bytes of centers and scale. Models with the same key share their group optima.
-_OptimaKey = tuple[int, bytes, bytes]
+class _Coordinates(NamedTuple):
+    """Bytes of the centers and the scale in which the errors of a model are measured."""
+
+    centers: bytes
+    scale: bytes
+
+
+class _OptimaKey(NamedTuple):
+    """Dimension and coordinates of a model; models with the same key share their group optima."""
+
+    dimension: int
+    coordinates: _Coordinates
 
 
 def cross_fit(
@@ -243,63 +253,104 @@ def cross_fit(
         K, counting empty folds.
     """
     total = folds.total
-    # A key is (dimension, center, scale): models that agree in these share the best subspaces.
+    # Models that agree in dimension, center and scale share the best subspaces.
     keys = [_optima_key(model.subspace, total) for model in models]
     # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
-    distinct_keys = list(model_by_key)
     best_on_all_rows = _best_subspaces_by_key(model_by_key, total, total)
-    refit_failures = {
-        model.name: model.no_refit_reason
-        for model, is_in_sample in zip(models, in_sample, strict=True)
-        if is_in_sample and model.no_refit_reason
-    }
-    fitter = _FoldFitter(models, in_sample, model_by_key, folds, refit_failures)
     with Stage("refitting without each fold", n_folds, "folds") as stage:
-
-        def fit_without(fold: int) -> _FoldFit:
-            fit = fitter.fit_without(fold)
-            stage.advance()
-            return fit
-
-        fold_fits = map_in_threads(fit_without, range(n_folds))
+        fitter = _FoldFitter(models, in_sample, model_by_key, folds, stage)
+        fold_fits = map_in_threads(fitter.fit_without, range(n_folds))
+    refits_by_model = [
+        _combine_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
+    ]
     # For each key, the best subspaces without each fold.
     best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
-    refits_by_model = [
-        _complete_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
-    ]
-    names = [model.name for model in models]
-    evaluated_models = []
-    for model, key, model_errors, refits in zip(models, keys, errors, refits_by_model, strict=True):
-        refit_errors, min_cosine = _refit_errors_and_cosine(
-            model.subspace, refits, total, model_errors
-        )
-        evaluated_models.append(
-            EvaluatedModel(
-                optima_index=distinct_keys.index(key),
-                model=model.subspace.projector,
-                errors=model_errors,
-                refits=refits,
-                baseline_index=names.index(model.baseline) if model.baseline in names else None,
-                refit_errors=refit_errors,
-                min_cosine=min_cosine,
-            )
-        )
     # Counts and weights of the rows outside each fold are the same for all keys.
     min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
     training_weights = np.array([best.weights for best in best_by_fold[0]])
+    optima_indices = [list(model_by_key).index(key) for key in keys]
     return CrossFit(
         optima=_group_optima(model_by_key, total, best_on_all_rows, best_by_fold),
         training_errors=tuple(
             np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
         ),
-        models=tuple(evaluated_models),
+        models=_evaluated_models(models, errors, refits_by_model, optima_indices, total),
         fold_shares=1 - training_weights / total.weights,
         has_enough_rows=np.array(
             [min_training_counts > model.subspace.dimension for model in models]
         ),
-        refit_failures=refit_failures,
+        refit_failures={
+            model.name: refits.failure
+            for model, refits in zip(models, refits_by_model, strict=True)
+            if refits.failure
+        },
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _ModelRefits:
+    """Refits of one model without each fold.
+
+    Attributes
+    ----------
+    projectors : tuple of K Projectors
+        Empty for a model that was not refitted, or could not be without every fold.
+    failure : str
+        Why the model could not be refitted; empty if it could, or was not to be.
+    """
+
+    projectors: tuple[Projector, ...] = ()
+    failure: str = ""
+
+
+def _combine_refits(refits: Sequence[_ModelRefits]) -> _ModelRefits:
+    """Combine the refits of a model, of one fold each; the first failure is that of the model."""
+    for refit in refits:
+        if refit.failure:
+            return refit
+    return _ModelRefits(tuple(projector for refit in refits for projector in refit.projectors))
+
+
+def _evaluated_models(
+    models: Sequence[AuditedModel],
+    errors: Sequence[FloatArray],
+    refits_by_model: Sequence[_ModelRefits],
+    optima_indices: Sequence[int],
+    total: Moments,
+) -> tuple[EvaluatedModel, ...]:
+    """Combine models with their refits, the indices of their group optima and baselines.
+
+    Parameters
+    ----------
+    models, errors, refits_by_model, optima_indices
+        One entry per model.
+    total : GroupMoments, SparseMoments or WideMoments
+        Moments of all rows.
+    """
+    names = [model.name for model in models]
+    evaluated = []
+    for model, model_errors, refits, optima_index in zip(
+        models, errors, refits_by_model, optima_indices, strict=True
+    ):
+        # Without refits, the only fit is the model itself.
+        refit_errors = model_errors[None]
+        min_cosine = 1.0
+        if refits.projectors:
+            refit_errors = _refit_errors(model.subspace, refits.projectors, total)
+            min_cosine = _min_cosine(model.subspace.projector, refits.projectors)
+        evaluated.append(
+            EvaluatedModel(
+                optima_index=optima_index,
+                model=model.subspace.projector,
+                errors=model_errors,
+                refits=refits.projectors,
+                baseline_index=names.index(model.baseline) if model.baseline in names else None,
+                refit_errors=refit_errors,
+                min_cosine=min_cosine,
+            )
+        )
+    return tuple(evaluated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,12 +361,12 @@ class _FoldFit:
     ----------
     best : list of _BestSubspaces
         Best subspaces of the groups for each key, in the order of `model_by_key`.
-    refits : list of Projector or None
-        Refit of each model; None if it was not refitted.
+    refits : list of _ModelRefits
+        Refit of each model without this fold.
     """
 
     best: list[_BestSubspaces]
-    refits: list[Projector | None]
+    refits: list[_ModelRefits]
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,20 +381,20 @@ class _FoldFitter:
     model_by_key : mapping
         One model for each set of group optima.
     folds : FoldMoments
-    refit_failures : dict of str to str
-        Why a model cannot be refitted, by model name; failures of fits are added.
+    stage : Stage
+        Progress, which advances by one per fold.
     """
 
     models: Sequence[AuditedModel]
     in_sample: Sequence[bool]
     model_by_key: Mapping[_OptimaKey, AuditedModel]
     folds: FoldMoments
-    refit_failures: dict[str, str]
+    stage: Stage
 
     def fit_without(self, fold: int) -> _FoldFit:
         """Fit the groups' best subspaces, and refit the in-sample models, without one fold.
 
-        A failed refit is recorded in `refit_failures`. Calls for several folds may run in threads.
+        Calls for several folds may run in threads.
         """
         training = self.folds.excluding(fold)
         pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
@@ -354,31 +405,22 @@ class _FoldFitter:
             precompute_spectra=has_several_dimensions,
         )
         refits = [
-            self._refit_or_none(model, training_moments) if is_in_sample else None
+            _try_refit(model, training_moments) if is_in_sample else _ModelRefits()
             for model, is_in_sample in zip(self.models, self.in_sample, strict=True)
         ]
         best = _best_subspaces_by_key(self.model_by_key, training, self.folds.total)
+        self.stage.advance()
         return _FoldFit(best, refits)
 
-    def _refit_or_none(
-        self, model: AuditedModel, training_moments: "_TrainingMoments"
-    ) -> Projector | None:
-        """Refit a model; None if it cannot be refitted, with the reason in `refit_failures`."""
-        if model.name in self.refit_failures:
-            return None
-        try:
-            return _refit(model, training_moments)
-        except FairspanError as error:
-            self.refit_failures[model.name] = str(error.args[0])
-            return None
 
-
-def _complete_refits(refits: Sequence[Projector | None]) -> tuple[Projector, ...]:
-    """Return the refits of a model without each fold; empty if one of them failed."""
-    complete = tuple(refit for refit in refits if refit is not None)
-    if len(complete) < len(refits):
-        return ()
-    return complete
+def _try_refit(model: AuditedModel, training_moments: "_TrainingMoments") -> _ModelRefits:
+    """Refit a model to the rows outside one fold, or say why it cannot be refitted."""
+    if model.no_refit_reason:
+        return _ModelRefits(failure=model.no_refit_reason)
+    try:
+        return _ModelRefits((_refit(model, training_moments),))
+    except FairspanError as error:
+        return _ModelRefits(failure=str(error.args[0]))
 
 
 def _group_optima(
@@ -407,7 +449,8 @@ def _group_optima(
 
 def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
     scale = b"" if subspace.scale is None else subspace.scale.tobytes()
-    return subspace.dimension, reference_points(subspace, total).tobytes(), scale
+    centers = reference_points(subspace, total).tobytes()
+    return _OptimaKey(subspace.dimension, _Coordinates(centers, scale))
 
 
 def _best_subspaces_by_key(
@@ -415,8 +458,7 @@ def _best_subspaces_by_key(
 ) -> list[_BestSubspaces]:
     """Best subspaces from the training rows, in the order of the keys.
 
-    A key is (dimension, centers, scale), with the arrays as bytes. Keys that differ only in the
-    dimension share one computation.
+    Keys that differ only in the dimension share one computation.
 
     Parameters
     ----------
@@ -427,13 +469,13 @@ def _best_subspaces_by_key(
     total : GroupMoments, SparseMoments or WideMoments
         Moments of all rows, which determine groups and centers.
     """
-    keys_by_coordinates: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
+    keys_by_coordinates: dict[_Coordinates, list[_OptimaKey]] = {}
     for key in model_by_key:
-        keys_by_coordinates.setdefault(key[1:], []).append(key)
+        keys_by_coordinates.setdefault(key.coordinates, []).append(key)
     best_by_key: dict[_OptimaKey, _BestSubspaces] = {}
     for keys in keys_by_coordinates.values():
         subspace = model_by_key[keys[0]].subspace
-        dimensions = [key[0] for key in keys]
+        dimensions = [key.dimension for key in keys]
         best = _best_subspaces(
             moments, reference_points(subspace, total), subspace.scale, dimensions, total
         )
@@ -609,40 +651,27 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
     return fit.subspace.projector
 
 
-def _refit_errors_and_cosine(
-    subspace: FairSubspace, refits: Sequence[Projector], total: Moments, errors: FloatArray
-) -> tuple[FloatArray, float]:
-    """Mean error of each group over all of its rows under each refit, and the smallest cosine.
+def _refit_errors(
+    subspace: FairSubspace, refits: Sequence[Projector], total: Moments
+) -> FloatArray:
+    """Mean error of each group over all of its rows under each of K refits, (K, k).
 
-    The second moments are those of all rows, so the errors differ only because of the fits. The
-    cosine is that of the largest principal angle between the model and any refit. See
-    :class:`EvaluatedModel`.
-
-    Parameters
-    ----------
-    subspace : FairSubspace
-    refits : sequence of K Projectors
-    total : GroupMoments, SparseMoments or WideMoments
-        Moments of all rows.
-    errors : (k,) array
-        The model's own errors, returned as (1, k) with cosine 1 if there are no refits.
-
-    Returns
-    -------
-    (K, k) array, float
+    The second moments are those of all rows (`total`), so the errors differ only because of the
+    fits.
     """
-    if not refits:
-        return errors[None], 1.0
     second_moments = subspace.reference_frame(total).second_moments(total)
-    basis = np.linalg.qr(subspace.projector.basis)[0]
+    return np.array([reconstruction_errors(refit, second_moments) for refit in refits])
+
+
+def _min_cosine(projector: Projector, refits: Sequence[Projector]) -> float:
+    """Cosine of the largest principal angle between a model and any of its refits."""
+    basis = np.linalg.qr(projector.basis)[0]
     # The singular values of Q1'Q2 for orthonormal bases are the cosines of the principal angles.
     cosines = [
         np.linalg.svd(basis.T @ np.linalg.qr(refit.basis)[0], compute_uv=False)[-1]
         for refit in refits
     ]
-    return np.array([reconstruction_errors(refit, second_moments) for refit in refits]), float(
-        min(cosines)
-    )
+    return float(min(cosines))
 
 
 def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:

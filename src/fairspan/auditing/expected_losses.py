@@ -1,15 +1,16 @@
 """Estimates of each group's loss on new rows.
 
 The loss against the held-out best error is biased downward whatever the distribution; claims of
-harm rest on it (:mod:`fairspan.auditing.optimism`).
+harm rest on it (:mod:`fairspan.auditing.cross_fit_run`).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import CrossFit, Quantity
+from fairspan.auditing.cross_fit_run import CrossFitRun
+from fairspan.auditing.cross_fitting import Quantity
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates, State
 from fairspan.auditing.intervals import (
     MIN_HEAVY_KURTOSIS,
@@ -21,25 +22,17 @@ from fairspan.auditing.intervals import (
     widest_pair,
 )
 from fairspan.auditing.loss_states import LossInterval, classify_loss
-from fairspan.auditing.optimism import (
-    MAX_OPTIMISM,
-    corrected_best_errors,
-    held_out_best_errors,
-    relative_optimism,
-)
+from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.options import EstimationOptions
-from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, sample_size_factor
-from fairspan.typing import FloatArray
+from fairspan.metrics import GroupErrors
 
 
 def estimate_models(
-    runs: Sequence[tuple[CrossFit, RowStatistics]],
-    best_errors: Sequence[FloatArray],
-    variances: Sequence[FloatArray],
-    roundings: Sequence[FloatArray],
+    runs: Sequence[CrossFitRun],
+    model_errors: Sequence[GroupErrors],
+    loss_tests: Sequence[LossTest],
     options: EstimationOptions,
-    is_loss_significant: Callable[[int, int], bool] = lambda model, group: False,
 ) -> list[ModelEstimates]:
     """Estimate losses, errors and changes on new rows for each model and group.
 
@@ -52,18 +45,17 @@ def estimate_models(
 
     Parameters
     ----------
-    runs : sequence of (CrossFit, RowStatistics)
+    runs : sequence of CrossFitRun
         One run per fold assignment. Best errors are averaged over the runs for models with an
         unstable group, whose best error depends on the folds; all other figures come from the first
         run, so they do not depend on which other models are audited.
-    best_errors, variances, roundings : sequences of (k,) arrays
-        For each model: best errors e*_g on the audited rows, variances tr S_g, and sizes up to
-        which an error or a loss is rounding.
+    model_errors : sequence of GroupErrors
+        Errors of each model on the audited rows.
+    loss_tests : sequence of LossTest
+        One test per imputation; a loss is significant only if it is in every imputation.
     options : EstimationOptions
-    is_loss_significant : callable
-        Function (model index, group index) -> whether the loss test is significant.
     """
-    estimator = _Estimator(runs, best_errors, variances, roundings, options, is_loss_significant)
+    estimator = _Estimator(runs, model_errors, loss_tests, options)
     return [estimator.estimate_model(i) for i in range(len(estimator.models))]
 
 
@@ -72,44 +64,38 @@ class _Estimator:
 
     def __init__(
         self,
-        runs: Sequence[tuple[CrossFit, RowStatistics]],
-        best_errors: Sequence[FloatArray],
-        variances: Sequence[FloatArray],
-        roundings: Sequence[FloatArray],
+        runs: Sequence[CrossFitRun],
+        model_errors: Sequence[GroupErrors],
+        loss_tests: Sequence[LossTest],
         options: EstimationOptions,
-        is_loss_significant: Callable[[int, int], bool],
     ) -> None:
-        cross, statistics = runs[0]
-        self._cross = cross
-        self._statistics = statistics
-        self._best_errors = best_errors
-        self._variances = variances
-        self._roundings = roundings
+        first = runs[0]
+        self._statistics = first.statistics
+        self._model_errors = model_errors
+        self._loss_tests = loss_tests
         self._options = options
-        self._is_loss_significant = is_loss_significant
-        self._n_groups = len(statistics.n_independent)
-        self.models = cross.models
-        optimism = relative_optimism(cross, statistics, best_errors)
-        is_group_unstable = cross.has_enough_rows & (optimism > MAX_OPTIMISM)
+        self._n_folds, self._n_groups = first.fit.fold_shares.shape
+        self.models = first.fit.models
         # Models, (m, 1), with a group whose best error depends on the folds: their best errors are
         # averaged over the runs, which are fold assignments.
+        is_group_unstable = first.has_unstable_best_error(model_errors)
         needs_averaging = np.asarray(is_group_unstable.any(axis=1))[:, None]
         held_out_best = np.where(
             needs_averaging,
-            np.mean([held_out_best_errors(run_statistics) for _, run_statistics in runs], axis=0),
-            held_out_best_errors(statistics),
+            np.mean([run.held_out_best_errors for run in runs], axis=0),
+            first.held_out_best_errors,
         )
-        self._means = statistics.means.copy()
+        self._means = first.statistics.means.copy()
         self._means[:, Quantity.CROSS_FITTED_LOSS] = (
             self._means[:, Quantity.HELD_OUT_ERROR] - held_out_best
         )
         self._best_errors_new_rows = np.where(
             needs_averaging,
-            np.mean([corrected_best_errors(*run) for run in runs], axis=0),
-            corrected_best_errors(cross, statistics),
+            np.mean([run.corrected_best_errors for run in runs], axis=0),
+            first.corrected_best_errors,
         )
-        has_enough_rows = np.logical_and.reduce([run.has_enough_rows for run, _ in runs])
-        self._is_estimated = has_enough_rows & (statistics.n_independent > 1)
+        has_enough_rows = np.logical_and.reduce([run.fit.has_enough_rows for run in runs])
+        self._is_estimated = has_enough_rows & (first.statistics.n_independent > 1)
 
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability.
@@ -210,7 +196,7 @@ class _Estimator:
             state = "harmed"
             claimed_loss = loss.value
             low = max(low, loss.low_of_corrected)
-        n_folds = len(self._cross.fold_shares)
+        n_folds = self._n_folds
         # With n rows and some constant B, the best error is too small by B / n in sample, and too
         # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
         # term.
@@ -259,15 +245,15 @@ class _Estimator:
         cross_margin = self._margin(i, g, Quantity.CROSS_FITTED_LOSS, training_standard_error)
         corrected = error - float(self._best_errors_new_rows[i, g])
         held_out_best_error = error - cross_fitted
-        in_sample_best_error = float(self._best_errors[i][g])
+        in_sample_best_error = float(self._model_errors[i].best_errors[g])
         loss = LossInterval(
             low=cross_fitted - cross_margin,
             value=corrected,
             high=corrected + self._margin(i, g, Quantity.CORRECTED_LOSS),
             cross_fitted=cross_fitted,
             optimism=held_out_best_error - in_sample_best_error,
-            min_material_loss=self._options.materiality * float(self._variances[i][g]),
-            rounding_bound=float(self._roundings[i][g]),
+            min_material_loss=self._options.materiality * float(self._model_errors[i].variances[g]),
+            rounding_bound=float(self._model_errors[i].roundings[g]),
             kurtosis=float(np.nan_to_num(statistics.kurtosis[i, Quantity.CROSS_FITTED_LOSS, g])),
             n=int(statistics.n_independent[g]),
             standard_error=float(statistics.standard_errors[i, Quantity.CROSS_FITTED_LOSS, g]),
@@ -294,7 +280,9 @@ class _Estimator:
             return False
         is_material = loss.value >= loss.min_material_loss
         is_above_rounding = loss.low_of_corrected > loss.rounding_bound
-        return is_material and is_above_rounding and self._is_loss_significant(i, g)
+        if not (is_material and is_above_rounding):
+            return False
+        return all(test.is_significant(i, g) for test in self._loss_tests)
 
 
 def _sample_size_figures(

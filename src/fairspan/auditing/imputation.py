@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairspan.auditing.cross_fit_run import CrossFitRun
 from fairspan.auditing.cross_fitting import CrossFit
 from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
@@ -20,8 +21,6 @@ from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.multiple_imputation import draw_imputations
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
-
-Runs = list[tuple[CrossFit, RowStatistics]]
 
 
 def impute_rows(
@@ -47,16 +46,18 @@ def impute_rows(
     return copies, moments
 
 
-def pool_runs(imputations: Sequence[Runs]) -> Runs:
+def pool_runs(imputations: Sequence[Sequence[CrossFitRun]]) -> list[CrossFitRun]:
     """Pool the imputations, for each fold assignment that all of them have.
 
     Those with stable best errors have one assignment, others several.
     """
-    pooled: Runs = []
-    for runs in zip(*imputations, strict=False):
-        cross_fits, statistics = zip(*runs, strict=True)
-        pooled.append((_pool_cross_fits(cross_fits), pool_statistics(statistics)))
-    return pooled
+    return [
+        CrossFitRun(
+            _pool_cross_fits([run.fit for run in runs]),
+            pool_statistics([run.statistics for run in runs]),
+        )
+        for runs in zip(*imputations, strict=False)
+    ]
 
 
 def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:

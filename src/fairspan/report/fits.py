@@ -153,7 +153,9 @@ def audit_fits(
     if rows is None:
         audit = audit_moments(models, [moments])
     else:
-        audit, folds = audit_rows_with_folds(models, rows, moments, options=estimation)
+        row_audit = audit_rows_with_folds(models, rows, moments, options=estimation)
+        audit = row_audit.audit
+        folds = row_audit.folds
     results = [zero_negligible_results(result) for result in audit.models]
     if rows is None:
         results = [replace(result, no_estimates_reason=_MOMENTS_ONLY_REASON) for result in results]

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
+from fairspan.auditing.cross_fit_run import MAX_OPTIMISM
 from fairspan.auditing.findings.catalog import Finding, make_finding
 from fairspan.auditing.intervals import is_heavy_tailed
-from fairspan.auditing.optimism import MAX_OPTIMISM
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.auditing.wording import ascii_share, quote_group, quote_groups
 from fairspan.formatting.names import join_truncated

@@ -5,9 +5,10 @@ they use them.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
-from fairspan.auditing.audited_rows import AuditedRows, MissingValues
+from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.findings.catalog import Finding
 from fairspan.auditing.findings.dependence import dependent_rows
 from fairspan.auditing.findings.drift import drift_since_fit
@@ -49,35 +50,37 @@ from fairspan.auditing.results import ModelResult
 from fairspan.moments.compute import Moments
 
 
-def model_findings(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
-    """Apply all rules about results: about the groups, about each model, and across models.
+@dataclass(frozen=True, eq=False)
+class AuditedData:
+    """The data of an audit, about which there are findings whatever the results of the models.
 
-    Rules about the data themselves are in :func:`data_findings` and :func:`row_findings`.
+    Attributes
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the audited rows, unscaled.
+    audited_rows : AuditedRows
+    first_rows : FirstRowsSummary or None
+        Summary of the first rows; None if rows were not given, or their clusters were.
     """
-    return (
-        *chain.from_iterable(rule(models, rows) for rule in _ROW_RULES),
-        *chain.from_iterable(rule(model, rows) for model in models for rule in _MODEL_RULES),
-        *chain.from_iterable(rule(models) for rule in _COMPARISON_RULES),
-    )
+
+    moments: Moments
+    audited_rows: AuditedRows
+    first_rows: FirstRowsSummary | None = None
 
 
-def data_findings(
-    models: Sequence[AuditedModel], moments: Moments, monotone_columns: Sequence[int] = ()
+def find_in_data(
+    models: Sequence[AuditedModel], data: AuditedData, monotone_columns: Sequence[int] = ()
 ) -> tuple[Finding, ...]:
-    """Apply all rules about the data, in the order of their codes.
+    """Apply all rules about the data: features and labels, missing values and dependent rows.
 
     Parameters
     ----------
     models : sequence of AuditedModel
-    moments : GroupMoments, SparseMoments or WideMoments
-        Moments of the audited rows, unscaled.
+    data : AuditedData
     monotone_columns : sequence of int
         Columns that are strictly monotone in row order.
-
-    Returns
-    -------
-    tuple of Finding
     """
+    moments = data.moments
     columns = FeatureNames.from_data(models, moments)
     return (
         *features_encoding_group(moments, columns),
@@ -85,25 +88,35 @@ def data_findings(
         *dominant_feature(models, moments, columns),
         *rare_indicator_components(models, moments, columns),
         *label_findings(moments),
+        *_find_in_rows(data),
     )
 
 
-def row_findings(
-    missing: MissingValues | None, first_rows: FirstRowsSummary | None, moments: Moments
-) -> Iterator[Finding]:
+def _find_in_rows(data: AuditedData) -> Iterator[Finding]:
     """Yield the findings about missing values and dependent rows."""
+    moments = data.moments
+    missing = data.audited_rows.missing
     if missing is not None:
         yield from uneven_missingness(missing, is_completed=moments.is_em_estimated)
         yield from largely_missing_groups(missing)
     if moments.em_summary is not None:
         yield from imputed_cells(moments, moments.em_summary)
-    if first_rows is not None:
-        yield from dependent_rows(first_rows)
+    if data.first_rows is not None:
+        yield from dependent_rows(data.first_rows)
         yield from codes_for_missing_values(
-            first_rows,
+            data.first_rows,
             has_names=moments.feature_names is not None,
-            are_all_rows=first_rows.n_rows >= moments.counts.sum(),
+            are_all_rows=data.first_rows.n_rows >= moments.counts.sum(),
         )
+
+
+def find_in_results(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
+    """Apply all rules about results: about the groups, about each model, and across models."""
+    return (
+        *chain.from_iterable(rule(models, rows) for rule in _ROW_RULES),
+        *chain.from_iterable(rule(model, rows) for model in models for rule in _MODEL_RULES),
+        *chain.from_iterable(rule(models) for rule in _COMPARISON_RULES),
+    )
 
 
 _ROW_RULES = (

@@ -1,0 +1,183 @@
+"""Combination of the figures of a model, observed and expected, into its results."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairspan.auditing.estimates import GroupEstimates, ModelEstimates
+from fairspan.auditing.feature_errors import compute_feature_errors
+from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
+from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
+from fairspan.auditing.options import EstimationOptions
+from fairspan.auditing.refit_bound import error_drift, refit_bound
+from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.certificates.certificate import Certificate
+from fairspan.metrics import GroupErrors, worst_case_error
+from fairspan.moments.compute import Moments
+from fairspan.moments.fold_moments import FoldMoments
+from fairspan.moments.projector import Projector
+from fairspan.problem.criteria import RobustErrorGap
+from fairspan.rows.labels import Label
+
+
+def no_estimates(moments: Moments) -> ModelEstimates:
+    """Return the estimates of a model for which nothing is known of new rows."""
+    return ModelEstimates([GroupEstimates()] * moments.n_groups)
+
+
+def model_result(
+    observed: ObservedModel,
+    moments: Moments,
+    intervals: ErrorIntervals,
+    estimates: ModelEstimates,
+    no_estimates_reason: str | None,
+    options: EstimationOptions,
+    refits: Sequence[Projector] = (),
+    folds: FoldMoments | None = None,
+) -> ModelResult:
+    """Combine all figures of one model.
+
+    A model that was fitted to other rows also gets a bound on how far a refit to these rows could
+    lower its criterion, and the drift of its errors since the fit.
+
+    Parameters
+    ----------
+    observed : ObservedModel
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the audited rows.
+    intervals : ErrorIntervals
+        Errors on these rows, with intervals.
+    estimates : ModelEstimates
+        Estimates for new rows.
+    no_estimates_reason : str or None
+        Why there are none; it overrides the estimates.
+    options : EstimationOptions
+    refits : sequence of K Projectors
+        Refits without each fold, from which errors by feature on new rows come; empty for a model
+        that was not refitted.
+    folds : FoldMoments, optional
+        Moments by fold, needed with refits.
+    """
+    if no_estimates_reason is not None:
+        estimates = no_estimates(moments)
+    model = observed.model
+    errors = observed.errors
+    bound = None
+    drift = [UNKNOWN] * moments.n_groups
+    if not observed.status.in_sample:
+        bound = refit_bound(model.subspace, moments, errors.errors, options.materiality)
+        drift = error_drift(
+            model.subspace,
+            moments,
+            errors.errors,
+            intervals.standard_errors,
+            intervals.df,
+            options.level,
+        )
+    # Nothing is known of an in-sample model on new rows without refits.
+    is_estimated = np.array([group.is_estimated for group in estimates.groups])
+    if observed.status.in_sample and not refits:
+        is_estimated[:] = False
+    return ModelResult(
+        name=model.name,
+        n_components=model.subspace.dimension,
+        center=model.subspace.center,
+        is_scaled=model.subspace.scale is not None,
+        **_certificate_values(model.subspace.certificate),
+        worst_case_errors=_worst_case_errors(model, moments),
+        refit_bound=bound,
+        is_pca=model.is_pca,
+        in_sample=observed.status.in_sample,
+        in_sample_inferred=observed.status.inferred,
+        baseline=model.baseline,
+        training_groups=model.training_groups,
+        groups=_group_results(errors, moments, intervals, estimates, drift),
+        observed_disparity=intervals.disparity,
+        disparity_pair=_observed_pair(errors),
+        no_estimates_reason=no_estimates_reason,
+        is_nested=model.subspace.is_nested,
+        expected_disparity=estimates.disparity,
+        expected_disparity_pair=_expected_pair(errors.group_labels, estimates),
+        feature_errors=compute_feature_errors(model, moments, is_estimated, refits, folds),
+        instability=estimates.instability,
+        min_cosine=estimates.min_cosine,
+    )
+
+
+def _observed_pair(errors: GroupErrors) -> tuple[Label, Label]:
+    """Labels of the groups whose difference in error is the observed disparity."""
+    labels = errors.group_labels
+    if len(labels) == 1:
+        return labels[0], labels[0]
+    low, high = widest_pair(errors.errors)
+    return labels[low], labels[high]
+
+
+def _expected_pair(
+    labels: Sequence[Label], estimates: ModelEstimates
+) -> tuple[Label, Label] | None:
+    """Labels of the groups whose difference in expected error is the expected disparity.
+
+    None if fewer than two groups have estimates, for which a pair of equal groups stands.
+    """
+    first, second = estimates.disparity_pair
+    if first == second:
+        return None
+    return labels[first], labels[second]
+
+
+def _certificate_values(certificate: Certificate | None) -> dict[str, Any]:
+    """Return the attributes of a result that come from its certificate; None without one."""
+    if certificate is None:
+        return dict.fromkeys(("status", "tol", "gap", "unresolved_reason"))
+    return {
+        "status": str(certificate.status),
+        "tol": certificate.tol,
+        "gap": certificate.gap,
+        "unresolved_reason": certificate.unresolved_reason,
+    }
+
+
+def _group_results(
+    model_errors: GroupErrors,
+    moments: Moments,
+    intervals: ErrorIntervals,
+    estimates: ModelEstimates,
+    drift: Sequence[Estimate],
+) -> tuple[GroupResult, ...]:
+    """Combine the figures of one model by group; `drift` has one estimate per group."""
+    return tuple(
+        GroupResult(
+            group=label,
+            n_rows=int(moments.counts[i]),
+            proportion=float(moments.proportions[i]),
+            observed_total_variance=float(model_errors.variances[i]),
+            observed_error=intervals.errors[i],
+            observed_best_error=float(model_errors.best_errors[i]),
+            observed_loss=float(model_errors.excess_losses[i]),
+            observed_variance_kept=float(model_errors.variance_kept_ratios[i]),
+            observed_kurtosis=float(intervals.kurtosis[i]),
+            drift=drift[i],
+            observed_rounding=float(model_errors.roundings[i]),
+            **vars(estimates.groups[i]),
+        )
+        for i, label in enumerate(model_errors.group_labels)
+    )
+
+
+def _worst_case_errors(model: AuditedModel, moments: Moments) -> tuple[float, ...] | None:
+    """Worst-case errors of a model fitted with the robust error gap, one per group.
+
+    Errors are the largest over all distributions within a radius of each group's rows, with the
+    radii of the criterion. None for models with another criterion, or if the radii are not those of
+    the groups of these rows.
+    """
+    certificate = model.subspace.certificate
+    if certificate is None or not isinstance(certificate.criterion, RobustErrorGap):
+        return None
+    radius = certificate.criterion.radius
+    if isinstance(radius, Mapping) and set(radius) != set(moments.labels):
+        return None
+    return tuple(worst_case_error(model.subspace, moments, radius=radius).values())

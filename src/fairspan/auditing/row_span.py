@@ -1,0 +1,115 @@
+"""Few rows of many features, with their models, in coordinates of their joint span."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.auditing.models import AuditedModel
+from fairspan.moments.wide import WideMoments
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.in_memory import InMemoryRows
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedRows:
+    """Models and rows in orthonormal coordinates of their joint span.
+
+    Attributes
+    ----------
+    models : list of AuditedModel
+    rows : ArrayRows
+    """
+
+    models: list[AuditedModel]
+    rows: ArrayRows
+
+
+class IrreducibleRows(Exception):
+    """Rows and models that cannot be expressed in coordinates of their span; says why."""
+
+
+def reduce_to_span(
+    models: Sequence[AuditedModel], rows: Rows, wide_moments: WideMoments
+) -> ReducedRows:
+    """Express models and rows in orthonormal coordinates of their joint span.
+
+    Distances and the origin are preserved, so that errors are those in all features, while moments
+    by fold need memory for the dimension of the span only.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    rows : InMemoryRows
+        Rows with labels.
+    wide_moments : WideMoments
+        Moments of the same rows.
+
+    Raises
+    ------
+    IrreducibleRows
+        The models differ in scale, the rows are not in memory, or a model has more dimensions than
+        the span of the rows.
+    """
+    if not isinstance(rows, InMemoryRows):
+        raise IrreducibleRows("rows that are fewer than their features must be in memory")
+    scales: list[Any] = [model.subspace.scale for model in models]
+    if not all(np.array_equal(scale, scales[0]) for scale in scales):
+        raise IrreducibleRows(
+            "the models divide the features by different scales, and the rows are fewer than these"
+        )
+    model_scale = scales[0]
+    scaled = wide_moments if model_scale is None else wide_moments.divided_by(model_scale)
+    frames = [model.subspace.reference_frame(wide_moments) for model in models]
+    # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
+    # origin, and by the components and center of each model.
+    directions = [-scaled.shift[:, None]]
+    for model, frame in zip(models, frames, strict=True):
+        directions.append(model.subspace.projector.stacked_columns)
+        if frame.has_common_center:
+            directions.append((frame.scaled_center - scaled.shift)[:, None])
+    if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
+        raise IrreducibleRows("the models extend beyond the span of these few rows")
+    joint_span = scaled.row_space.extend(np.hstack(directions))
+    # Coordinates of the origin of the features, which is minus the shift; it becomes the origin of
+    # the new coordinates.
+    origin = joint_span.project(directions[0])[:, 0]
+    reduced = []
+    for model, frame in zip(models, frames, strict=True):
+        # The columns of the encoder, and of the decoder if it is not the transposed encoder (an
+        # oblique projection), are directions and so need no shift.
+        projector = model.subspace.projector
+        reduced_projector = projector.with_stacked_columns(
+            joint_span.project(projector.stacked_columns)
+        )
+        mean = None
+        if frame.has_common_center:
+            shifted_center = (frame.scaled_center - scaled.shift)[:, None]
+            mean = joint_span.project(shifted_center)[:, 0] - origin
+        subspace = replace(
+            model.subspace,
+            components=reduced_projector.encoder,
+            oblique_decoder=reduced_projector.oblique_decoder,
+            mean=mean,
+            scale=None,
+            feature_names=None,
+        )
+        reduced.append(replace(model, subspace=subspace))
+    assert rows.groups is not None
+    row_positions = np.concatenate(
+        [group_rows.row_indices for group_rows in wide_moments.group_rows]
+    )
+    # The span has the rows by group; return them in the order of the table.
+    order = np.argsort(row_positions)
+    # The rows have no component along the axes that were added.
+    n_new_axes = joint_span.n_axes - joint_span.row_coordinates.shape[1]
+    coordinates = np.pad(joint_span.row_coordinates[order], [(0, 0), (0, n_new_axes)])
+    reduced_rows = ArrayRows(
+        coordinates - origin,
+        groups=rows.groups[row_positions[order]],
+        weights=None if rows.weights is None else rows.weights[row_positions[order]],
+        weight_exponent=rows.weight_exponent,
+    )
+    return ReducedRows(reduced, reduced_rows)
