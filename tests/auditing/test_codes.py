@@ -47,7 +47,10 @@ def test_codes_flip_a_verdict_and_are_found():
     assert finding.columns == ("score", "rate")
     assert "'score' holds -99 (" in finding.message
     assert "X.replace({'score': [-99], 'rate': [999]}, np.nan)" in finding.message
-    assert finding.settings == (("na_values", {"score": (-99.0,), "rate": (999.0,)}),)
+    [setting] = finding.settings
+    assert setting.name == "na_values"
+    assert setting.phrase in finding.message
+    assert setting.value == {"score": (-99.0,), "rate": (999.0,)}
     assert not [each for each in truth.findings if each.code == "FS412"]
 
 

@@ -100,7 +100,9 @@ class _Estimator:
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability.
 
-        The disparity is the signed difference in error of the two groups that differ most. Groups
+        The disparity is the error of the second group of `disparity_pair` minus that of the first:
+        of two groups in their order, or of more the largest minus the smallest. `min_cosine` is the
+        smallest cosine of a principal angle between the model and a refit without one fold. Groups
         with too few rows get no estimates; without any others, nor does the model.
         """
         model = self.models[i]

@@ -67,13 +67,13 @@ def _verdict_without_comparison(model: ModelResult, level: float) -> Verdict:
     """Return the verdict on a model that is not compared with another."""
     harmed = harmed_groups(model)
     if not harmed:
-        return _no_harm_verdict(model, model.name, level)
+        return _no_harm_verdict(pca=model, name=model.name, level=level)
     return Verdict(
-        "harm, no repair tried",
-        describe_harm(model, harmed),
-        "Fit a FairPCA to the same rows and audit both models.",
-        model.name,
-        labels_of(harmed),
+        kind="harm, no repair tried",
+        summary=describe_harm(model, harmed),
+        recommendation="Fit a FairPCA to the same rows and audit both models.",
+        model=model.name,
+        groups=labels_of(harmed),
     )
 
 

@@ -132,6 +132,8 @@ def _measure_gap(
         # The rounding error of this bound is not known; allow for as much as in the objective.
         bound_rounding = objective_rounding
     else:
+        # `gap` takes the objective as computed; `max_gap` as large as rounding allows, where its
+        # own rounding error would make the difference. Nothing is to be added to either.
         gap, bound_rounding = proof.gap(problem, basis, errors)
         max_gap = gap
         if problem.embedding.parent is None and criterion.is_nonnegative:

@@ -1,28 +1,30 @@
 """Options of the command line that findings advise to change.
 
-Findings name settings as arguments in Python. The command line adds its own options to their
-messages.
+Findings name settings as arguments in Python. The command line names its own options in their
+place.
 """
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.audit import Audit
 from fairspan.auditing.findings.catalog import Finding, Setting
-from fairspan.report.report import Report
+
+if TYPE_CHECKING:
+    from fairspan.auditing.audit import Audit
+    from fairspan.report.report import Report
 
 # Maximum number of columns in a hint.
 _MAX_COLUMNS_SHOWN = 4
 
 
-def with_command_hints(audit: Audit) -> Audit:
+def with_command_hints(audit: "Audit") -> "Audit":
     """Return the audit with findings whose messages name options of the command line."""
     return replace(audit, findings=tuple(map(with_command_hint, audit.findings)))
 
 
-def with_command_hints_in_report(report: Report) -> Report:
+def with_command_hints_in_report(report: "Report") -> "Report":
     """Return the report with such findings, also those on the user's models."""
     user_models = report.user_models
     if user_models is not None:
@@ -31,18 +33,35 @@ def with_command_hints_in_report(report: Report) -> Report:
 
 
 def with_command_hint(finding: Finding) -> Finding:
-    """Return the finding with a message that ends with the options that its advice is about.
+    """Return the finding with options in place of the arguments that its texts name.
 
     Examples
     --------
-    >>> advice = [Setting("clusters", "person")]
-    >>> with_command_hint(Finding("FS409", "warning", "Pass clusters.", settings=advice)).message
-    'Pass clusters. On the command line: --clusters person.'
+    >>> advice = [Setting("clusters", "clusters='person'", "person")]
+    >>> message = "Pass clusters='person'."
+    >>> with_command_hint(Finding("FS409", "warning", message, settings=advice)).message
+    'Pass --clusters person.'
     """
-    if not finding.settings:
-        return finding
-    options = ", or ".join(map(_option_of, finding.settings))
-    return replace(finding, message=f"{finding.message} On the command line: {options}.")
+    message = finding.message
+    for setting in finding.settings:
+        option = _option_of(setting)
+        if setting.phrase.startswith("("):
+            option = f"({option})"
+        message = message.replace(setting.phrase, option)
+    return replace(finding, message=message, remedy=in_command_terms(finding.remedy))
+
+
+def in_command_terms(text: str) -> str:
+    """Return a text about arguments with the options of the command line in their place.
+
+    Examples
+    --------
+    >>> in_command_terms("Use scale=True, or rescale the column.")
+    'Use --standardize, or rescale the column.'
+    """
+    for argument, option in _OPTIONS_OF_ARGUMENTS.items():
+        text = text.replace(argument, option)
+    return text
 
 
 def _option_of(setting: Setting) -> str:
@@ -68,6 +87,18 @@ def _missing_group_options(labels: Sequence[str]) -> str:
     return f"--na-values {shlex.quote(','.join(labels))} with --missing-group drop"
 
 
+# Options for the arguments that remedies and statuses name; longer phrases come first.
+_OPTIONS_OF_ARGUMENTS = {
+    "(FileRows.open(..., na_values=...), X.replace in pandas)": "(--na-values)",
+    'None in their place and on_missing="drop"': "--na-values with --missing-group drop",
+    "allow_extra=True": "--allow-extra",
+    'center="global"': "--center global",
+    "scale=True": "--standardize",
+    'on_missing="drop"': "--on-missing drop",
+    'on_missing="em"': "--on-missing em",
+    "(on_missing)": "(--on-missing)",
+    "(tol)": "(--tol)",
+}
 # Functions that format the option for a setting, from its proposed value or None.
 _FORMATTERS: dict[str, Callable[[Any], str]] = {
     "bins": lambda _: "--bin COLUMN=EDGES",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.auditing.wording import format_group, quote_group
+from fairspan.cli.finding_hints import in_command_terms
 from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import format_parameters, readable_name
@@ -59,9 +60,7 @@ def certificate_text(certificate: "Certificate") -> str:
     if parameters:
         criterion += f" ({parameters})"
     certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
-    status = f"Status: {certificate.status_text}: {certificate.message}."
-    if certificate.status == "open gap":
-        status += " On the command line: --tol SHARE, or --allow-extra."
+    status = f"Status: {certificate.status_text}: {in_command_terms(certificate.message)}."
     if math.isfinite(certificate.lower_bound):
         subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
         certificate_sentence += (

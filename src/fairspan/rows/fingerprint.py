@@ -20,7 +20,8 @@ def compute_fingerprint(rows: Rows) -> str | None:
 
     For rows it is the hash of four lines: n and p, then the SHA-256 of values, groups and weights.
     Values and weights are hashed as little-endian float64 in row order, groups as one line of text
-    each.
+    each. Weights are hashed as the user gave them: those that were scaled into range by a power of
+    two, 2**weight_exponent, are scaled back.
 
     Returns
     -------

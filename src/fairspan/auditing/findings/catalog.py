@@ -10,17 +10,20 @@ from fairspan.rows.labels import Label
 class Setting(NamedTuple):
     """A setting of the caller that the advice of a finding is about.
 
-    Messages name settings as arguments in Python; the command line adds its own options.
+    Messages name settings as arguments in Python; the command line puts its own options there.
 
     Attributes
     ----------
     name : str
         Such as "clusters" or "exclude".
+    phrase : str
+        Part of the message that names the setting in Python, such as "scale=True".
     value : object
         Proposed value, such as the name of a column; None if the caller has to choose it.
     """
 
     name: str
+    phrase: str
     value: Any = None
 
 

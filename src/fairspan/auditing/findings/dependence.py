@@ -28,7 +28,7 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             f"{noun} {names}: all values differ, and the name suggests an identifier. Exclude it "
             "(drop the column), unless it is a measurement.",
             columns=first_rows.identifier_features,
-            settings=[Setting("exclude")],
+            settings=[Setting("exclude", "drop the column")],
         )
     for name, n_values, correlation in first_rows.candidate_clusters:
         yield make_finding(
@@ -38,7 +38,7 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             "are clusters, such as rows of one person or place, the intervals are far too short: "
             f"pass clusters={name!r}.",
             columns=(name,),
-            settings=[Setting("clusters", name)],
+            settings=[Setting("clusters", f"clusters={name!r}", name)],
         )
     largest_z = float(np.max(first_rows.autocorrelation_z))
     verb = verb_form(first_rows.n_duplicates, "duplicates", "duplicate")
@@ -53,7 +53,7 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             f"{message}. If the table is not just sorted but neighboring rows form clusters (rows "
             "of one person, consecutive times), the intervals are too short: pass the column of "
             "the clusters (clusters).",
-            settings=[Setting("clusters")],
+            settings=[Setting("clusters", "(clusters)")],
         )
     elif first_rows.n_duplicates > _MAX_DUPLICATE_SHARE * first_rows.n_rows:
         yield make_finding(
@@ -61,5 +61,5 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             f"{duplicates[0].upper()}{duplicates[1:]} in every feature. If the table was assembled "
             "from overlapping parts or rows were sampled with replacement, the intervals are too "
             "short: pass the column of the clusters (clusters).",
-            settings=[Setting("clusters")],
+            settings=[Setting("clusters", "(clusters)")],
         )

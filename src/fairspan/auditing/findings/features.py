@@ -81,7 +81,7 @@ def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator
             "different between them. Such a feature can mask or reverse the effect of a projection "
             "on the groups. Exclude it (drop the column).",
             columns=columns.names_of(encoding),
-            settings=[Setting("exclude")],
+            settings=[Setting("exclude", "drop the column")],
         )
 
 
@@ -94,7 +94,7 @@ def monotone_features(monotone_columns: Sequence[int], columns: FeatureNames) ->
             "typical of row numbers, identifiers, times, or the sort column. Exclude it (drop the "
             "column), unless it is a measurement.",
             columns=columns.names_of(monotone_columns),
-            settings=[Setting("exclude")],
+            settings=[Setting("exclude", "drop the column")],
         )
 
 
@@ -134,7 +134,7 @@ def dominant_feature(
             f"{description}, and {join_truncated(affected_models)} {verb} not scale, so the other "
             "features have little influence. Use scale=True, or rescale the feature.",
             columns=columns.names_of(sorted(share_by_column)),
-            settings=[Setting("scale", True)],
+            settings=[Setting("scale", "scale=True", True)],
         )
 
 
@@ -177,7 +177,7 @@ def rare_indicator_components(
             "Standardizing gives them the same weight as any other feature. Merge such categories, "
             "exclude them (drop the columns), or do not scale.",
             columns=columns.names_of(sorted(dominant)),
-            settings=[Setting("exclude")],
+            settings=[Setting("exclude", "drop the columns")],
         )
 
 

@@ -65,7 +65,7 @@ def _many_small_groups(moments: Moments) -> Iterator[Finding]:
         settings: list[Setting] = []
         if are_numbers(moments.labels):
             remedy = "put numbers such as ages into bins (pandas.cut)"
-            settings = [Setting("bins")]
+            settings = [Setting("bins", "pandas.cut")]
         yield make_finding(
             "FS406",
             f"{n_groups:,} groups, {n_small:,} of them with fewer than {_SMALL_GROUP_ROWS} rows, "
@@ -79,10 +79,13 @@ def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
     """FS413: groups named by a text that usually marks a missing value."""
     placeholders = placeholder_labels(moments.labels, moments.counts.tolist())
     if placeholders is not None:
+        advice = (
+            f"with pandas, labels.mask(labels.isin({placeholders.for_pandas})) and "
+            'on_missing="drop"'
+        )
         yield make_finding(
             "FS413",
-            f"{placeholders.suspicion}, drop these rows (with pandas, "
-            f'labels.mask(labels.isin({placeholders.for_pandas})) and on_missing="drop").',
+            f"{placeholders.suspicion}, drop these rows ({advice}).",
             groups=placeholders.labels,
-            settings=[Setting("missing_group", tuple(placeholders.rows_by_text))],
+            settings=[Setting("missing_group", advice, tuple(placeholders.rows_by_text))],
         )

@@ -95,7 +95,7 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
         "FS408",
         " ".join(sentences),
         groups=[missing.groups[i] for i in affected],
-        settings=[Setting("exclude")],
+        settings=[Setting("exclude", "drop the columns")],
     )
 
 
@@ -153,15 +153,15 @@ def codes_for_missing_values(
     if not are_all_rows:
         scope = f"In the first {first_rows.n_rows:,} rows, "
     remedy = _remedy_in_python(first_rows.codes, has_names=has_names)
+    advice = f'{remedy} with on_missing="drop" or "em"'
     settings: list[Setting] = []
     if has_names:
         values = {name: tuple(codes.codes) for name, codes in first_rows.codes.items()}
-        settings = [Setting("na_values", values)]
+        settings = [Setting("na_values", advice, values)]
     yield make_finding(
         "FS412",
         f"Codes for missing values? {scope}{join_truncated(descriptions)}. They are treated as "
-        "numbers, and may dominate errors and verdicts. If they are codes, name them "
-        f'({remedy} with on_missing="drop" or "em").',
+        f"numbers, and may dominate errors and verdicts. If they are codes, name them ({advice}).",
         columns=tuple(first_rows.codes),
         settings=settings,
     )

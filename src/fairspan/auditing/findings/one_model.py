@@ -18,8 +18,6 @@ from fairspan.rows.labels import format_list
 
 # A larger ratio of two errors says only that one of them is negligible, so it is not shown.
 _MAX_ERROR_RATIO = 1e6
-# Settings that help against a column of very large numbers, as arguments.
-_IN_PYTHON = {"scale": "scale=True", "center": 'center="global"'}
 
 
 def absent_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
@@ -45,7 +43,7 @@ def lossless(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         if model.n_components > 1:
             verb = "keep"
             remedy = " Use fewer dimensions (n_components) for a meaningful comparison."
-            settings = [Setting("n_components")]
+            settings = [Setting("n_components", "(n_components)")]
         yield make_finding(
             "FS206",
             f"{model.name}: {_dimension_count(model)} {verb} all variance of every group up to "
@@ -177,7 +175,7 @@ def not_proven_optimal(model: ModelResult, rows: AuditedRows) -> Iterator[Findin
         message += "."
         if "column" in (model.unresolved_reason or ""):
             settings = _settings_for_large_column(model)
-            uses = [f"use {_IN_PYTHON[setting.name]}" for setting in settings]
+            uses = [f"use {setting.phrase}" for setting in settings]
             message += f" {', or '.join(['Rescale it', *uses])}."
     yield make_finding("FS204", f"{model.name}: {message}", model.name, settings=settings)
 
@@ -186,9 +184,9 @@ def _settings_for_large_column(model: ModelResult) -> list[Setting]:
     """Return the settings that help against a column of very large numbers, and are not chosen."""
     settings = []
     if not model.is_scaled:
-        settings.append(Setting("scale", True))
+        settings.append(Setting("scale", "scale=True", True))
     if model.center != "global":
-        settings.append(Setting("center", "global"))
+        settings.append(Setting("center", 'center="global"', "global"))
     return settings
 
 
