@@ -56,7 +56,9 @@ def test_placeholders_of_missing_values_are_named_at_fit_and_in_the_audit(placeh
     assert finding.groups == (placeholder,)
     assert f"'{placeholder}' (40 rows)" in finding.message
     assert f"labels.isin([{placeholder!r}])" in finding.message
-    assert finding.settings == (("missing_group", (placeholder,)),)
+    [setting] = finding.settings
+    assert (setting.name, setting.value) == ("missing_group", (placeholder,))
+    assert setting.phrase in finding.message
 
 
 @pytest.mark.parametrize(
