@@ -23,7 +23,7 @@ import fairspan as fs
 from claims import with_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from fairspan.extending import AffinePieces, Criterion, LinearCriterion
+from fairspan.extending import AffinePieces, Blocks, Criterion, LinearCriterion
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
 from fairspan.solvers.auto import solve_exactly
@@ -297,6 +297,54 @@ def test_a_weighted_sum_of_errors_needs_its_weights_alone():
     eigenvalues = np.linalg.eigvalsh(MOMENTS.second_moments().mean(axis=0))
     assert fair.solution_.objective == pytest.approx(eigenvalues[:-2].sum(), rel=1e-9)
     assert fair.solution_.objective == pytest.approx(fair.group_errors_.mean(), rel=1e-9)
+
+
+@dataclass(frozen=True)
+class LargestOfThree(Criterion):
+    """The larger error, or 60 % of their sum if that is more."""
+
+    name: ClassVar[str] = "largest_of_three"
+
+    def pieces(self, problem):
+        return AffinePieces(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]]), np.zeros(3))
+
+
+@dataclass(frozen=True)
+class SumOfMaxima(Criterion):
+    """The larger error, plus the larger of 90 % of the first and 30 % of the second."""
+
+    name: ClassVar[str] = "sum_of_maxima"
+
+    def pieces(self, problem):
+        coefficients = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0], [0.0, 0.3]])
+        return AffinePieces(coefficients, np.zeros(4), Blocks((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value"),
+    [
+        (LargestOfThree(), lambda a, b: max(a, b, 0.6 * (a + b))),
+        (SumOfMaxima(), lambda a, b: max(a, b) + max(0.9 * a, 0.3 * b)),
+    ],
+)
+def test_two_groups_with_more_than_two_pieces_are_solved_like_a_grid_of_angles(criterion, value):
+    rng = np.random.default_rng(3)
+    groups = np.repeat(["a", "b"], 40)
+    rows = rng.normal(size=(80, 2)) * np.where(groups == "a", 1.0, [[2.0], [0.7]]).T
+    moments = GroupMoments.from_rows(rows, groups)
+    fit = FairPCA(1, criterion=criterion).fit_moments(moments)
+    first, second = moments.second_moments("global")
+    angles = np.linspace(0, np.pi, 200_001)
+    # The error of a line is the variance along its normal.
+    normals = np.stack([-np.sin(angles), np.cos(angles)])
+    errors = [np.einsum("in,ij,jn->n", normals, matrix, normals) for matrix in (first, second)]
+    least = min(map(value, *errors))
+    # The value falls with a slope of about two on each side of its least, between two angles.
+    assert least - 4 * np.pi / 200_000 < fit.solution_.objective <= least
+    assert fit.solution_.status == "optimal"
+    assert fs.verify(fit, moments).holds
+    with pytest.raises(IncompatibleParameters, match="maximum of at most two"):
+        FairPCA(1, criterion=criterion, solver="boundary").fit_moments(moments)
 
 
 def test_a_share_of_variance_within_its_restriction(table):

@@ -115,6 +115,11 @@ class AffinePieces:
         """Whether every block has one piece, so that the function is affine."""
         return len(self.offsets) == len(self.blocks.starts)
 
+    @property
+    def is_max_of_two(self) -> bool:
+        """Whether the function is the maximum of two affine functions."""
+        return len(self.offsets) == 2 and len(self.blocks.starts) == 1
+
     def piece_values(self, errors: FloatArray) -> FloatArray:
         """Values of the pieces at (..., k) errors, shape (..., m)."""
         return np.asarray(errors @ self.coefficients.T - self.offsets)

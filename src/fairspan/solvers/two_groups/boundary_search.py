@@ -29,7 +29,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError
+from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError, MinimaxCriterion
 from fairspan.problem.limits import MeanDistanceLimit
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
@@ -64,11 +64,14 @@ class BoundarySearch(Solver):
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
         criterion = problem.criterion
-        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here:
-        # with two groups they are supported, and with more they count as not linear.
-        if problem.n_groups == 1 or (problem.n_groups == 2 and criterion.uses_excess_loss):
+        if problem.n_groups == 1:
             return None
-        pieces = None if criterion.uses_excess_loss else problem.pieces
+        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here:
+        # a minimax criterion of two groups has one for each, and no excess loss is linear.
+        if problem.n_groups == 2 and isinstance(criterion, MinimaxCriterion):
+            return None
+        is_excess_of_many = problem.n_groups > 2 and criterion.uses_excess_loss
+        pieces = None if is_excess_of_many else problem.pieces
         is_linear = pieces is not None and pieces.is_linear
         if problem.n_groups > 2 and not is_linear:
             return (
@@ -77,6 +80,8 @@ class BoundarySearch(Solver):
             )
         if pieces is None and not isinstance(criterion, ConcaveScoresCriterion):
             return "it supports only piecewise linear criteria and maxima of concave scores"
+        if pieces is not None and not (is_linear or pieces.is_max_of_two):
+            return "it supports the maximum of at most two affine functions of the errors"
         return None
 
     def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
@@ -107,11 +112,13 @@ class BoundarySearch(Solver):
         elif isinstance(problem.criterion, EqualError):
             result = _solve_equal_errors(problem, tol)
         elif problem.pieces is None:
-            # The robust error gap, which is not convex.
+            # The largest of concave scores, such as those of the robust error gap: not convex.
             result = BranchAndBound(problem, tol).run()
         elif problem.pieces.is_linear:
+            # A sum of affine functions, one in each row of the (m, k) coefficients.
             result = _solve_linear(problem, problem.pieces.coefficients.sum(axis=0))
         else:
+            # `unsupported_reason` leaves only the maximum of two.
             result = _solve_max_of_two(problem, problem.pieces, tol)
         return certify(
             problem,
