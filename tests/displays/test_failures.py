@@ -6,7 +6,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
-from fairspan import FairPCA, FileRows, audit, displays
+from fairspan import ErrorGap, FairPCA, FileRows, audit, displays
 from fairspan.errors import (
     IncompatibleParameters,
     InvalidInput,
@@ -68,7 +68,15 @@ def test_parameters_that_there_are_not():
 
 
 @pytest.mark.parametrize(
-    "changed", [{"criterion": "total_error"}, {"center": "none"}, {"scale": True}], ids=str
+    "changed",
+    [
+        {"criterion": "total_error"},
+        {"criterion": ErrorGap(2.0)},
+        {"restriction": "mean_parity"},
+        {"center": "none"},
+        {"scale": True},
+    ],
+    ids=str,
 )
 def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(changed):
     fair = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)

@@ -34,7 +34,9 @@ from fairspan.linalg.rounding import zero_negligible
 from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
-from fairspan.problem.criteria import get_criterion
+from fairspan.parameters import init_parameters
+from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.restrictions import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
@@ -161,21 +163,7 @@ def refit(estimator: Any, **settings: Any) -> Any:
     InvalidParameter
         The estimator's settings were changed after the fit.
     """
-    subspace = estimator.subspace_
-    current = (get_criterion(estimator.criterion).name, estimator.center, bool(estimator.scale))
-    at_fit = (
-        subspace.require_certificate().criterion.name,
-        subspace.center,
-        subspace.scale is not None,
-    )
-    if current != at_fit:
-        # Results would otherwise be attributed to the wrong settings.
-        criterion, center, scale = at_fit
-        raise InvalidParameter(
-            "The settings of the estimator were changed after it was fitted",
-            f"It was fitted with criterion {criterion!r}, center {center!r} and scale {scale}",
-            "Refit it",
-        )
+    _check_settings_of_fit(estimator)
     from sklearn.base import clone  # slow import
 
     with warnings.catch_warnings():
@@ -184,6 +172,45 @@ def refit(estimator: Any, **settings: Any) -> Any:
             return clone(estimator).set_params(**settings).fit_moments(estimator.moments_)
         except IncompatibleParameters:
             return None
+
+
+def _check_settings_of_fit(estimator: Any) -> None:
+    """Check that the settings of an estimator are those of its fit.
+
+    Results of refits would otherwise be attributed to the wrong settings.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    subspace = estimator.subspace_
+    certificate = subspace.require_certificate()
+    current = (estimator.center, bool(estimator.scale), get_restriction(estimator.restriction))
+    at_fit = (subspace.center, subspace.scale is not None, certificate.restriction)
+    if current == at_fit and _is_criterion_of_fit(estimator.criterion, certificate.criterion):
+        return
+    raise InvalidParameter(
+        "The settings of the estimator were changed after it was fitted",
+        f"It was fitted with criterion {certificate.criterion!r}, restriction "
+        f"{certificate.restriction!r}, center {subspace.center!r} and scale "
+        f"{subspace.scale is not None}",
+        "Refit it",
+    )
+
+
+def _is_criterion_of_fit(current: Any, at_fit: Criterion) -> bool:
+    """Return whether a criterion, an object or a name, is the one of a fit.
+
+    Parameters that are None were chosen by the fit, such as the protected group.
+    """
+    criterion = get_criterion(current)
+    if criterion.name != at_fit.name:
+        return False
+    fitted_parameters = init_parameters(at_fit)
+    return all(
+        value is None or bool(np.all(value == fitted_parameters[name]))
+        for name, value in init_parameters(criterion).items()
+    )
 
 
 def fit_status(fit: Any) -> str:
