@@ -284,6 +284,8 @@ CLAIMS = {
     "version is a number": ("version", 1),
     "restriction has no name": ("restriction", {}),
     "tol is text": ("tol", "small"),
+    "tol of the whole objective": ("tol", 1.0),
+    "an integer beyond double precision": ("scale", 10**400),
     "settings are a list": ("criterion", {"name": "minimax_loss", "settings": []}),
     "reason is a number": ("unresolved_reason", 4),
     "a trace of two numbers": ("trace", [[1, 0.5]]),

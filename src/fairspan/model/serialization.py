@@ -77,7 +77,11 @@ _CERTIFICATE_FIELDS = {
     "trace": list_of(record(_TRACE_POINT_FIELDS)),
 }
 # Fields that a certificate shares with its steps and prefixes.
-_SHARED_FIELDS = {"tol": number(0), "center": one_of("global", "group", "none"), "version": TEXT}
+_SHARED_FIELDS = {
+    "tol": number(0, below=1),
+    "center": one_of("global", "group", "none"),
+    "version": TEXT,
+}
 # Steps and prefixes of nested components are proven by group weights.
 _NESTED_CERTIFICATES = list_of(record({**_CERTIFICATE_FIELDS, "weights": list_of(number(), "g")}))
 _OBJECT_SCHEMA = record({"name": TEXT, "settings": MAPPING})

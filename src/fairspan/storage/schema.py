@@ -6,6 +6,7 @@ that the header and other arrays imply.
 """
 
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,14 +62,23 @@ def integer(minimum: float = -math.inf, maximum: float = math.inf) -> Rule:
     return scalar((int,), expected, lambda value: minimum <= value <= maximum)
 
 
-def number(minimum: float = -math.inf, *, may_be_infinite: bool = False) -> Rule:
-    """Rule for a number of at least `minimum`, never NaN, infinite only if allowed."""
+def number(
+    minimum: float = -math.inf, *, below: float = math.inf, may_be_infinite: bool = False
+) -> Rule:
+    """Rule for a number of at least `minimum`, and below a limit if one is given.
+
+    Never NaN, and infinite only if allowed.
+    """
     noun = "a number" if may_be_infinite else "a finite number"
-    return scalar(
-        (int, float),
-        f"{noun}{_describe_range(minimum, math.inf)}",
-        lambda value: minimum <= value and (may_be_infinite or math.isfinite(value)),
-    )
+    limit = f" and below {below:g}" if below < math.inf else ""
+
+    def is_valid(value: float) -> bool:
+        # JSON has integers of any length, which float64 cannot hold.
+        if abs(value) > sys.float_info.max:
+            return may_be_infinite and isinstance(value, float) and value >= minimum
+        return minimum <= value < below
+
+    return scalar((int, float), f"{noun}{_describe_range(minimum, math.inf)}{limit}", is_valid)
 
 
 def optional(rule: Rule) -> Rule:
