@@ -394,12 +394,20 @@ def _check_same_features(models: Sequence[AuditedModel]) -> None:
     feature_counts = {model.subspace.n_features for model in models}
     names = {model.subspace.feature_names for model in models} - {None}
     if len(feature_counts) > 1 or len(names) > 1:
-        counts_by_name = "; ".join(f"{model.name}: {model.subspace.n_features}" for model in models)
+        features = "; ".join(f"{model.name}: {_describe_features(model)}" for model in models)
         raise InvalidInput(
-            f"The models have different features ({counts_by_name})",
+            f"The models have different features ({features})",
             "Allowed: models with the same features in the same order",
             "Audit them separately",
         )
+
+
+def _describe_features(model: AuditedModel) -> str:
+    """Describe the features of a model by their names, or by their number if they have none."""
+    names = model.subspace.feature_names
+    if names is None:
+        return f"{model.subspace.n_features} without names"
+    return format_list(list(names))
 
 
 def pca_by_dimension(

@@ -6,7 +6,7 @@ from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 
 
 class Eigensolver(StrEnum):
-    """How eigenproblems were solved; compares equal to plain text, as files store it.
+    """Method of solving eigenproblems; compares equal to plain text, as files store it.
 
     DENSE
         LAPACK on matrices of all features.

@@ -77,7 +77,8 @@ def build_file_report(
     if page is not None:
         check_page_path(page)
     user_models = load_models(report_options.models, report_options.custom_objects)
-    # Saved models fix the features that are read, and need the columns of their restrictions.
+    # Saved models fix the features that are read, and need the columns of their restrictions. The
+    # features of the first stand for all: models of other features are refused when they are read.
     names = next((model.feature_names for model in user_models.values()), None)
     read_options.reject_feature_options(names)
     extra_columns = restriction_columns(user_models)
@@ -89,9 +90,9 @@ def build_file_report(
     # Check the settings before rows are read. They are made again once the rows have been read,
     # when the texts that name groups can be replaced by labels.
     settings = _report_settings(fit_options, audit_options, report_options, parameters)
-    if data.row_source is not None:
+    if data.row_source is not None:  # else the file holds moments
         settings.check_size(data.row_source.n_features)
-    moments = data.moments
+    moments = data.moments  # reads the rows, unless the file holds moments
     parameters = with_group_labels(parameters, moments.labels)
     settings = _report_settings(fit_options, audit_options, report_options, parameters)
     rows = None

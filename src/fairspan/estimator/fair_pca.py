@@ -492,7 +492,8 @@ class FairPCA(
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
-        # The result for data on a device or cluster, and for open rows; otherwise None.
+        # The result for data on a device or cluster, and for a source of rows that is open already,
+        # such as `FileRows`; None for arrays and data frames in memory.
         remote_result = map_rows(X, self.subspace_.transform_map)
         if remote_result is not None:
             return remote_result
@@ -519,13 +520,14 @@ class FairPCA(
         """Minus the squared reconstruction error of each row, shape (n,).
 
         In squared units of the features, scaled if `scale`. Returns a numpy array, except that a
-        Dask collection gives a lazy Dask array or series. For a row with missing cells, the
-        expected error given the observed cells.
+        Dask collection gives a lazy Dask array or series; Spark data frames are refused. For a row
+        with missing cells, the expected error given the observed cells.
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
         scores_of_rows = score_map(self.subspace_)
-        # The result for data on a device or cluster, and for open rows; otherwise None.
+        # The result for data on a device or cluster, and for a source of rows that is open already,
+        # such as `FileRows`; None for arrays and data frames in memory.
         remote_result = map_rows(X, scores_of_rows)
         if remote_result is not None:
             return remote_result
@@ -533,6 +535,7 @@ class FairPCA(
         one_group = SingleGroup(label="")
         rows = open_group_rows(X, one_group, on_missing=self.subspace_.standardization.on_missing)
         set_or_check_features(self, rows, reset=False)
+        # Select and order the features as the function takes them.
         blocks = feature_blocks(rows, scores_of_rows)
         return np.concatenate([scores_of_rows.function(block.values) for block in blocks])
 

@@ -15,7 +15,7 @@ from fairspan.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Standardization:
-    """How rows of a table become the features that a model projects.
+    """Conversion of rows of a table to the features that a model projects.
 
     Attributes
     ----------

@@ -292,7 +292,7 @@ class FairSubspace:
 
     @property
     def standardization(self) -> Standardization:
-        """How rows of a table become the features that are projected."""
+        """Conversion of rows of a table to the features that are projected."""
         return Standardization(
             n_features=self.n_features,
             mean=self.mean,

@@ -164,7 +164,12 @@ def _argument_code(name: str, value: Any) -> str:
 
 
 def _as_code(value: Any) -> str:
-    """Format a setting as Python code; a criterion with default parameters by its name."""
+    """Format a setting as Python code.
+
+    A built-in criterion with default parameters is written by its name, which callers may pass in
+    its place. A display object holds drawn figures, for which there is no code: its class tells the
+    reader which one was passed.
+    """
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_as_code, value))}]"
     if isinstance(value, Criterion):

@@ -178,7 +178,26 @@ def solve_for_dimension(
     tol: float,
     random_state: RandomSource = None,
 ) -> tuple[Reduction, Certificate]:
-    """Solve for a given dimension; return the reduction and the certificate.
+    """Solve the problem of a family at a given dimension.
+
+    Parameters
+    ----------
+    family : ProblemFamily
+        Problems that differ in the dimension only.
+    solver : Solver or Auto
+    n_components : int
+        The dimension.
+    tol : float
+        Largest gap that counts as optimal, relative to the objective.
+    random_state : int, Generator, RandomState or None
+
+    Returns
+    -------
+    reduction : Reduction
+        The smaller problem that was solved, within the directions that a restriction allows, with
+        the map of its components to the features.
+    certificate : Certificate
+        That of the solution, in the coordinates of the family.
 
     Raises
     ------

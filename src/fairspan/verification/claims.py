@@ -12,7 +12,7 @@ from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
-from fairspan.verification.comparisons import mismatches
+from fairspan.verification.comparisons import Comparison, mismatches
 from fairspan.verification.evaluation import evaluate_reduction
 from fairspan.verification.failure import PASS_ROWS_HINT
 from fairspan.verification.tolerances import (
@@ -111,7 +111,8 @@ def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
         "constraint_violation": tolerances.objective,
     }
     for name, tol in tols.items():
-        yield from mismatches({name: (getattr(recomputed, name), getattr(certificate, name), tol)})
+        comparison = Comparison(getattr(recomputed, name), getattr(certificate, name), tol)
+        yield from mismatches({name: comparison})
     yield from _resolution_failures(claims)
     # A fit sets the absolute tolerance to one of these two figures, which are compared themselves.
     relative_tol = certificate.tol * certificate.scale
@@ -153,7 +154,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
     )
     if tolerances.is_converged and not min_resolution <= claimed <= max_resolution:
         # A tolerance of zero, since the two are already known to differ by too much.
-        yield from mismatches({"resolution": (recomputed.resolution, claimed, 0.0)})
+        yield from mismatches({"resolution": Comparison(recomputed.resolution, claimed, tol=0.0)})
 
 
 def _bound_failures(claims: JudgedClaims) -> Iterator[str]:

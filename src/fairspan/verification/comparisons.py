@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,24 @@ from fairspan.verification.tolerances import (
     rounding_cap,
 )
 
-# By name: recomputed value, claimed value, and tolerance (None if both must be equal).
-Comparisons = dict[str, tuple[Any, Any, Any]]
+
+class Comparison(NamedTuple):
+    """A value that a model claims, beside the one recomputed from the data or stored elsewhere.
+
+    Attributes
+    ----------
+    recomputed, claimed : scalar or array
+    tol : scalar or array, optional
+        Largest difference allowed of numbers; None for texts, labels and objects, which must be
+        equal.
+    """
+
+    recomputed: Any
+    claimed: Any
+    tol: Any = None
+
+
+Comparisons = dict[str, Comparison]
 
 
 def data_comparisons(
@@ -56,7 +72,7 @@ def data_comparisons(
 
     Returns
     -------
-    dict of name to (recomputed value, claimed value, tolerance)
+    dict of name to Comparison
     """
     subspace = evaluation.subspace
     moments = evaluation.moments
@@ -91,20 +107,20 @@ def data_comparisons(
             proportions @ component_rounding,
             distance_from_em_limit(moments) if is_converged else evaluation.em_distance,
         ),
-        "errors": (errors, certificate.errors, AGREEMENT_TOL * errors + error_tol),
-        "total_variance": (
+        "errors": Comparison(errors, certificate.errors, AGREEMENT_TOL * errors + error_tol),
+        "total_variance": Comparison(
             evaluation.recomputed.total_variance,
             certificate.total_variance,
             total_variance_tol,
         ),
-        "losses": (losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
+        "losses": Comparison(losses, certificate.losses, AGREEMENT_TOL * losses + loss_tol),
     }
     if is_converged:
         # A reason may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
         reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]
         claimed_reasons = [claimed.unresolved_reason for claimed in certificates]
-        comparisons["unresolved_reason"] = (reasons, claimed_reasons, None)
+        comparisons["unresolved_reason"] = Comparison(reasons, claimed_reasons)
     return comparisons
 
 
@@ -128,9 +144,10 @@ def _with_n_components(problem: Problem, n_components: int) -> Problem:
 
 def mismatches(comparisons: Comparisons) -> Iterator[str]:
     """Yield a message for each claim that differs from the recomputed value."""
-    for name, (recomputed_value, claimed_value, tol) in comparisons.items():
-        recomputed = np.asarray(recomputed_value)
-        claimed = np.asarray(claimed_value)
+    for name, comparison in comparisons.items():
+        recomputed = np.asarray(comparison.recomputed)
+        claimed = np.asarray(comparison.claimed)
+        tol = comparison.tol
         if recomputed.shape != claimed.shape:
             agrees = False
         elif tol is None or recomputed.dtype == object:
@@ -177,11 +194,12 @@ def estimator_comparisons(
         Rounding error bound of `variances_kept`.
     """
     comparisons: Comparisons = {
-        "center": (subspace.center, certificate.center, None),
-        "components": (subspace.projector.decoder.T, certificate.components, 0.0),
+        "center": Comparison(subspace.center, certificate.center),
+        "components": Comparison(subspace.projector.decoder.T, certificate.components, tol=0.0),
     }
     if model is subspace:
         return comparisons
+    # Copies of stored values must be equal.
     exact: dict[str, Any] = {
         **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
         "solution_": certificate,
@@ -191,6 +209,7 @@ def estimator_comparisons(
         "groups_": label_array(list(certificate.groups)),
         "n_components_": subspace.n_components,
     }
+    # Values by attribute, with the tolerance of numbers that are computed again.
     expected: dict[str, tuple[Any, Any]] = {name: (value, None) for name, value in exact.items()}
     traces = unrestricted.second_moments.traces
     total_variance = unrestricted.total_variance
@@ -203,9 +222,10 @@ def estimator_comparisons(
         ratio_tol = AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]
         expected["explained_variance_ratio_"] = (pooled / total_variance, tol / total_variance)
         expected["group_explained_variance_ratio_"] = (ratios, ratio_tol)
-    # An attribute that the model lacks cannot have been modified.
     for name, (value, value_tol) in expected.items():
-        comparisons[name] = (value, getattr(model, name, value), value_tol)
+        # An attribute that the model lacks cannot have been modified.
+        claimed = getattr(model, name, value)
+        comparisons[name] = Comparison(value, claimed, value_tol)
     return comparisons
 
 
@@ -247,10 +267,10 @@ def _row_comparisons(
         claimed_variances = subspace.whitening**2
     variance_tol = relative_tol * np.abs(pooled) + rounding
     return {
-        "counts": (moments.counts, certificate.counts, None),
-        "mean": (mean, subspace.mean, mean_tol),
-        "scale of the features": (scale, subspace.scale, relative_tol * deviations),
-        "squared whitening": (variances, claimed_variances, variance_tol),
+        "counts": Comparison(moments.counts, certificate.counts),
+        "mean": Comparison(mean, subspace.mean, mean_tol),
+        "scale of the features": Comparison(scale, subspace.scale, relative_tol * deviations),
+        "squared whitening": Comparison(variances, claimed_variances, variance_tol),
         **_imputation_comparisons(moments, subspace.imputation_model, em_distance),
     }
 
@@ -274,10 +294,9 @@ def _imputation_comparisons(
     if recomputed is None or claimed is None:
         # Compared as words, which differ unless neither has a model.
         return {
-            "model of missing cells": (
+            "model of missing cells": Comparison(
                 "none" if recomputed is None else "missing cells are imputed",
                 "none" if claimed is None else "missing cells are imputed",
-                None,
             )
         }
     scales = recomputed.scales
@@ -285,6 +304,8 @@ def _imputation_comparisons(
     mean_tol = relative_tol * scales + FIGURE_ROUNDING * np.abs(recomputed.mean)
     covariance_tol = relative_tol * np.outer(scales, scales)
     return {
-        "mean of missing cells": (recomputed.mean, claimed.mean, mean_tol),
-        "covariance of missing cells": (recomputed.covariance, claimed.covariance, covariance_tol),
+        "mean of missing cells": Comparison(recomputed.mean, claimed.mean, mean_tol),
+        "covariance of missing cells": Comparison(
+            recomputed.covariance, claimed.covariance, covariance_tol
+        ),
     }
