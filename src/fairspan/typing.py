@@ -1,6 +1,7 @@
-"""Types of arrays and random numbers used in signatures."""
+"""Types of tables, labels, arrays and random numbers used in signatures."""
 
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,3 +13,20 @@ IndexArray = npt.NDArray[np.intp]
 IntegerArray = npt.NDArray[np.int64]
 RandomSource = int | np.random.Generator | np.random.RandomState | None
 """Seed or generator of random numbers, as scikit-learn's `random_state`."""
+
+# What a caller passes may have any type until it is recognized: these names say what it should be.
+TableLike: TypeAlias = object
+"""Table of rows: an array, data frame, path, Arrow stream, Dask or Spark collection, open rows."""
+LabelsLike: TypeAlias = object
+"""Labels of rows: an array, series or data frame with one per row, names of columns, or None."""
+WeightsLike: TypeAlias = object
+"""Weights of rows: an array-like of one number per row, the name of a column, or None."""
+ModelLike: TypeAlias = object
+"""Fitted model: of this library, a PCA of scikit-learn, or a pipeline that ends in one of them."""
+
+ColumnName: TypeAlias = Hashable
+"""Name of a column: text in most tables, any hashable object in pandas."""
+JsonValue: TypeAlias = str | float | bool | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
+"""Value that JSON can represent."""
+Record: TypeAlias = dict[str, object]
+"""Values by name, as methods called `to_dict` return them."""
