@@ -15,8 +15,9 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import RobustErrorGap
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
+from fairspan.problem.criteria.error_gap import RobustErrorGap
+from fairspan.problem.restrictions.covariance_parity import CovarianceParity
+from fairspan.problem.restrictions.mean_parity import MeanParity
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch

@@ -11,7 +11,7 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu import methods

@@ -10,7 +10,7 @@ from fairspan.displays.style import BLUE
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import RobustErrorGap
+from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting

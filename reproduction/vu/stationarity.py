@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 
 from fairspan.linalg.rounding import FIGURE_ROUNDING
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
 from fairspan.solvers.published.riemannian import horizontal_projection

@@ -11,7 +11,8 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import Criterion, RobustErrorGap
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.error_gap import RobustErrorGap
 from reproduction.experiment import Cell, Result, Setting
 from reproduction.vu.protocol import Part
 

@@ -22,18 +22,14 @@ if TYPE_CHECKING:
     from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.pareto import Frontier, frontier
-    from fairspan.problem.criteria import (
-        Disparity,
-        EqualError,
-        ErrorGap,
-        LeastVariance,
-        MinimaxError,
-        MinimaxLoss,
-        NashWelfare,
-        RobustErrorGap,
-        TotalError,
-    )
-    from fairspan.problem.restrictions import CovarianceParity, MeanParity, Uncorrelated
+    from fairspan.problem.criteria.equal_error import EqualError
+    from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+    from fairspan.problem.criteria.linear import Disparity, TotalError
+    from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
+    from fairspan.problem.criteria.nash_welfare import NashWelfare
+    from fairspan.problem.restrictions.covariance_parity import CovarianceParity
+    from fairspan.problem.restrictions.mean_parity import MeanParity
+    from fairspan.problem.restrictions.uncorrelated import Uncorrelated
     from fairspan.progress import show_progress
     from fairspan.report.write_report import write_report
     from fairspan.rows.files.file_rows import FileRows
@@ -51,17 +47,17 @@ _MODULE_BY_NAME = {
     "FairSubspace": "fairspan.model.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
     "FileRows": "fairspan.rows.files.file_rows",
-    "Disparity": "fairspan.problem.criteria",
-    "EqualError": "fairspan.problem.criteria",
-    "ErrorGap": "fairspan.problem.criteria",
-    "LeastVariance": "fairspan.problem.criteria",
-    "MinimaxError": "fairspan.problem.criteria",
-    "MinimaxLoss": "fairspan.problem.criteria",
-    "NashWelfare": "fairspan.problem.criteria",
-    "TotalError": "fairspan.problem.criteria",
-    "RobustErrorGap": "fairspan.problem.criteria",
-    "CovarianceParity": "fairspan.problem.restrictions",
-    "MeanParity": "fairspan.problem.restrictions",
+    "Disparity": "fairspan.problem.criteria.linear",
+    "EqualError": "fairspan.problem.criteria.equal_error",
+    "ErrorGap": "fairspan.problem.criteria.error_gap",
+    "LeastVariance": "fairspan.problem.criteria.minimax",
+    "MinimaxError": "fairspan.problem.criteria.minimax",
+    "MinimaxLoss": "fairspan.problem.criteria.minimax",
+    "NashWelfare": "fairspan.problem.criteria.nash_welfare",
+    "TotalError": "fairspan.problem.criteria.linear",
+    "RobustErrorGap": "fairspan.problem.criteria.error_gap",
+    "CovarianceParity": "fairspan.problem.restrictions.covariance_parity",
+    "MeanParity": "fairspan.problem.restrictions.mean_parity",
     "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
     "DualNewton": "fairspan.solvers.many_groups.dual_newton",
     "MultiplicativeWeights": "fairspan.solvers.published.multiplicative_weights",
@@ -70,7 +66,7 @@ _MODULE_BY_NAME = {
     "Certificate": "fairspan.certificates.certificate",
     "Status": "fairspan.certificates.certificate",
     "Frontier": "fairspan.pareto",
-    "Uncorrelated": "fairspan.problem.restrictions",
+    "Uncorrelated": "fairspan.problem.restrictions.uncorrelated",
     "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.pareto",

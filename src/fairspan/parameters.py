@@ -115,7 +115,7 @@ def init_parameters(settings: object) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from fairspan.problem.criteria import ErrorGap
+    >>> from fairspan.problem.criteria.error_gap import ErrorGap
     >>> init_parameters(ErrorGap(2.0)), init_parameters("error_gap")
     ({'penalty': 2.0}, {})
     """
@@ -129,7 +129,7 @@ def non_default_parameters(settings: Any) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from fairspan.problem.criteria import ErrorGap
+    >>> from fairspan.problem.criteria.error_gap import ErrorGap
     >>> non_default_parameters(ErrorGap(2.0)), non_default_parameters(ErrorGap())
     ({'penalty': 2.0}, {})
     """

@@ -31,7 +31,8 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import WideMoments
 from fairspan.parameters import check_number
-from fairspan.problem.criteria import Criterion, get_criterion
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.parameters import check_n_components
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import RESULT_DISPLAYS, builtin_names

@@ -17,8 +17,8 @@ from numpydoc.validate import validate
 import fairspan
 from fairspan.auditing.estimates import State
 from fairspan.auditing.verdict import VerdictKind
-from fairspan.problem.criteria import get_criterion
-from fairspan.problem.restrictions import RESTRICTIONS
+from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.catalog import RESTRICTIONS
 from fairspan.registry import SOLVERS, builtin_names
 from real_data import FOLDER
 

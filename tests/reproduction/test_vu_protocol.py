@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput
-from fairspan.problem.criteria import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.solvers.published.riemannian import _PaperScores, horizontal_projection
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_basis, random_moments, robust_problem, slope_by_differences

@@ -9,7 +9,7 @@ import pytest
 from fairspan import GroupMoments, RobustErrorGap
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
-from fairspan.problem.family import build_problem_family
+from fairspan.problem.build_family import build_problem_family
 from real_data import FOLDER, path_of
 from reproduction.comparison import printed_table
 from reproduction.experiment import Effort, Setting

@@ -11,17 +11,11 @@ from bank import BANK
 from fairspan import FairPCA
 from fairspan.certificates.evaluation import certify
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria import (
-    Disparity,
-    EqualError,
-    ErrorGap,
-    LeastVariance,
-    MinimaxError,
-    MinimaxLoss,
-    NashWelfare,
-    RobustErrorGap,
-    TotalError,
-)
+from fairspan.problem.criteria.equal_error import EqualError
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.linear import Disparity, TotalError
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.solvers.auto import AUTO, solve_exactly
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights

@@ -7,16 +7,11 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria import (
-    EqualError,
-    ErrorGap,
-    LeastVariance,
-    MinimaxError,
-    MinimaxLoss,
-    NashWelfare,
-    RobustErrorGap,
-    TotalError,
-)
+from fairspan.problem.criteria.equal_error import EqualError
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.linear import TotalError
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.solvers.auto import solve_problem
 from fairspan.solvers.eigenvalue_bounds import complement_eigenvalue_bound
 from fairspan.solvers.growing_subspace import solve_growing

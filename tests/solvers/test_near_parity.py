@@ -12,7 +12,7 @@ from by_hand import projector_distance, random_rows
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria import TotalError
+from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.limits import CovarianceDifferenceLimit
 from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation

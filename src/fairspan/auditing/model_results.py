@@ -18,7 +18,7 @@ from fairspan.metrics import GroupErrors, worst_case_error
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.projector import Projector
-from fairspan.problem.criteria import RobustErrorGap
+from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.rows.labels import Label
 
 

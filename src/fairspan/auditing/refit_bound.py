@@ -20,7 +20,8 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.second_moments import reconstruction_errors
-from fairspan.problem.family import ProblemFamily, build_problem_family
+from fairspan.problem.build_family import build_problem_family
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fairspan.certificates.rounding import resolution_scale
 from fairspan.certificates.status import ZERO_RESOLUTIONS, Status, tolerance_suffix
 from fairspan.linalg.rounding import EPS, LOOSE_TOL
-from fairspan.problem.criteria import ConcaveScoresCriterion
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 

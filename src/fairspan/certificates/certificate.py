@@ -19,9 +19,10 @@ from fairspan.certificates.records import (
 from fairspan.certificates.status import Status
 from fairspan.certificates.tables import certificate_table
 from fairspan.formatting.messages import counted
-from fairspan.problem.criteria import Criterion, EqualError
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.parameters import reported_parameters
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.restrictions.base import Restriction
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 

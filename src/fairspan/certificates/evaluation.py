@@ -21,7 +21,7 @@ from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.problem import Problem

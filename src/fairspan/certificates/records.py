@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 import numpy as np
 
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.restrictions.base import Restriction
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 from fairspan.version import __version__

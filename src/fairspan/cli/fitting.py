@@ -18,8 +18,8 @@ from fairspan.estimator.settings import FitSettings
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import get_criterion
-from fairspan.problem.restrictions import get_restriction
+from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.rows.labels import Label, format_label, format_list
 from fairspan.rows.protocol import row_metadata
 from fairspan.solvers.auto import resolve_solver

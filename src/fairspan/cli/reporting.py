@@ -26,7 +26,7 @@ from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
 from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.problem.criteria import get_criterion
+from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.registry import ExternalObject
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.provenance import Provenance, default_title, without_directories

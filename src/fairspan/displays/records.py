@@ -35,8 +35,9 @@ from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.parameters import init_parameters
-from fairspan.problem.criteria import Criterion, get_criterion
-from fairspan.problem.restrictions import get_restriction
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label

@@ -27,10 +27,11 @@ from fairspan.model.projected_moments import score_map, second_moments_and_proje
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.parameters import check_bool, check_choice, init_parameters
-from fairspan.problem.criteria import get_criterion
+from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import check_n_components
-from fairspan.problem.restrictions import Restriction, get_restriction
+from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
 from fairspan.rows.frames import drop_columns, float_dtype, open_features

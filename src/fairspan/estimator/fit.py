@@ -32,14 +32,11 @@ from fairspan.moments.projector import Projector, is_soft
 from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.second_moments import SecondMoments, error_reduction_by_component
 from fairspan.moments.wide import RowSpace
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.family import (
-    ProblemFamily,
-    build_problem_family,
-    check_means_agree,
-    check_nesting_supported,
-)
+from fairspan.problem.build_family import build_problem_family
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.family import ProblemFamily, check_means_agree
 from fairspan.problem.feature_scale import compute_feature_scale
+from fairspan.problem.nesting import check_nesting_supported
 from fairspan.problem.parameters import check_n_components
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction

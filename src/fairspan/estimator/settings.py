@@ -9,8 +9,10 @@ import numpy as np
 from fairspan.errors import InvalidParameter
 from fairspan.moments.base import Center, check_center
 from fairspan.parameters import check_bool, plain_value
-from fairspan.problem.criteria import Criterion, get_criterion
-from fairspan.problem.restrictions import Restriction, get_restriction
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.solvers.auto import AUTO, Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import RandomSource
@@ -49,7 +51,7 @@ class FitSettings:
 
     Examples
     --------
-    >>> from fairspan.problem.criteria import TotalError
+    >>> from fairspan.problem.criteria.linear import TotalError
     >>> FitSettings(2, TotalError(), center="none").solver
     Auto()
     """

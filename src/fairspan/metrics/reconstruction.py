@@ -17,7 +17,8 @@ from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.second_moments import figure_roundings, reconstruction_errors
-from fairspan.problem.criteria import RobustErrorGap, TotalError
+from fairspan.problem.criteria.error_gap import RobustErrorGap
+from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.rows.group_limit import GroupLimit

@@ -22,8 +22,8 @@ from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
 from fairspan.moments.projector import Projector
 from fairspan.parameters import init_parameters
-from fairspan.problem.criteria import get_criterion
-from fairspan.problem.restrictions import get_restriction
+from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.registry import builtin_names
 from fairspan.rows.labels import to_python_label, to_python_labels
 from fairspan.storage.archive import read_archive, write_archive

@@ -22,11 +22,10 @@ from fairspan.linalg.rounding import (
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.wide import RowSpace
-from fairspan.problem.directions import (
-    mean_difference_directions,
-    pairs_to_compare,
-)
-from fairspan.problem.restrictions import MeanParity, Restriction, Uncorrelated
+from fairspan.problem.directions import mean_difference_directions, pairs_to_compare
+from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.mean_parity import MeanParity
+from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Largest difference of means that must be equal, relative to the standard deviation of a component.

@@ -1,14 +1,13 @@
-"""The optimization problem and its criterion.
+"""The optimization problem: second moments of the groups, number of components, criterion.
 
 For weights w, let L(M) be the sum of the p - d smallest eigenvalues of M = sum_g w_g S_g. Every
 subspace satisfies w.e >= L(M) (Ky Fan), so a criterion that is bounded below by an affine function
 w.e - b is bounded below by L(M) - b. Dual multipliers of the affine pieces supply such w and b.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
-from fairspan.problem.formulas import DEFAULT_FORMULA, CriterionFormula
+from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.parameters import check_n_components
 from fairspan.problem.piecewise import AffinePieces
@@ -24,166 +23,6 @@ from fairspan.problem.rounding_budget import RoundingBudget
 from fairspan.problem.warm_start import WarmStart
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
-
-
-class Criterion(ABC):
-    """Function f of the group errors e to be minimized.
-
-    To define a criterion, subclass this and provide `name` and `pieces`; everything else follows
-    from the pieces or has a default.
-
-    Attributes
-    ----------
-    uses_excess_loss : bool
-        Whether the value depends on the groups' best errors, as excess losses do.
-    is_nonnegative : bool
-    common_shift_slope : float or None
-        Increase of the value when all errors increase by one; None if it is not constant.
-    supports_nesting : bool
-        Whether components can be computed one at a time, each in the orthogonal complement of those
-        before it. Group weights then prove the bound of each step.
-    """
-
-    uses_excess_loss: ClassVar[bool] = False
-    is_nonnegative: ClassVar[bool] = False
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name by which the criterion is selected."""
-
-    @abstractmethod
-    def pieces(self, problem: "Problem") -> AffinePieces | None:
-        """Return the criterion as a sum of maxima of affine functions; None if it is not one."""
-
-    def check_groups(self, group_labels: list[Label]) -> None:
-        """Raise Incompatible or UnknownGroup if the criterion is undefined for these groups."""
-        return
-
-    @property
-    def supports_nesting(self) -> bool:
-        """Whether components can be computed one at a time."""
-        return False
-
-    @property
-    def common_shift_slope(self) -> float | None:
-        """Increase of the value when all errors increase by one."""
-        return None
-
-    @property
-    def bounds_largest_loss(self) -> bool:
-        """Whether the value is the largest excess loss itself, in the units of the errors."""
-        return False
-
-    @property
-    def constraint_text(self) -> str:
-        """Constraint that completes "no subspace", such as " with equal errors"; may be empty."""
-        return ""
-
-    def constraint_violation(self, errors: FloatArray) -> float:
-        """Amount by which (k,) errors violate the constraint; positive only if they do."""
-        return 0.0
-
-    def with_defaults(self, problem: "Problem") -> Self:
-        """Return a copy with the parameters that depend on the data filled in."""
-        return self
-
-    def divisors(self, problem: "Problem") -> FloatArray:
-        """Divisor of each group's error, shape (k,)."""
-        return np.ones(problem.n_groups)
-
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """Value of the criterion at (k,) errors."""
-        return problem.affine_pieces.value(errors)
-
-    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """Smooth functions of (..., k) errors, whose block maxima sum to the value, (..., m)."""
-        return problem.affine_pieces.piece_values(errors)
-
-    def score_gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """Gradients of the scores at (k,) errors, shape (m, k)."""
-        return problem.affine_pieces.coefficients
-
-    def dual_feasible_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Dual-feasible weights near the given (k,) weights."""
-        pieces = problem.affine_pieces
-        return np.asarray(pieces.nearest_multipliers(weights) @ pieces.coefficients)
-
-    def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """Lower bound on the value, given a lower bound on w.e for dual-feasible weights w."""
-        pieces = problem.affine_pieces
-        return min_weighted_error - float(pieces.nearest_multipliers(weights) @ pieces.offsets)
-
-    def magnitude(self, errors: FloatArray, problem: "Problem") -> float:
-        """Magnitude of the value at (k,) errors; by default its absolute value."""
-        return abs(self.value(errors, problem))
-
-    def largest_scaled_error(self, errors: FloatArray, problem: "Problem") -> float:
-        """Largest of (k,) errors within the allowed directions, in units of the divisors."""
-        return float(((errors - problem.embedding.fixed_errors) / problem.divisors).max())
-
-    def scale(self, errors: FloatArray, problem: "Problem") -> float:
-        """Magnitude with which the gap is compared.
-
-        Under a restriction, at most the largest error within the allowed directions.
-        """
-        magnitude = self.magnitude(errors + problem.embedding.common_error, problem)
-        if problem.embedding.parent is None:
-            return magnitude
-        return min(magnitude, self.largest_scaled_error(errors, problem))
-
-    def split_fixed_errors(self, fixed_errors: FloatArray) -> tuple[FloatArray, float]:
-        """Split (k,) errors in forbidden directions into a part per group and a common part.
-
-        Adding the common part to all errors adds it, times `common_shift_slope`, to the value. It
-        can therefore be left out of the optimization, where it would hide digits of small errors.
-
-        Returns
-        -------
-        errors : (k,) array
-            The errors less the common part.
-        common_error : float
-            The smallest error, if a common shift changes the value at a constant rate; otherwise 0.
-        """
-        common_error = 0.0 if self.common_shift_slope is None else float(fixed_errors.min())
-        return fixed_errors - common_error, common_error
-
-    def unresolved_reason(self, scale: float, problem: "Problem") -> str:
-        """Reason why double precision cannot resolve a gap of this scale.
-
-        Used if no feature is so large that it is the reason by itself.
-        """
-        max_variance = float((problem.second_moments.traces / problem.divisors).max())
-        return f"the objective is no more than {scale / max_variance:.0e} of the variance"
-
-    def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: "Problem"
-    ) -> float:
-        """Bound the rounding error of the value, given that of the errors.
-
-        Doubled where offsets are subtracted, since they are rounded too.
-        """
-        pieces = problem.affine_pieces
-        factor = 2 if pieces.offsets.any() else 1
-        return pieces.magnitude(error_rounding) * factor
-
-    @property
-    def formula(self) -> CriterionFormula:
-        """Formula in words that reports print."""
-        return DEFAULT_FORMULA
-
-    def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
-        """Whether that theorem of Vu et al. (2022) applies; None where it is irrelevant."""
-        return None
-
-    def check_problem(self, problem: "Problem") -> None:
-        """Raise Incompatible if no lower bound can be proven for this problem."""
-        # Loss-based criteria have pieces, which cost one eigenproblem per group: do not compute
-        # them here.
-        if not self.uses_excess_loss:
-            self.dual_feasible_weights(problem.proportions, problem)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from fairspan.moments.base import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.parameters import init_parameters
-from fairspan.problem.criteria import MinimaxCriterion
-from fairspan.problem.problem import Criterion
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.minimax import MinimaxCriterion
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import PCA, FittedCriterion
 from fairspan.report.settings import PCA_CRITERION, ReportSettings
@@ -99,7 +99,8 @@ def model_names(criteria: Sequence[Criterion]) -> list[str]:
 
     Examples
     --------
-    >>> from fairspan.problem.criteria import ErrorGap, MinimaxLoss
+    >>> from fairspan.problem.criteria.error_gap import ErrorGap
+    >>> from fairspan.problem.criteria.minimax import MinimaxLoss
     >>> model_names([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
     ['minimax loss', 'error gap (penalty=0.5)', 'error gap (penalty=2.0)']
     >>> model_names([MinimaxLoss(relative=True)])

@@ -11,9 +11,9 @@ from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.extending import Display
 from fairspan.moments.base import Center, check_center
 from fairspan.parameters import check_bool, check_integer
-from fairspan.problem.criteria import get_criterion
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.parameters import check_n_components
-from fairspan.problem.problem import Criterion
 
 PCA_CRITERION = "total_error"
 # Share of every group's variance that the main criterion keeps if no dimension is requested.

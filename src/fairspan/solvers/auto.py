@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.problem.criteria import ConcaveScoresCriterion
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.registry import SOLVERS, resolve_object
 from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported

@@ -26,7 +26,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import LeadingSubspace, normalize_signs
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.moments.projector import Projector
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace

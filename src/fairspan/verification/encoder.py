@@ -18,7 +18,8 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.moments.wide import MAX_WIDE_FEATURES
-from fairspan.problem.family import ProblemFamily, build_problem_family
+from fairspan.problem.build_family import build_problem_family
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray

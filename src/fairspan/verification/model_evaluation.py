@@ -9,9 +9,10 @@ from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import error_reduction_by_component
-from fairspan.problem.family import ProblemFamily, build_problem_family
+from fairspan.problem.build_family import build_problem_family
+from fairspan.problem.family import ProblemFamily
 from fairspan.problem.reduction import Reduction
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.restrictions.base import Restriction
 from fairspan.typing import FloatArray
 from fairspan.verification.components import (
     basis_in_coordinates,

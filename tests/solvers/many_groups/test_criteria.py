@@ -9,14 +9,9 @@ from scipy.optimize import minimize
 from bank import INTEGRALITY_GAP
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria import (
-    ErrorGap,
-    LeastVariance,
-    MinimaxError,
-    MinimaxLoss,
-    NashWelfare,
-    RobustErrorGap,
-)
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.solvers.auto import AUTO, choose_solver
 from fairspan.solvers.local_descent import Iterate, QuadraticModel
 from fairspan.solvers.many_groups.dual_newton import DualNewton

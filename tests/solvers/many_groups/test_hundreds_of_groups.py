@@ -6,14 +6,11 @@ import cvxpy
 import numpy as np
 import pytest
 
-from fairspan.problem.criteria import (
-    Criterion,
-    ErrorGap,
-    MinimaxError,
-    MinimaxLoss,
-    NashWelfare,
-    TotalError,
-)
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.error_gap import ErrorGap
+from fairspan.problem.criteria.linear import TotalError
+from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point

@@ -7,7 +7,8 @@ import pytest
 
 from fairspan import DualNewton, GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.problem.criteria import ErrorGap, LeastVariance, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.error_gap import ErrorGap
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from problems import (
     MINIMAX,

@@ -6,7 +6,8 @@ import scipy.linalg
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.minimax import MinimaxLoss
 from fairspan.solvers.published.riemannian import (
     RETRACTIONS,
     RiemannianSubgradient,

@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria import (
-    Disparity,
-    EqualError,
-    ErrorGap,
-    MinimaxError,
-    MinimaxLoss,
-    NashWelfare,
-    RobustErrorGap,
-    TotalError,
-)
+from fairspan.problem.criteria.equal_error import EqualError
+from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
+from fairspan.problem.criteria.linear import Disparity, TotalError
+from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.solvers.published import semidefinite
 from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum

@@ -12,7 +12,7 @@ import numpy as np
 from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
 from fairspan.linalg.rounding import VALUE_ROUNDING
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import Iterate, descend

@@ -14,7 +14,7 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import target_gap
 from fairspan.parameters import check_integer, check_number
-from fairspan.problem.criteria import LeastVariance, MinimaxCriterion
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxCriterion
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import best_local_descent

@@ -25,7 +25,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.certificates.records import TracePoint
 from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.parameters import check_choice, check_integer
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import as_generator

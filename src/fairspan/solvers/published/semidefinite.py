@@ -15,7 +15,7 @@ from fairspan.certificates.evaluation import certify
 from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.piecewise import Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec

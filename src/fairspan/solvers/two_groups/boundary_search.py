@@ -29,7 +29,9 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria import ConcaveScoresCriterion, EqualError, MinimaxCriterion
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.equal_error import EqualError
+from fairspan.problem.criteria.minimax import MinimaxCriterion
 from fairspan.problem.limits import MeanDistanceLimit
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem

@@ -9,7 +9,7 @@ from fairspan.certificates.polygons import clip_polygon, min_of_max_affine
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.certificates.records import TracePoint
 from fairspan.certificates.rounding import errors_and_rounding, target_gap
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (
     RIGHT_ANGLE,

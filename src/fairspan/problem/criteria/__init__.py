@@ -1,0 +1,1 @@
+"""Criteria: the objectives that a fair projection can minimize."""

@@ -1,0 +1,1 @@
+"""Restrictions: constraints that make the projected groups look alike."""

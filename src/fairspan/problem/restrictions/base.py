@@ -1,0 +1,148 @@
+"""Restrictions: constraints that make the projected groups look alike, combined with any criterion.
+
+A criterion decides how much error each group may have. A restriction hides the group: it removes
+differences between the groups from the projected rows (Olfat and Aswani 2019; Kleindessner et al.
+2023). The two goals differ, and a subspace that hides the group can increase the error of a group.
+
+Notation: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
+the orthonormal (p, d) basis; all in scaled units if the features are scaled.
+
+A restriction that forbids directions writes `name` and `allowed_directions` (mean_parity.py). One
+that compares other quantities than means of groups gives them as `constrained_means`
+(uncorrelated.py). One with a tolerance returns a `limit` (covariance_parity.py), for which only few
+solvers have a method. A restriction that is selected by name is listed in catalog.py and in
+:mod:`fairspan.registry`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from fairspan.errors import IncompatibleParameters
+from fairspan.formatting.messages import counted
+from fairspan.moments.compute import Moments
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.linear import TotalError
+from fairspan.problem.directions import central_differences, mean_difference_directions
+from fairspan.problem.limits import ParityLimit
+from fairspan.rows.attributes import ColumnKey
+from fairspan.rows.labels import Label
+from fairspan.typing import FloatArray
+
+
+class Restriction(ABC):
+    """Constraint on the subspaces that a criterion may choose from, to hide the group.
+
+    To define a restriction, subclass this and provide `name` and `allowed_directions`; everything
+    else has a default.
+
+    Attributes
+    ----------
+    is_rotation_equivariant : bool
+        Whether rotating the features only rotates the allowed subspaces. If so, data with fewer
+        rows than features are solved in row coordinates; otherwise the moments of all features are
+        computed.
+    within_classes : "all", sequence of classes, or None
+        Classes of y within which the means are compared; the moments then need `by_class`. None for
+        all rows.
+    columns : tuple of str or int
+        Columns used by the restriction that are not features; the moments then need `with_columns`.
+    oblique : bool
+        Whether rows are shifted until the means agree before they are projected
+        (:mod:`fairspan.problem.oblique`).
+    """
+
+    is_rotation_equivariant: ClassVar[bool] = False
+    within_classes: str | Sequence[Label] | None = None
+    columns: tuple[ColumnKey, ...] = ()
+    oblique: bool = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name by which the restriction is selected."""
+
+    @abstractmethod
+    def allowed_directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray | None:
+        """Orthonormal (p, m) columns whose span contains every allowed V; None for all directions.
+
+        V is the orthonormal (p, d) basis of a subspace.
+
+        Parameters
+        ----------
+        means : (k, p) array
+        covariances : (k, p, p) array
+            About each group's own mean.
+        n_components : int
+            d.
+        """
+
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        return
+
+    def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
+        """Largest number of components that can be requested."""
+        directions = self.allowed_directions(means, covariances, 1)
+        if directions is None:
+            return int(means.shape[1])
+        return int(directions.shape[1])
+
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
+        """Further constraint within the allowed directions; None if there is none."""
+        return None
+
+    @property
+    def forbids_mean_differences_only(self) -> bool:
+        """Whether, for every d, exactly the directions along which means differ are forbidden.
+
+        Components can then be nested.
+        """
+        return False
+
+    def constrained_means(self, moments: Moments) -> FloatArray:
+        """Means from which the directions are computed, shape (m, p): by default those of groups.
+
+        They are relative to the mean of one of the groups, so that rows far from zero keep their
+        precision.
+        """
+        return central_differences(moments)
+
+    def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+        """Variances in the rows of each of these means: of features, or along (p, q) columns."""
+        return moments.variances_along(columns)
+
+
+def differences_of(restriction: Restriction, moments: Moments) -> FloatArray:
+    """Mean difference directions that a restriction forbids, shape (p, rank)."""
+    return mean_difference_directions(
+        restriction.constrained_means(moments), restriction.variances_of(moments)
+    )
+
+
+def check_tolerance_supported(
+    restriction: Restriction,
+    group_labels: list[Label],
+    criterion: Criterion,
+    *,
+    allow_extra: bool,
+    alternative: str,
+) -> None:
+    """Raise Incompatible if a restriction with a tolerance is unsupported here."""
+    if len(group_labels) > 2:
+        received = counted(len(group_labels), "group")
+    elif allow_extra:
+        received = "allow_extra=True"
+    elif not isinstance(criterion, TotalError):
+        received = f"the criterion {criterion.name!r}"
+    else:
+        return
+    raise IncompatibleParameters(
+        f"{restriction!r} was requested together with {received}",
+        "Allowed with a tolerance: the criterion 'total_error', two groups and allow_extra=False",
+        f"Change these, or drop the tolerance: {alternative}",
+    )

@@ -1,0 +1,219 @@
+"""Equal means and nearly equal covariances of two groups' projected rows."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fairspan.errors import IncompatibleParameters
+from fairspan.formatting.messages import counted
+from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
+from fairspan.parameters import check_integer, check_number, make_plain
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.directions import equal_means_basis, split_by_variance
+from fairspan.problem.limits import CovarianceDifferenceLimit, ParityLimit
+from fairspan.problem.restrictions.base import Restriction, check_tolerance_supported
+from fairspan.rows.labels import Label
+from fairspan.typing import FloatArray
+
+# Fraction of the directions that covariance parity allows by default.
+_DEFAULT_FRACTION = 0.85
+
+
+@dataclass(frozen=True)
+class CovarianceParity(Restriction):
+    """Require equal means and nearly equal covariances of two groups' projected rows.
+
+    Let the columns of Q span the directions that exact :class:`MeanParity` allows. With
+    `n_directions`, V lies in the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q with the
+    smallest absolute eigenvalues (more if the last is tied), in which any criterion is minimized
+    (Kleindessner et al. 2023). With `tolerance`, the spectral norm of V'(C_1 - C_2)V is at most
+    `tolerance`, for total error only (Olfat and Aswani 2019, see
+    :mod:`fairspan.solvers.covariance_limit`).
+
+    Parameters
+    ----------
+    n_directions : int, default=None
+        From d to p - 1 (to p if the means agree already); fewer directions make the covariances
+        more alike. The default, without a tolerance, is 85 % of the directions that mean parity
+        allows, rounded down, but at least d. Directions without variance are added last, starting
+        with that of the common mean.
+    tolerance : float, default=None
+        Largest absolute difference of the groups' variances along any direction of the subspace, in
+        squared (scaled) units of the features; an alternative to `n_directions`. Zero makes them
+        equal. The bound comes from a relaxation, so the gap usually stays open;
+        solver="semidefinite" narrows it, for up to 60 directions.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A parameter is out of range.
+    Incompatible
+        Both parameters are given. When fitting: more than two groups; n_directions below d or above
+        what mean parity allows; or a tolerance with an unsupported criterion or solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import CovarianceParity, FairPCA
+    >>> X = np.array([[3.0, 1, 0], [-1, 1, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> for n_directions in (2, 1):
+    ...     parity = CovarianceParity(n_directions)
+    ...     hidden = FairPCA(1, criterion="total_error", restriction=parity)
+    ...     reduced = hidden.fit_transform(X, sensitive_features=groups)
+    ...     print(reduced[:2].var().round(3), reduced[2:].var().round(3))
+    0.0 4.0
+    2.0 0.0
+    """
+
+    n_directions: int | None = None
+    tolerance: float | None = None
+    name: ClassVar[str] = "covariance_parity"
+    is_rotation_equivariant: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.n_directions is not None:
+            check_integer("n_directions", self.n_directions)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0)
+        make_plain(self)  # numbers of other packages become built-in ones
+        if self.n_directions is not None and self.tolerance is not None:
+            raise IncompatibleParameters(
+                f"CovarianceParity received n_directions={self.n_directions!r} and "
+                f"tolerance={self.tolerance!r}",
+                "Allowed: one of them, or neither: they select different methods",
+                "Drop one of them",
+            )
+
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        if len(group_labels) > 2:
+            raise IncompatibleParameters(
+                f"CovarianceParity received {counted(len(group_labels), 'group')}",
+                "Allowed: two groups, whose covariances are compared",
+                "Use MeanParity(), which supports any number of groups, or merge groups",
+            )
+        if self.tolerance is not None:
+            check_tolerance_supported(
+                self,
+                group_labels,
+                criterion,
+                allow_extra=allow_extra,
+                alternative="CovarianceParity(n_directions=...) supports every criterion",
+            )
+
+    def allowed_directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray:
+        """Orthonormal basis of the allowed directions.
+
+        Returns
+        -------
+        (p, n_directions) array
+            The directions along which the means agree, and among these the ones along which the
+            variances of the two groups differ least. With a tolerance, all along which the means
+            agree and rows vary: the difference of the covariances is limited separately.
+
+        Raises
+        ------
+        Incompatible
+            Fewer than d directions remain, or fewer than requested.
+        """
+        equal_means = equal_means_basis(means, covariances, n_components)
+        if len(means) == 1:
+            return equal_means  # the covariance of one group is compared with no other
+        varying, constant = split_by_variance(equal_means, covariances)
+        if n_components > varying.shape[1]:
+            raise IncompatibleParameters(
+                f"CovarianceParity received n_components={n_components}",
+                f"Allowed: at most {varying.shape[1]}: the rows vary about their group's mean "
+                "along no more of the directions that mean parity allows",
+                "Choose fewer components, or use MeanParity()",
+            )
+        difference = covariances[0] - covariances[1]
+        if self.tolerance is not None:
+            return self._directions_within_tolerance(varying, difference, n_components)
+        n_features, n_available = equal_means.shape
+        n_directions = self._check_n_directions(n_components, n_features, n_available)
+        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
+        abs_values = np.abs(values)
+        # The order of tied differences is rounding error: take all that are tied with the largest
+        # selected one, which hides the group as well.
+        threshold = (
+            np.sort(abs_values)[:n_directions].max() + EIGENVALUE_ROUNDING * abs_values.max()
+        )
+        selected = np.flatnonzero(abs_values <= threshold)
+        # Groups agree along directions without variance, so these fill up the selection. Errors
+        # about the origin count the mean: the complete QR turns these directions so that the first
+        # is that of the mean's part in them, and no other changes an error. Means agree in these
+        # directions, so the first group's stands for all.
+        constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
+        n_constant = max(n_directions - len(selected), 0)
+        return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])
+
+    def _directions_within_tolerance(
+        self, varying: FloatArray, difference: FloatArray, n_components: int
+    ) -> FloatArray:
+        """Return the directions in which subspaces within the tolerance are searched.
+
+        These are the directions along which the means agree and the rows vary. Those without
+        variance would only fill up a subspace of too few others, which would then seem feasible.
+
+        Parameters
+        ----------
+        varying : (p, m) array
+            Orthonormal basis of the directions along which the means agree and the rows vary.
+        difference : (p, p) array
+            Difference of the covariances of the two groups.
+        n_components : int
+        """
+        values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
+        abs_values = np.abs(values)
+        rounding = ZERO_EIGENVALUE * abs_values.max()
+        is_indefinite = values[0] < -rounding and values[-1] > rounding
+        null_vectors = vectors[:, abs_values <= rounding]
+        has_enough = null_vectors.shape[1] >= n_components
+        if self.tolerance == 0 and has_enough and not is_indefinite:
+            # If the difference D is semidefinite, V'DV = 0 holds for null directions V only, and
+            # the best ones are found exactly by an eigendecomposition.
+            return np.asarray(varying @ null_vectors)
+        return np.asarray(varying)
+
+    def _check_n_directions(self, n_components: int, n_features: int, n_available: int) -> int:
+        """Return the number of directions, by default a fraction of those that mean parity allows.
+
+        Raises
+        ------
+        IncompatibleParameters
+            It is below d, or above the number of directions that mean parity allows.
+        """
+        n_directions = self.n_directions
+        if n_directions is None:
+            n_directions = max(int(_DEFAULT_FRACTION * n_available), n_components)
+        if not n_components <= n_directions <= n_available:
+            raise IncompatibleParameters(
+                f"CovarianceParity received n_directions={n_directions}",
+                f"Allowed: {n_components} (n_components) to {n_available}: mean parity removes "
+                f"{n_features - n_available} of {counted(n_features, 'direction')}",
+                "Choose a number in that range, or another n_components",
+            )
+        return n_directions
+
+    def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
+        """Largest number of components: the number of allowed directions with variance."""
+        allowed = equal_means_basis(means, covariances, 1)
+        if len(means) > 1:
+            allowed = split_by_variance(allowed, covariances)[0][:, : self.n_directions]
+        return int(allowed.shape[1])
+
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
+        """Limit on the difference of the two covariances; None without tolerance or difference."""
+        if self.tolerance is None:
+            return None
+        difference = covariances[0] - covariances[-1]
+        if np.abs(difference).max() <= ZERO_EIGENVALUE * np.abs(covariances).max():
+            return None
+        return CovarianceDifferenceLimit(difference, self.tolerance)

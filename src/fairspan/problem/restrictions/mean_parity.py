@@ -1,0 +1,269 @@
+"""Equal means of the groups' projected rows, up to a tolerance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fairspan.errors import Cause, IncompatibleParameters, InvalidInput, InvalidParameter
+from fairspan.moments.compute import Moments
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.parameters import (
+    check_bool,
+    check_choice,
+    check_number,
+    make_plain,
+    non_default_parameters,
+)
+from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.linear import TotalError
+from fairspan.problem.directions import central_differences, central_index, equal_means_basis
+from fairspan.problem.limits import MeanDistanceLimit, ParityLimit
+from fairspan.problem.restrictions.base import Restriction, check_tolerance_supported
+from fairspan.rows.labels import Label, format_list, to_python_labels
+from fairspan.typing import FloatArray
+
+
+@dataclass(frozen=True, repr=False)
+class MeanParity(Restriction):
+    """Require (nearly) equal means of the groups' projected rows.
+
+    Exact (tolerance 0): V'(m_g - m) = 0 for every group and any mean m of the m_g. V lies in the
+    orthogonal complement of these differences, of dimension p - rank, in which any criterion can be
+    minimized. With a tolerance, for two groups and total error only: ||V'(m_1 - m_2)|| <= tolerance
+    (Olfat and Aswani 2019, here without relaxation).
+
+    Parameters
+    ----------
+    tolerance : float, default=0.0
+        Largest distance between the two projected means, in (scaled) units of the features.
+    attributes : {"intersections", "marginal"}, default="intersections"
+        Which means are equal when there are several attributes, such as sex and race.
+        "intersections": those of all combinations. "marginal": those of the categories of each
+        attribute separately, V'Cov(x, z) = 0 for the indicator z of each category; this removes
+        sum_j (k_j - 1) directions instead of prod_j k_j - 1. Equivalent for a single attribute.
+    within_classes : "all", list of classes, or None, default=None
+        Compare the means within each of these classes of the y passed to `fit` (equal opportunity,
+        Kleindessner et al. 2023) instead of over all rows. The criterion always uses all rows.
+    oblique : bool, default=False
+        Project obliquely: rows are shifted along the mean differences by an amount predicted from
+        the other features, and then projected, which keeps more variance for the same d. The
+        projection has an encoder, whose rows are not orthonormal, and a decoder. Requires total
+        error and center="global"; d is at most the rank of the remaining variance
+        (:mod:`fairspan.problem.oblique`).
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The tolerance is negative or not finite; an unknown value of `attributes`; `oblique` is not
+        a bool.
+    Incompatible
+        A tolerance together with another parameter. When fitting: too few directions remain; or the
+        criterion, number of groups, center or solver does not support a tolerance or an oblique
+        projection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MeanParity
+    >>> X = np.array([[3.0, 1, 0], [-1, 1, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> for restriction in (None, MeanParity(tolerance=0.5), MeanParity()):
+    ...     hidden = FairPCA(1, criterion="total_error", restriction=restriction)
+    ...     reduced = hidden.fit_transform(X, sensitive_features=groups)
+    ...     print(abs(reduced[:2].mean() - reduced[2:].mean()).round(3), round(hidden.score(X), 3))
+    1.115 -2.219
+    0.5 -2.438
+    0.0 -2.5
+    """
+
+    tolerance: float = 0.0
+    attributes: str = field(default="intersections", kw_only=True)
+    within_classes: str | Sequence[Label] | None = field(default=None, kw_only=True)
+    oblique: bool = field(default=False, kw_only=True)
+    name: ClassVar[str] = "mean_parity"
+    is_rotation_equivariant: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_number("tolerance", self.tolerance, 0)
+        check_choice("attributes", self.attributes, ("intersections", "marginal"))
+        check_bool("oblique", self.oblique)
+        classes = self.within_classes
+        if isinstance(classes, list | tuple | np.ndarray) and len(classes):
+            object.__setattr__(self, "within_classes", tuple(to_python_labels(classes)))
+        elif classes is not None and not (isinstance(classes, str) and classes == "all"):
+            raise InvalidParameter(
+                f"within_classes is {classes!r}",
+                "Allowed: None, 'all' and a list of classes of y",
+                "Use one of these, for example within_classes=[1]",
+            )
+        make_plain(self)  # numbers of other packages become built-in ones
+        # A positive tolerance is itself one parameter that differs from its default.
+        if self.tolerance > 0 and len(non_default_parameters(self)) > 1:
+            raise IncompatibleParameters(
+                f"{self!r} has a tolerance",
+                "Allowed with a tolerance: all other parameters at their defaults",
+                "Reset them, or use tolerance=0",
+            )
+
+    def __repr__(self) -> str:
+        # Omit defaults, to keep the names of models short.
+        arguments = {"tolerance": self.tolerance} | non_default_parameters(self)
+        return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        if self.tolerance > 0:
+            check_tolerance_supported(
+                self,
+                group_labels,
+                criterion,
+                allow_extra=allow_extra,
+                alternative="MeanParity(tolerance=0) supports every criterion and number of groups",
+            )
+        if self.oblique and not isinstance(criterion, TotalError):
+            raise IncompatibleParameters(
+                f"{self!r} was requested together with the criterion {criterion.name!r}",
+                "Allowed with an oblique projection: the criterion 'total_error'",
+                "Use that criterion, or MeanParity(), which supports every criterion",
+            )
+
+    def constrained_means(self, moments: Moments) -> FloatArray:
+        """Means that must agree, relative to the mean of one of the groups, shape (m, p).
+
+        Raises
+        ------
+        InvalidInput
+            The moments do not contain the classes, or not all of them.
+
+        Examples
+        --------
+        >>> from fairspan import GroupMoments
+        >>> groups = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+        >>> moments = GroupMoments.from_rows(np.eye(4), groups)
+        >>> MeanParity().constrained_means(moments).shape
+        (4, 4)
+        >>> means = MeanParity(attributes="marginal").constrained_means(moments)
+        >>> int(np.linalg.matrix_rank(means - means[0]))
+        2
+        """
+        # Means must agree within each family: one for each class, or one for each class and
+        # attribute.
+        families: list[FloatArray] = []
+        for class_moments in self._class_moments(moments):
+            # Relative to a central group, so that a distant one costs the others no digits.
+            means = central_differences(class_moments)
+            families += _mean_families(class_moments, self.attributes, means)
+        if len(families) == 1:
+            return families[0]
+        # Means need not agree between families. Translate each so that a mean near its middle is
+        # zero: differences within families then span the same directions as those of the array.
+        return np.vstack([family - family[central_index(family)] for family in families])
+
+    def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+        """Variances in the rows of each of these means: of features, or along (p, q) columns."""
+        families: list[FloatArray] = []
+        for class_moments in self._class_moments(moments):
+            variances = class_moments.variances_along(columns)
+            families += _mean_families(class_moments, self.attributes, variances)
+        return families[0] if len(families) == 1 else np.vstack(families)
+
+    def _class_moments(self, moments: Moments) -> Sequence[Moments]:
+        """Moments of the rows within which the means agree: all rows, or those of each class."""
+        if self.within_classes is None or moments.n_groups == 1:
+            return [moments]
+        if moments.by_class is None:
+            raise InvalidInput(
+                f"within_classes is {self.within_classes!r}, and y is missing",
+                "Allowed: the class of each row: an array, or the name of a column of X",
+                "Pass y to fit, audit, verify or GroupMoments.from_rows",
+                cause=Cause.MISSING_CLASSES,
+            )
+        return _moments_by_class(moments.by_class, self.within_classes)
+
+    @property
+    def forbids_mean_differences_only(self) -> bool:
+        """True unless there is a tolerance or rows are shifted."""
+        return self.tolerance == 0 and not self.oblique
+
+    def allowed_directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray | None:
+        """Orthonormal basis of the allowed directions; None for all directions.
+
+        Raises
+        ------
+        Incompatible
+            Fewer than d directions remain.
+        """
+        return None if self.tolerance else equal_means_basis(means, covariances, n_components)
+
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
+        """Limit on the distance between the two means; None without a tolerance."""
+        return MeanDistanceLimit(means[0] - means[-1], self.tolerance) if self.tolerance else None
+
+
+def _moments_by_class(
+    by_class: GroupMoments, within_classes: str | Sequence[Label]
+) -> Sequence[GroupMoments]:
+    """Moments of the groups within each chosen class: all of them, or those that are listed.
+
+    Parameters
+    ----------
+    by_class : GroupMoments
+        Its labels are tuples that end with the class.
+    within_classes : "all", or sequence of classes
+
+    Raises
+    ------
+    InvalidInput
+        A listed class does not occur.
+    """
+    row_classes = [pair[-1] for pair in by_class.labels if isinstance(pair, tuple)]
+    known_classes = sorted(set(row_classes))
+    classes_used = known_classes if within_classes == "all" else within_classes
+    unknown = [label for label in classes_used if label not in row_classes]
+    if unknown:
+        raise InvalidInput(
+            f"within_classes names {format_list(unknown)}, which do not occur in y",
+            f"Allowed: 'all' and some of the classes {format_list(known_classes)}",
+            "Correct within_classes, or pass a y that contains them",
+        )
+    return [
+        by_class.select_groups(np.array([row_class == label for row_class in row_classes]))
+        for label in classes_used
+    ]
+
+
+def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> list[FloatArray]:
+    """Arrange means, or variances in the same order, by families whose means must agree.
+
+    With "intersections" all groups are one family. With "marginal" the categories of each attribute
+    are, and the groups of a category are averaged.
+
+    Parameters
+    ----------
+    moments : Moments
+    attributes : {"intersections", "marginal"}
+        As of :class:`MeanParity`.
+    values : (k, p) array
+        Mean or variance of each group.
+
+    Returns
+    -------
+    list of (m, p) arrays
+        Averages over the groups of each category: one family, or one per attribute.
+    """
+    if attributes == "intersections":
+        return [values]
+    label_tuples = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
+    families = []
+    for column in zip(*label_tuples, strict=True):
+        categories = sorted({*column})
+        indicator = np.array([[label == category for label in column] for category in categories])
+        proportions = indicator * moments.weights / (indicator @ moments.weights)[:, None]
+        families.append(proportions @ values)
+    return families
