@@ -3,9 +3,9 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from fairspan.certificates.assessment import GapAssessment
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.records import ProblemStatement, RunRecord, SolutionFigures
+from fairspan.certificates.certificate_parts import ProblemStatement, RunRecord, SolutionFigures
+from fairspan.certificates.status import GapAssessment
 
 # Parts of a certificate that group several claims or records.
 PARTS = {

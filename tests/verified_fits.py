@@ -13,7 +13,7 @@ from fairspan.estimator import fit as fits
 from fairspan.moments.wide import WideMoments
 from fairspan.registry import builtin_names
 from fairspan.verification import CANNOT_BE_VERIFIED
-from fairspan.verification.data import may_have_zero_errors
+from fairspan.verification.verified_data import may_have_zero_errors
 from sweeps import WHOLE
 
 # Above so many features, or coordinates where rows are fewer, verifying takes longer than the test.

@@ -7,8 +7,8 @@ command line write ``package.module:Object`` in place of a built-in name or a fi
 
 from typing import Any, Protocol, runtime_checkable
 
-from fairspan.certificates.evaluation import certify
-from fairspan.certificates.records import TracePoint
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.problem.criteria.base import Criterion, LinearCriterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces, Blocks

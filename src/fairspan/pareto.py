@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.evaluation import rotate_to_principal_axes
+from fairspan.certificates.evaluate_solution import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_moments
 from fairspan.estimator.settings import FitSettings

@@ -8,7 +8,7 @@ from scipy.linalg import qr
 
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.drift import _describe_refit_bound
+from fairspan.auditing.findings.drift_rules import _describe_refit_bound
 from sweeps import each_once, mostly_long
 from torture.conic import ACCURACY, relaxation
 

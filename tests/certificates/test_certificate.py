@@ -24,7 +24,8 @@ from fairspan import (
     TotalError,
     verify,
 )
-from fairspan.certificates.evaluation import evaluate_solution, rotate_to_principal_axes
+from fairspan.certificates.error_rounding import target_gap
+from fairspan.certificates.evaluate_solution import evaluate_solution, rotate_to_principal_axes
 from fairspan.certificates.polygons import lower_bound_beyond_lines
 from fairspan.certificates.proofs import (
     CovarianceDifferenceProof,
@@ -33,7 +34,6 @@ from fairspan.certificates.proofs import (
     SupportingLinesProof,
     positive_part,
 )
-from fairspan.certificates.rounding import target_gap
 from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
 from fairspan.moments.second_moments import DenseSecondMoments

@@ -12,8 +12,8 @@ import fairspan as fs
 from by_hand import assert_same_certificate, made_rows
 from claims import PART_OF, RECORDS, with_claims
 from fairspan import FairSubspace, cli, verify
+from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.records import TracePoint
 from fairspan.errors import FairspanError
 from sweeps import mostly_long
 

@@ -12,7 +12,7 @@ import fairspan as fs
 from by_hand import made_rows
 from claims import with_claims
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
-from fairspan.certificates.evaluation import evaluate_solution
+from fairspan.certificates.evaluate_solution import evaluate_solution
 from fairspan.certificates.polygons import clip_polygon
 from fairspan.certificates.proofs import (
     MAX_LINES,

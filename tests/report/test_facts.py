@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.rules import find_in_results
+from fairspan.auditing.findings.all_rules import find_in_results
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.names import readable_name
 from fairspan.registry import builtin_names

@@ -9,7 +9,7 @@ import pytest
 
 from bank import BANK
 from fairspan import FairPCA
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap

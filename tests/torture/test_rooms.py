@@ -15,7 +15,7 @@ import scipy.sparse
 
 import fairspan as fs
 from fairspan.errors import FairspanError
-from fairspan.verification.failure import CANNOT_BE_VERIFIED
+from fairspan.verification.verification_failure import CANNOT_BE_VERIFIED
 from torture.judges import Wrong
 from torture.tally import Tally, generator
 

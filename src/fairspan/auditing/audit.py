@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
+from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows, MissingValues
 from fairspan.auditing.evaluation import Evaluation, evaluate_on_moments, evaluate_on_rows
 from fairspan.auditing.feature_errors import FeatureErrors
+from fairspan.auditing.findings.all_rules import AuditedData, find_in_data, find_in_results
 from fairspan.auditing.findings.catalog import Finding
-from fairspan.auditing.findings.rules import AuditedData, find_in_data, find_in_results
 from fairspan.auditing.first_rows import summarize_first_rows
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table, summarize_missing_values
@@ -20,7 +21,6 @@ from fairspan.auditing.models import (
 )
 from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions, estimation_options
 from fairspan.auditing.results import ModelResult, change_records
-from fairspan.auditing.table import audit_table
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.errors import InvalidInput, InvalidType, caller_remedies

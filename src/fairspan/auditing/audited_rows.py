@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairspan.auditing.wording import quote_group
+from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii

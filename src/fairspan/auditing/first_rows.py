@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.auditing.codes import ColumnCodes, codes_in
 from fairspan.auditing.cross_fitting import GroupOptima, reference_points
+from fairspan.auditing.missing_value_codes import ColumnCodes, codes_in
 from fairspan.auditing.models import AuditedModel
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.moments.compute import Moments

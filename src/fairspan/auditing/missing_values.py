@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.auditing.audited_rows import MissingFeature, MissingValues
 from fairspan.auditing.first_rows import FirstRowsSummary
-from fairspan.auditing.wording import format_group
+from fairspan.auditing.group_names import format_group
 from fairspan.formatting.numbers import format_count, format_integer, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, name_column, share_column
 from fairspan.moments.compute import Moments

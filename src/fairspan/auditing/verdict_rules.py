@@ -9,9 +9,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.group_names import names_with_counts, quote_group, quote_groups
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.auditing.verdict import Verdict
-from fairspan.auditing.verdict_text import (
+from fairspan.auditing.verdict_sentences import (
     STABILIZING_CHANGES,
     describe_detectable_losses,
     describe_further_cost,
@@ -21,7 +22,6 @@ from fairspan.auditing.verdict_text import (
     relative_change,
     variance_share_range,
 )
-from fairspan.auditing.wording import names_with_counts, quote_group, quote_groups
 from fairspan.formatting.numbers import format_count, format_level, to_ascii, verb_form
 from fairspan.rows.labels import Label
 

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.assessment import GapAssessment
-from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.proofs import Proof
-from fairspan.certificates.records import (
+from fairspan.certificates.certificate_parts import (
     PartAttribute,
     ProblemStatement,
     RunRecord,
     SolutionFigures,
     TracePoint,
 )
-from fairspan.certificates.status import Status
-from fairspan.certificates.tables import certificate_table
+from fairspan.certificates.certificate_table import certificate_table
+from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.certificates.proofs import Proof
+from fairspan.certificates.status import GapAssessment, Status
 from fairspan.formatting.messages import counted
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.equal_error import EqualError

@@ -1,8 +1,32 @@
-"""Status of a solution, and its meaning."""
+"""Status of a solution: its meaning, and the rule by which a gap counts as optimal.
 
+The gap is compared with the objective, never with the variance of the data: with a column of large
+numbers, a gap that is small relative to the total variance can exceed every loss.
+
+- **optimal**: the gap is at most the tolerance times the magnitude of the objective. Alternatively,
+  the gap is at most the resolution of float64, and the resolution is at most the tolerance times
+  the largest error. In either case the objective must be known: the resolution, relative to the
+  magnitude of the objective, is at most the larger of the tolerance and 1e-6. An objective that
+  cannot be distinguished from zero, as with identical groups or d = p, has no relative resolution.
+  It is known if the resolution is at most the tolerance times the largest error or, if all errors
+  are zero, times the variance.
+- **unresolved**: the gap is at most the resolution of float64, which exceeds the tolerance: the
+  data, not the solver, limit what can be proven.
+- **open gap**: otherwise.
+"""
+
+from dataclasses import dataclass
 from enum import StrEnum
 
-from fairspan.linalg.rounding import LOOSE_TOL
+from fairspan.certificates.error_rounding import resolution_scale
+from fairspan.linalg.rounding import EPS, LOOSE_TOL
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.problem import Problem
+from fairspan.typing import FloatArray
+
+# An objective of at most this many resolutions cannot be distinguished from zero: it may be one
+# above the exact value, which may be one above zero.
+ZERO_RESOLUTIONS = 2.0
 
 
 class Status(StrEnum):
@@ -51,6 +75,149 @@ def tolerance_suffix(status: str, tol: float) -> str:
     return ""
 
 
-# An objective of at most this many resolutions cannot be distinguished from zero: it may be one
-# above the exact value, which may be one above zero.
-ZERO_RESOLUTIONS = 2.0
+@dataclass(frozen=True)
+class MeasuredGap:
+    """Objective of a solution and its gap, with bounds on their rounding errors.
+
+    Attributes
+    ----------
+    objective, objective_rounding : float
+        Value of the criterion, and its rounding error bound.
+    value : float
+        The objective minus its lower bound.
+    max_value : float
+        The same, with the rounding error of the objective where zero serves as the bound.
+    bound_rounding : float
+        Rounding error bound of the lower bound.
+    """
+
+    objective: float
+    objective_rounding: float
+    value: float
+    max_value: float
+    bound_rounding: float
+
+    @property
+    def resolution(self) -> float:
+        """Largest gap that cannot be distinguished from zero."""
+        return self.objective_rounding + self.bound_rounding
+
+
+@dataclass(frozen=True)
+class GapAssessment:
+    """Status of a solution, with the measures that decide it.
+
+    Attributes
+    ----------
+    status : Status
+        OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
+        bound is not proven; UNRESOLVED if double precision cannot decide.
+    tol : float
+        Largest gap that counts as optimal, relative to `scale`.
+    scale : float
+        Magnitude with which the gap is compared: that of the objective; for `Disparity`
+        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, at most the largest error
+        within the allowed directions.
+    absolute_tol : float
+        Largest gap that counts as optimal, absolute: `tol` times `scale`, or the resolution if that
+        is small relative to the largest error.
+    resolution : float
+        Largest gap that double precision cannot distinguish from zero, in units of the objective.
+    unresolved_reason : str or None
+        For UNRESOLVED, the property of the data responsible.
+    """
+
+    status: Status
+    tol: float
+    scale: float
+    absolute_tol: float
+    resolution: float
+    unresolved_reason: str | None = None
+
+    @property
+    def may_be_zero(self) -> bool:
+        """Whether the objective cannot be distinguished from zero."""
+        return self.scale <= ZERO_RESOLUTIONS * self.resolution
+
+    @property
+    def status_text(self) -> str:
+        """Status, with the tolerance if it is loose, such as "optimal within 1 %"."""
+        return f"{self.status}{self.tolerance_suffix}"
+
+    @property
+    def tolerance_suffix(self) -> str:
+        """Suffix such as " within 1 %" if an optimal solution has a loose tolerance; else empty."""
+        return tolerance_suffix(self.status, self.tol)
+
+
+def assess_gap(
+    problem: Problem,
+    errors: FloatArray,
+    gap: MeasuredGap,
+    *,
+    violation: float,
+    tol: float,
+    tolerance_factor: float = 1.0,
+) -> GapAssessment:
+    """Compare a gap with the tolerance and with rounding, and decide the status.
+
+    Parameters
+    ----------
+    problem : Problem
+    errors : (k,) array
+        Errors of the solution within the allowed directions.
+    gap : MeasuredGap
+    violation : float
+        Amount by which the solution violates the constraint of the criterion; infinite if it lies
+        outside the limit of the restriction.
+    tol : float
+        Largest gap that counts as optimal, relative to the objective.
+    tolerance_factor : float
+        Factor on tolerance and resolution up to which a gap counts as closed; above 1 in a
+        verification, whose rounding errors differ from those of the fit.
+    """
+    criterion = problem.criterion
+    # Both the gap and the constraint violation must be small. If zero is used as the bound, the
+    # uncertainty is that of the objective; a bound above the objective shows how uncertain both
+    # are.
+    shortfall = max(abs(gap.value), gap.max_value, violation)
+    # Scores with square roots are steep near zero: reaching the bound does not make the objective
+    # certain.
+    is_steep = isinstance(criterion, ConcaveScoresCriterion)
+    objective_uncertainty = gap.objective_rounding if is_steep else 0.0
+    # Next to a large constant, the last digit of the objective may exceed the tolerance.
+    last_digit = EPS * abs(gap.objective + problem.objective_offset)
+    objective_uncertainty = max(objective_uncertainty, last_digit)
+
+    resolution = gap.resolution
+    scale = criterion.scale(errors, problem)
+    # The resolution may be small relative to the largest error (`is_small`), and the objective
+    # known although it cannot be distinguished from zero (`is_zero`). The gap can be judged
+    # (`is_resolvable`) in that case, or if the resolution is small relative to the objective.
+    is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
+    free_magnitude = _free_magnitude(problem, errors, scale)
+    is_zero = is_small and free_magnitude <= tolerance_factor * ZERO_RESOLUTIONS * resolution
+    is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
+    absolute_tol = tol * scale
+    if is_resolvable and is_small:
+        absolute_tol = max(absolute_tol, resolution)
+
+    is_closed = max(shortfall, objective_uncertainty) <= tolerance_factor * absolute_tol
+    if is_resolvable and is_closed:
+        status = Status.OPTIMAL
+    elif shortfall <= tolerance_factor * resolution:
+        status = Status.UNRESOLVED
+    else:
+        status = Status.OPEN_GAP
+    return GapAssessment(status, tol, scale, absolute_tol, resolution)
+
+
+def _free_magnitude(problem: Problem, errors: FloatArray, scale: float) -> float:
+    """Magnitude of the part of the objective that the choice of a subspace changes.
+
+    Under a restriction the objective includes errors that no choice changes. What may be zero then
+    is the largest error within the allowed directions. `scale` is the magnitude of the objective.
+    """
+    if problem.embedding.parent is None:
+        return scale
+    return problem.criterion.largest_scaled_error(errors, problem)

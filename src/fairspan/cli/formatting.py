@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairspan.auditing.wording import format_group, quote_group
+from fairspan.auditing.group_names import format_group, quote_group
 from fairspan.cli.finding_hints import in_command_terms
 from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from fairspan.auditing.findings.labels import label_findings
-from fairspan.auditing.wording import quote_group
+from fairspan.auditing.findings.label_rules import label_findings
+from fairspan.auditing.group_names import quote_group
 from fairspan.cli.finding_hints import with_command_hint
 from fairspan.cli.manifest import MAX_NAMES
 from fairspan.cli.terminal import print_message

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairspan.auditing.audit import Audit, audit, format_finding
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
-from fairspan.auditing.wording import format_group
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.auditing import load_models
 from fairspan.cli.finding_hints import with_command_hints, with_command_hints_in_report

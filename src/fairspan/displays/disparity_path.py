@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.auditing.wording import format_group
+from fairspan.auditing.group_names import format_group
 from fairspan.displays.base import BaseDisplay, describe_unproven
 from fairspan.displays.records import (
     fit_status,

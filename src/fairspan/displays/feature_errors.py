@@ -12,8 +12,8 @@ from fairspan.auditing.feature_errors import (
     FeatureErrors,
     compute_feature_errors,
 )
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import read_model
-from fairspan.auditing.wording import format_group
 from fairspan.displays.base import BaseDisplay
 from fairspan.displays.loadings import annotate_cells
 from fairspan.displays.records import fitted_moments, objective_name, open_display_rows, values_of

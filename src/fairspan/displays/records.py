@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairspan.auditing.audit import audit_rows
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import (
     CURVE_TOL,
     dimension_name,
@@ -20,7 +21,6 @@ from fairspan.auditing.models import (
     read_model,
 )
 from fairspan.auditing.results import ModelResult
-from fairspan.auditing.wording import format_group
 from fairspan.displays.base import INFEASIBLE
 from fairspan.errors import (
     FairspanWarning,

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.evaluation import unresolved_reason
+from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.settings import FitSettings
 from fairspan.linalg import normalize_signs

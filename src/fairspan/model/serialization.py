@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.assessment import GapAssessment
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
-from fairspan.certificates.records import (
+from fairspan.certificates.certificate_parts import (
     ProblemStatement,
     RunRecord,
     SolutionFigures,
     TracePoint,
 )
-from fairspan.certificates.status import Status
+from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
+from fairspan.certificates.status import GapAssessment, Status
 from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
 from fairspan.moments.normal_model import validated_normal_model
 from fairspan.moments.projector import Projector

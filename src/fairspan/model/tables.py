@@ -1,7 +1,7 @@
 """Table of a fitted subspace, for notebooks."""
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.tables import bound_text
+from fairspan.certificates.certificate_table import bound_text
 from fairspan.formatting.table import Table
 from fairspan.rows.labels import table_name
 

@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from fairspan.auditing.estimates import State
 from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.verdict import VerdictKind
-from fairspan.auditing.wording import format_group
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
 from fairspan.formatting.numbers import (

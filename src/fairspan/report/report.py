@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.audit import Audit
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict import Verdict
-from fairspan.auditing.wording import format_group
 from fairspan.extending import Display
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import display_name

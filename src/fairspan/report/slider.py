@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
-from fairspan.auditing.wording import format_group
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_count, format_share, to_ascii
 from fairspan.moments.second_moments import figure_roundings

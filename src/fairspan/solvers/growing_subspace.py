@@ -19,7 +19,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters

@@ -11,9 +11,9 @@ from itertools import count, islice
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify, evaluate_solution
+from fairspan.certificates.certificate_parts import RunRecord, TracePoint
+from fairspan.certificates.evaluate_solution import certify, evaluate_solution
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.records import RunRecord, TracePoint
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction, deflate_reduction

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.status import Status
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.threads import limit_blas_threads

@@ -1,156 +1,255 @@
-"""Pose the problem that a certificate names for given data, and evaluate the model in it."""
+"""A model evaluated again: its problem, projection, errors and certificate, from the data alone."""
 
-from typing import Any, cast
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.certificates.evaluate_solution import EM_CONVERGENCE_TOL, evaluate_solution
+from fairspan.certificates.proofs import POLYGON_TOL, Proof
+from fairspan.linalg.rounding import ENTRY_TERMS
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
-from fairspan.moments.second_moments import error_reduction_by_component
-from fairspan.problem.build_family import build_problem_family
+from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.family import ProblemFamily
+from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray
-from fairspan.verification.components import (
-    basis_in_coordinates,
-    largest_outside_norm,
-    restrict_basis,
-)
-from fairspan.verification.data import (
-    VerifiedData,
-    check_same_data,
-)
-from fairspan.verification.encoder import check_encoder, check_oblique, projector_errors
-from fairspan.verification.evaluation import Evaluation, evaluate_reduction
-from fairspan.verification.failure import PASS_ROWS_HINT, VerificationFailure
-from fairspan.verification.tolerances import (
-    ORTHONORMALITY_TOL,
-)
+from fairspan.verification.check_components import component_entry_rounding, feature_deviations
+from fairspan.verification.tolerances import ROUNDING_FACTOR
+from fairspan.verification.verification_failure import VerificationFailure
+from fairspan.verification.verified_data import VerifiedData, distance_from_em_limit
+
+# Rounding error of an error, in units of that of the variance, 2 p EPS tr S: the entries of S add
+# at most ENTRY_TERMS p EPS tr S (Cauchy-Schwarz), and the products one unit. Both count twice, for
+# a fit to rows and for matrices.
+_ROW_ROUNDING_FACTOR = 2 * (ENTRY_TERMS / 2 + 1)
 
 
-def evaluate_model(model: Any, subspace: FairSubspace, data: VerifiedData) -> Evaluation:
-    """Pose the problem that the certificate names, and evaluate components and proof in it.
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model together with what was recomputed from the data.
 
-    Parameters
+    Attributes
     ----------
     model : FairPCA or FairSubspace
     subspace : FairSubspace
         That of the model.
     data : VerifiedData
-
-    Raises
-    ------
-    VerificationFailure
-        The components or the encoder are not those of such a problem.
+    family, reduction
+        The problem that the certificate names, built from the data.
+    projector : Projector
+        Projection of the model, in the coordinates of the problem.
+    basis : (m, r) array
+        Basis of the components, in coordinates of the allowed directions.
+    outside_norm : float
+        Norm of the part of the components outside the allowed directions.
+    errors : (k,) array
+        Error of each group.
+    variances_kept : (k, r) array
+        Reduction of each group's error by each component.
+    recomputed : Certificate
+        Certificate of the components with the model's proof.
     """
-    moments = data.moments
-    certificate = subspace.require_certificate()
-    check_same_data(subspace, certificate, moments)
-    family = build_problem_family(
-        moments,
-        subspace.dimension,
-        certificate.criterion,
-        restriction=certificate.restriction,
-        center=cast(Center, subspace.center),
-        feature_scale=subspace.scale,
-        allow_extra=subspace.is_soft,
-    )
-    reduction = family.reduction_at(subspace.dimension)
-    # An oblique restriction shifts rows before they are projected, so that the group means agree:
-    # its models have a decoder besides the encoder, and no other models do.
-    check_oblique(subspace, reduction)
-    # Few rows span few coordinates. A fit may use these instead of the features, and then its
-    # figures round differently from those of matrices.
-    rows_would_help = Eigensolver.THIN in data.eigensolvers and family.coordinates is None
-    if rows_would_help:
-        _check_oblique_rounding(reduction, certificate)
-    projector, basis = _project_to_coordinates(subspace.projector, family)
-    errors = projector_errors(reduction, projector, basis)
-    check_encoder(subspace, family, reduction, moments)
-    variances_kept = error_reduction_by_component(
-        projector, reduction.problem.unrestricted.second_moments
-    )
-    basis, outside_norm = restrict_basis(reduction, basis)
-    _check_allowed_directions(
-        outside_norm, moments, certificate.restriction, rows_would_help=rows_would_help
-    )
-    return Evaluation(
-        model=model,
-        subspace=subspace,
-        data=data,
-        family=family,
-        reduction=reduction,
-        projector=projector,
-        basis=basis,
-        outside_norm=outside_norm,
-        errors=errors,
-        variances_kept=variances_kept,
-        recomputed=evaluate_reduction(reduction, basis, certificate.proof, certificate.tol),
-    )
 
+    model: Any
+    subspace: FairSubspace
+    data: VerifiedData
+    family: ProblemFamily
+    reduction: Reduction
+    projector: Projector
+    basis: FloatArray
+    outside_norm: float
+    errors: FloatArray
+    variances_kept: FloatArray
+    recomputed: Certificate
 
-def _check_oblique_rounding(reduction: Reduction, certificate: Certificate) -> None:
-    """Check that moments of few rows tell the cost of an oblique restriction precisely enough.
+    @property
+    def moments(self) -> Moments:
+        """Moments of the data."""
+        return self.data.moments
 
-    Raises
-    ------
-    VerificationFailure
-        Rounding exceeds the tolerance; the rows themselves are more precise.
-    """
-    rounding = reduction.problem.rounding.oblique_shift
-    if rounding > certificate.absolute_tol:
-        raise VerificationFailure(
-            f"From moments, the cost of the restriction is known only up to {rounding:.1e}, and "
-            f"the tolerance is {certificate.absolute_tol:.1e}.{PASS_ROWS_HINT}"
+    @property
+    def eigensolvers(self) -> frozenset[Eigensolver]:
+        """Eigensolvers that a fit of these data may have used."""
+        return self.data.eigensolvers
+
+    @property
+    def unrestricted(self) -> Problem:
+        """The problem without its restriction."""
+        return self.reduction.problem.unrestricted
+
+    @cached_property
+    def mean_rounding(self) -> float:
+        """Norm of the rounding error of the means about which parts of the rows were accumulated.
+
+        They are rounded relative to their own size.
+        """
+        rounding = self.moments.offset_rounding(self.moments.mean)
+        if self.subspace.scale is not None:
+            rounding = rounding / self.subspace.scale
+        return float(np.linalg.norm(rounding))
+
+    @cached_property
+    def rotation_effect(self) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace, and of rounded means, on errors, (k,).
+
+        Allowed directions are rounded, and the components were chosen in differently rounded ones:
+        the part outside of them acts like a rotation of the subspace.
+        """
+        mean_rounding = self.mean_rounding
+        rotation = self._rotation_bound(self.unrestricted.second_moments.traces, self.errors)
+        return np.asarray(rotation + 2 * mean_rounding * np.sqrt(self.errors) + mean_rounding**2)
+
+    def _rotation_bound(self, traces: FloatArray, variances: FloatArray) -> FloatArray:
+        """Bound on the effect of a rotation of the subspace on variances, given the traces."""
+        norm = self.outside_norm
+        return np.asarray(2 * norm * np.sqrt(traces * variances) + norm**2 * traces)
+
+    @cached_property
+    def component_rounding(self) -> FloatArray:
+        """Rounding error bound of `variances_kept`, shape (k, r)."""
+        deviations = feature_deviations(self.moments, self.subspace.scale, self.subspace.center)
+        entry_rounding = component_entry_rounding(deviations, self.subspace.projector)
+        traces = self.unrestricted.second_moments.traces[:, None]
+        variances = np.maximum(self.variances_kept, 0.0)
+        rotation = self._rotation_bound(traces, variances)
+        mean_rounding = self.mean_rounding
+        return np.asarray(
+            entry_rounding + rotation + 2 * mean_rounding * np.sqrt(variances) + mean_rounding**2
         )
 
+    @cached_property
+    def method_tol(self) -> float:
+        """Bound on the difference of the objective between methods of solving these data.
 
-def _project_to_coordinates(
-    projector: Projector, family: ProblemFamily
-) -> tuple[Projector, FloatArray]:
-    """Express a projector and the basis of its components in the coordinates of the problem.
+        Methods use matrices of second moments, row coordinates (an orthonormal basis of fewer rows
+        than features), or sparse rows without matrices. Zero if a fit can only have used matrices,
+        except for excess losses: groups' best errors found in a search subspace are less accurate,
+        by `optima_tol`.
+        """
+        problem = self.unrestricted
+        criterion = problem.criterion
+        errors = self.errors
+        second_moments = problem.second_moments
+        budget = problem.rounding
+        tol = 0.0
+        if self.eigensolvers & {Eigensolver.THIN, Eigensolver.MATRIX_FREE}:
+            row_rounding = _ROW_ROUNDING_FACTOR * budget.variance_rounding(second_moments)
+            tol = criterion.rounding_bound(row_rounding, errors, problem)
+            # The bound from supporting lines is the minimum over a polygon, up to this tolerance.
+            tol += POLYGON_TOL * abs(self.recomputed.objective)
+        if Eigensolver.THIN in self.eigensolvers:
+            # Row coordinates may be as inexact as a fit accepts, or as those used here.
+            is_restricted = self.reduction.problem.embedding.parent is not None
+            row_budget = replace(
+                budget,
+                orthogonality_defect=MAX_ORTHOGONALITY_DEFECT,
+                forbidden_rotation=MAX_ORTHOGONALITY_DEFECT if is_restricted else 0.0,
+            )
+            coordinate_rounding = np.maximum(
+                row_budget.coordinate_rounding(second_moments, errors),
+                budget.coordinate_rounding(second_moments, errors),
+            )
+            row_problem = replace(problem, rounding=row_budget)
+            tol += criterion.rounding_bound(
+                _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem
+            )
+        if criterion.uses_excess_loss:
+            tol += criterion.rounding_bound(self.optima_tol, errors, problem)
+        return float(tol)
 
-    These are the features or, for fewer rows than features, coordinates in the span of the rows. Of
-    the components, only the part within that span is kept.
-    """
-    coordinates = family.coordinates
-    if coordinates is None:
-        return projector, projector.basis
-    basis = basis_in_coordinates(coordinates.project(projector.basis))
-    columns = coordinates.project(projector.stacked_columns)
-    return projector.with_stacked_columns(columns), basis
+    @cached_property
+    def matrix_free_resolution(self) -> float:
+        """Resolution of a fit without matrices; zero if no fit of these data avoids them."""
+        if Eigensolver.MATRIX_FREE not in self.eigensolvers:
+            return 0.0
+        problem = self.unrestricted
+        error_rounding = Eigensolver.MATRIX_FREE.error_rounding * problem.second_moments.traces
+        rounding = problem.criterion.rounding_bound(error_rounding, self.errors, problem)
+        return 2 * ROUNDING_FACTOR * rounding
+
+    @cached_property
+    def em_distance(self) -> float:
+        """Distance, in standard deviations, between the limits of two runs of the EM algorithm.
+
+        Zero without missing cells, or if all digits that are compared have converged.
+        """
+        distance = distance_from_em_limit(self.moments)
+        if distance <= 2 * EM_CONVERGENCE_TOL:
+            return 0.0
+        # The run of the fit may have ended earlier, which increased its resolution. The claimed
+        # resolution proves nothing, but this distance only explains failures.
+        claimed = self.subspace.require_certificate().resolution
+        if self.recomputed.resolution > 0 and math.isfinite(claimed):
+            distance *= max(claimed / self.recomputed.resolution, 1.0)
+        # Beyond one standard deviation nothing agrees, and an unlimited claim explains anything.
+        return min(distance, 1.0)
+
+    @cached_property
+    def optima_tol(self) -> FloatArray:
+        """Error bound of the groups' optima, if they are found in a search subspace, shape (k,)."""
+        traces = self.unrestricted.second_moments.traces
+        if Eigensolver.PROJECTED not in self.eigensolvers:
+            return np.zeros(len(traces))
+        relative_tol = Eigensolver.PROJECTED.optima_rounding
+        tol = self.subspace.require_certificate().tol
+        if 0 <= tol < 1:
+            relative_tol = max(relative_tol, OPTIMA_TOL * tol)
+        return relative_tol * np.maximum(traces, self.unrestricted.total_variance)
 
 
-def _check_allowed_directions(
-    outside_norm: float,
-    moments: Moments,
-    restriction: Restriction | None,
-    *,
-    rows_would_help: bool,
-) -> None:
-    """Check that components lie in the directions that the restriction allows, up to rounding.
+def evaluate_reduction(
+    reduction: Reduction,
+    basis: FloatArray,
+    proof: Proof | None,
+    tol: float,
+    tolerance_factor: float = 1.0,
+) -> Certificate:
+    """Evaluate a basis and a proof in the coordinates of a reduction.
+
+    Objective and bound include the constant error in forbidden directions. Without a proof, or
+    without matrices to compute its bound from, the bound is -inf and the proof None.
 
     Parameters
     ----------
-    outside_norm : float
-        Norm of the part of the components outside the allowed directions.
-    moments : GroupMoments, SparseMoments or WideMoments
-    restriction : Restriction or None
-    rows_would_help : bool
-        Whether the rows themselves would be more precise than these moments.
+    reduction : Reduction
+    basis : (m, r) array
+        In the coordinates of the reduction.
+    proof : Proof or None
+        In the coordinates of the problem before the reduction, such as the features.
+    tol : float
+        Largest gap that counts as optimal, relative to the objective.
+    tolerance_factor : float
+        Factor on tolerance and resolution up to which a gap counts as closed.
 
     Raises
     ------
     VerificationFailure
+        The proof belongs to another kind of problem.
     """
-    # The limit for rounded means is computed only if needed: it costs a decomposition of the means.
-    if outside_norm <= ORTHONORMALITY_TOL:
-        return
-    if outside_norm > largest_outside_norm(moments, restriction):
-        raise VerificationFailure(
-            f"The components leave the allowed directions of the restriction by {outside_norm:.1e}."
-            + (PASS_ROWS_HINT if rows_would_help else "")
+    problem = reduction.problem
+    if proof is None or not problem.has_matrices:
+        # The weights prove nothing here; a certificate needs some.
+        weights = problem.proportions if proof is None else proof.weights
+        recomputed = evaluate_solution(
+            problem, basis, weights, tol=tol, lower_bound=-np.inf, tolerance_factor=tolerance_factor
         )
+        return replace(recomputed, proof=None).with_offset(problem.objective_offset)
+    proof.check()
+    if reduction.axes is not None:
+        proof = proof.change_coordinates(reduction.axes.T)
+    if not proof.applies_to(problem):
+        raise VerificationFailure(
+            "The proof stored with the model belongs to another kind of problem."
+        )
+    recomputed = evaluate_solution(
+        problem, basis, proof, tol=tol, tolerance_factor=tolerance_factor
+    )
+    return recomputed.with_offset(problem.objective_offset)

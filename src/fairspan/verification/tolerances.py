@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.rounding import resolution_scale
+from fairspan.certificates.error_rounding import resolution_scale
 from fairspan.certificates.status import ZERO_RESOLUTIONS
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, LOOSE_TOL
 from fairspan.problem.problem import Problem

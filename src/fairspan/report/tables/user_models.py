@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
-from fairspan.auditing.wording import format_group
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_count
 from fairspan.formatting.table import (

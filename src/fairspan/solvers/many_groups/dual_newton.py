@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.problem import Problem

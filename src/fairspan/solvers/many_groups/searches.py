@@ -9,8 +9,8 @@ from typing import cast
 
 import numpy as np
 
-from fairspan.certificates.records import TracePoint
-from fairspan.certificates.rounding import target_gap
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.error_rounding import target_gap
 from fairspan.linalg.rounding import VALUE_ROUNDING
 from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.piecewise import AffinePieces

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
-from fairspan.certificates.records import TracePoint
-from fairspan.certificates.rounding import target_gap
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.error_rounding import target_gap
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.parameters import check_integer, check_number
 from fairspan.problem.criteria.minimax import LeastVariance, MinimaxCriterion
 from fairspan.problem.piecewise import AffinePieces

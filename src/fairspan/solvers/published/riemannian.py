@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.records import TracePoint
 from fairspan.linalg.rounding import FIGURE_ROUNDING
 from fairspan.parameters import check_choice, check_integer
 from fairspan.problem.criteria.error_gap import ErrorGap

@@ -11,8 +11,8 @@ import numpy as np
 import scipy
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
-from fairspan.certificates.records import TracePoint
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
 from fairspan.problem.criteria.equal_error import EqualError

@@ -22,9 +22,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import certify
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import MeanDistanceProof
-from fairspan.certificates.records import TracePoint
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING

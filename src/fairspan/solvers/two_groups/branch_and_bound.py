@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.error_rounding import errors_and_rounding, target_gap
 from fairspan.certificates.polygons import clip_polygon, min_of_max_affine
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
-from fairspan.certificates.records import TracePoint
-from fairspan.certificates.rounding import errors_and_rounding, target_gap
 from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (

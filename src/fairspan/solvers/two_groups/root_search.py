@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.certificates.records import TracePoint
-from fairspan.certificates.rounding import target_gap
+from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.error_rounding import target_gap
 from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.problem.problem import Problem

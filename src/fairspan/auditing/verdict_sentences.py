@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.auditing.wording import ascii_share, names_with_counts, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_change, format_count, to_ascii, verb_form
 from fairspan.rows.labels import Label

@@ -11,9 +11,9 @@ from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
+from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.auditing.table import audit_table
 from fairspan.displays.style import PCA_STYLE
 from fairspan.formatting.numbers import format_ascii_number
 from fairspan.formatting.table import number_column

@@ -10,23 +10,23 @@ from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.findings.catalog import Finding
-from fairspan.auditing.findings.dependence import dependent_rows
-from fairspan.auditing.findings.drift import drift_since_fit
-from fairspan.auditing.findings.features import (
+from fairspan.auditing.findings.dependence_rules import dependent_rows
+from fairspan.auditing.findings.drift_rules import drift_since_fit
+from fairspan.auditing.findings.feature_rules import (
     FeatureNames,
     dominant_feature,
     features_encoding_group,
     monotone_features,
     rare_indicator_components,
 )
-from fairspan.auditing.findings.labels import label_findings
-from fairspan.auditing.findings.missing_cells import (
+from fairspan.auditing.findings.label_rules import label_findings
+from fairspan.auditing.findings.missing_value_rules import (
     codes_for_missing_values,
     imputed_cells,
     largely_missing_groups,
     uneven_missingness,
 )
-from fairspan.auditing.findings.one_model import (
+from fairspan.auditing.findings.one_model_rules import (
     absent_groups,
     disparity,
     in_sample_models,
@@ -36,14 +36,18 @@ from fairspan.auditing.findings.one_model import (
     not_proven_optimal,
     unstable_model,
 )
-from fairspan.auditing.findings.reliability import (
+from fairspan.auditing.findings.reliability_rules import (
     degenerate_groups,
     heavy_tails,
     missing_estimates,
     no_intervals,
     unstable_best_subspaces,
 )
-from fairspan.auditing.findings.repair import cost_of_repair, effect_of_repair, incomparable_units
+from fairspan.auditing.findings.repair_rules import (
+    cost_of_repair,
+    effect_of_repair,
+    incomparable_units,
+)
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.results import ModelResult

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
-from fairspan.auditing.wording import quote_group
+from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, to_ascii, verb_form
 

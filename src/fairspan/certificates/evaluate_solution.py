@@ -1,7 +1,7 @@
 """Evaluate solutions: objective, bound and gap of a subspace, and its certificate.
 
 A certificate is the only record of a solution. A solver returns a subspace and weights; objective,
-bound, gap and status are computed here and in :mod:`fairspan.certificates.assessment`, so that no
+bound, gap and status are computed here and in :mod:`fairspan.certificates.status`, so that no
 solver can claim more than it proved.
 """
 
@@ -11,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.assessment import MeasuredGap, assess_gap
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.certificate_parts import (
+    ProblemStatement,
+    RunRecord,
+    SolutionFigures,
+    TracePoint,
+)
+from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.records import ProblemStatement, RunRecord, SolutionFigures, TracePoint
-from fairspan.certificates.rounding import errors_and_rounding
-from fairspan.certificates.status import Status
+from fairspan.certificates.status import MeasuredGap, Status, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.compute import Moments

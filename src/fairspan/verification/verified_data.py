@@ -22,7 +22,7 @@ from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label, format_list, label_type
 from fairspan.rows.opening import match_groups, open_rows
 from fairspan.solvers import auto
-from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.verification_failure import VerificationFailure
 
 
 def moments_from(

@@ -2,8 +2,8 @@
 
 import math
 
-from fairspan.certificates.assessment import GapAssessment
-from fairspan.certificates.records import RunRecord, SolutionFigures
+from fairspan.certificates.certificate_parts import RunRecord, SolutionFigures
+from fairspan.certificates.status import GapAssessment
 from fairspan.formatting.table import Table
 
 

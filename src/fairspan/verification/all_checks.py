@@ -15,29 +15,29 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.problem.family import check_means_agree
 from fairspan.typing import FloatArray
-from fairspan.verification.claims import JudgedClaims, claim_failures
-from fairspan.verification.comparisons import (
+from fairspan.verification.check_claims import JudgedClaims, claim_failures
+from fairspan.verification.check_components import (
+    component_failures,
+)
+from fairspan.verification.check_nested import check_nested_consistency, step_failures
+from fairspan.verification.compare_recomputed import (
     Comparisons,
     data_comparisons,
     estimator_comparisons,
     mismatches,
 )
-from fairspan.verification.components import (
-    component_failures,
-)
-from fairspan.verification.data import (
-    VerifiedData,
-    may_have_zero_errors,
-)
-from fairspan.verification.evaluation import Evaluation
-from fairspan.verification.failure import CANNOT_BE_VERIFIED, PASS_ROWS_HINT
-from fairspan.verification.model_evaluation import evaluate_model
-from fairspan.verification.nested import check_nested_consistency, step_failures
-from fairspan.verification.result import Verification
+from fairspan.verification.evaluate_model import evaluate_model
+from fairspan.verification.model_evaluation import Evaluation
 from fairspan.verification.tolerances import (
     ROUNDING_FACTOR,
     objective_tolerances,
     rounding_cap,
+)
+from fairspan.verification.verification_failure import CANNOT_BE_VERIFIED, PASS_ROWS_HINT
+from fairspan.verification.verification_result import Verification
+from fairspan.verification.verified_data import (
+    VerifiedData,
+    may_have_zero_errors,
 )
 
 # A resolution that differs from the recomputed one by more than this factor is reported.

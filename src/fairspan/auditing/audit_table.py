@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.auditing.wording import format_group
 from fairspan.formatting.numbers import format_level, format_number, number_with_interval, to_ascii
 from fairspan.formatting.table import (
     Column,

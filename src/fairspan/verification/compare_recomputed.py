@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluation import unresolved_reason
-from fairspan.certificates.rounding import errors_and_rounding
+from fairspan.certificates.error_rounding import errors_and_rounding
+from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.linalg.rounding import AGREEMENT_TOL, FIGURE_ROUNDING
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
@@ -17,14 +17,14 @@ from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.rows.labels import label_array
 from fairspan.typing import FloatArray
-from fairspan.verification.data import distance_from_em_limit
-from fairspan.verification.evaluation import Evaluation
+from fairspan.verification.model_evaluation import Evaluation
 from fairspan.verification.tolerances import (
     ROUNDING_FACTOR,
     cap_tolerance,
     error_magnitude,
     rounding_cap,
 )
+from fairspan.verification.verified_data import distance_from_em_limit
 
 
 class Comparison(NamedTuple):

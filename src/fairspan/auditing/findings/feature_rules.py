@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.models import AuditedModel
-from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, verb_form
 from fairspan.linalg.rounding import AGREEMENT_TOL

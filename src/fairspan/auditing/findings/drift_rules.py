@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.findings.catalog import Finding, make_finding
-from fairspan.auditing.findings.reliability import MIN_ROWS_PER_DIMENSION
+from fairspan.auditing.findings.reliability_rules import MIN_ROWS_PER_DIMENSION
+from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
-from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_ascii_number, format_count, format_interval, to_ascii
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
-from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_ascii_number, format_change, to_ascii

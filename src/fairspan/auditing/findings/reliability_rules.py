@@ -6,9 +6,9 @@ from itertools import chain
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.cross_fit_run import MAX_OPTIMISM
 from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.intervals import is_heavy_tailed
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
-from fairspan.auditing.wording import ascii_share, quote_group, quote_groups
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii
 

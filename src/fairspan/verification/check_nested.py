@@ -7,10 +7,10 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.reduction import deflate_reduction
-from fairspan.verification.claims import JudgedClaims, claim_failures
-from fairspan.verification.evaluation import Evaluation, evaluate_reduction
-from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.check_claims import JudgedClaims, claim_failures
+from fairspan.verification.model_evaluation import Evaluation, evaluate_reduction
 from fairspan.verification.tolerances import objective_tolerances
+from fairspan.verification.verification_failure import VerificationFailure
 
 # Fields that a certificate shares with its steps and prefixes.
 _SHARED_FIELDS = ("criterion", "tol", "center", "restriction", "groups", "counts")

@@ -3,21 +3,21 @@
 Everything is recomputed from the components, the proof stored with the model, and the moments of
 the rows: orthonormality of the components, errors, objective, lower bound and nested steps, with
 LAPACK eigenvalues and conservative rounding allowances. Components and proof are evaluated by the
-routine that ends every fit (:func:`fairspan.certificates.evaluation.evaluate_solution`), and its
-result is compared with the model's certificate field by field. Solver, number of eigenproblems and
-trace are records of the run and are not verified.
+routine that ends every fit (:func:`fairspan.certificates.evaluate_solution.evaluate_solution`), and
+its result is compared with the model's certificate field by field. Solver, number of eigenproblems
+and trace are records of the run and are not verified.
 """
 
 from typing import Any
 
-from fairspan.certificates.records import ProblemStatement
+from fairspan.certificates.certificate_parts import ProblemStatement
 from fairspan.errors import FairspanError
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
-from fairspan.verification.data import moments_from, prepare_data
-from fairspan.verification.failure import VerificationFailure
-from fairspan.verification.model_verification import verify_data
-from fairspan.verification.result import Verification, failed_verification
+from fairspan.verification.all_checks import verify_data
+from fairspan.verification.verification_failure import VerificationFailure
+from fairspan.verification.verification_result import Verification, failed_verification
+from fairspan.verification.verified_data import moments_from, prepare_data
 
 
 @explain_memory_errors()

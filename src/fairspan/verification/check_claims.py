@@ -12,14 +12,14 @@ from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
-from fairspan.verification.comparisons import Comparison, mismatches
-from fairspan.verification.evaluation import evaluate_reduction
-from fairspan.verification.failure import PASS_ROWS_HINT
+from fairspan.verification.compare_recomputed import Comparison, mismatches
+from fairspan.verification.model_evaluation import evaluate_reduction
 from fairspan.verification.tolerances import (
     ROUNDING_BOUND_FACTOR,
     ROUNDING_FACTOR,
     Tolerances,
 )
+from fairspan.verification.verification_failure import PASS_ROWS_HINT
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
-from fairspan.auditing.wording import quote_group
+from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.compute import Moments
 from fairspan.rows.label_checks import (

@@ -23,11 +23,11 @@ from fairspan.problem.family import ProblemFamily
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
-from fairspan.verification.components import feature_deviations, forbidden_rotation
-from fairspan.verification.failure import VerificationFailure
+from fairspan.verification.check_components import feature_deviations, forbidden_rotation
 from fairspan.verification.tolerances import (
     ORTHONORMALITY_TOL,
 )
+from fairspan.verification.verification_failure import VerificationFailure
 
 
 def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fairspan.auditing.audited_rows import MissingFeature, MissingValues
-from fairspan.auditing.codes import ColumnCodes
 from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
 from fairspan.auditing.first_rows import FirstRowsSummary
+from fairspan.auditing.group_names import ascii_share, quote_group
+from fairspan.auditing.missing_value_codes import ColumnCodes
 from fairspan.auditing.missing_values import MIN_SHARE_DIFFERENCE
-from fairspan.auditing.wording import ascii_share, quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, to_ascii
 from fairspan.moments.em import EMSummary
