@@ -35,7 +35,7 @@ from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.parameters import check_n_components
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.registry import RESULT_DISPLAYS, builtin_names
+from fairspan.registry import builtin_names
 from fairspan.rows.labels import Label, format_label, table_name
 from fairspan.rows.opening import open_group_rows
 from fairspan.solvers.auto import solve_exactly
@@ -291,8 +291,10 @@ class Frontier:
         displays.FrontierDisplay
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
-        # By name, since displays are in a higher layer, which imports this one.
-        return RESULT_DISPLAYS["frontier"](self, criteria).plot(ax)
+        # Imported here, since the module of the display imports this one.
+        from fairspan.displays.frontier import FrontierDisplay
+
+        return FrontierDisplay.from_frontier(self, criteria).plot(ax)
 
     def __repr__(self) -> str:
         first, second = map(format_label, self.groups)

@@ -9,7 +9,7 @@ imports such paths; names in model files are never imported.
 import inspect
 import re
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
@@ -32,6 +32,14 @@ _NAMES = {
         "nash_welfare",
     ),
     "restriction": ("mean_parity", "covariance_parity", "uncorrelated"),
+    "solver": (
+        "auto",
+        "boundary",
+        "dual_newton",
+        "multiplicative",
+        "semidefinite",
+        "riemannian",
+    ),
     "display": (
         "disparity_path",
         "error_curve",
@@ -42,8 +50,8 @@ _NAMES = {
         "variance_kept",
     ),
 }
-Factories = Mapping[str, Callable[..., Any]]
-"""Functions or classes that create the built-in objects of a kind, by name."""
+FactoryLookup = Callable[[str], Callable[..., Any]]
+"""Lookup of the class or function that creates the built-in object with a name."""
 
 
 @dataclass(frozen=True)
@@ -104,51 +112,6 @@ class LazyModule:
         return getattr(import_module(self.__name__), name)
 
 
-class LazyFactories(Mapping[str, Callable[..., Any]]):
-    """Factories that are imported when they are looked up.
-
-    Only for objects that the module which looks them up cannot import, since their modules import
-    that one: solvers fall back on others, and results plot themselves with displays of results.
-
-    Parameters
-    ----------
-    paths : mapping of str to str
-        Such as "package.module:Object", by name.
-    """
-
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        self._paths = paths
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        module, attribute = self._paths[name].split(":")
-        factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
-        return factory
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-
-SOLVERS = LazyFactories(
-    {
-        "auto": "fairspan.solvers.auto:Auto",
-        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
-        "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
-        "multiplicative": "fairspan.solvers.published.multiplicative_weights:MultiplicativeWeights",
-        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
-        "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
-    }
-)
-RESULT_DISPLAYS = LazyFactories(
-    {
-        "audit": "fairspan.displays:AuditDisplay.compute",
-        "frontier": "fairspan.displays:FrontierDisplay.from_frontier",
-    }
-)
-
-
 def builtin_names(kind: str) -> tuple[str, ...]:
     """Return the names of the built-in objects of a kind.
 
@@ -157,11 +120,21 @@ def builtin_names(kind: str) -> tuple[str, ...]:
     >>> builtin_names("restriction")
     ('mean_parity', 'covariance_parity', 'uncorrelated')
     """
-    return tuple(SOLVERS) if kind == "solver" else _NAMES[kind]
+    return _NAMES[kind]
 
 
-def get_factory(kind: str, name: str | ExternalObject, factories: Factories) -> Callable[..., Any]:
+def get_factory(
+    kind: str, name: str | ExternalObject, builtin_factory: FactoryLookup
+) -> Callable[..., Any]:
     """Return the factory with a name, or that of an object of another package.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of the object, such as "criterion".
+    name : str or ExternalObject
+    builtin_factory : callable
+        Returns the factory for a name among :func:`builtin_names` of the kind.
 
     Raises
     ------
@@ -170,16 +143,16 @@ def get_factory(kind: str, name: str | ExternalObject, factories: Factories) -> 
     """
     if isinstance(name, ExternalObject):
         return name.factory
-    if name not in factories:
+    if name not in builtin_names(kind):
         raise InvalidParameter(f"{kind} is {name!r}", *_allowed_and_remedy(kind, name))
-    return factories[name]
+    return builtin_factory(name)
 
 
 def resolve_object(
     kind: str,
     given: object,
     protocol: type,
-    factories: Factories,
+    builtin_factory: FactoryLookup,
     parameters: Mapping[str, Any] | None = None,
     *arguments: Any,
 ) -> Any:
@@ -194,8 +167,8 @@ def resolve_object(
         line; or the object itself.
     protocol : type
         Protocol or ABC that the object must satisfy.
-    factories : mapping of name to callable
-        Factories of the built-in objects.
+    builtin_factory : callable
+        Returns the factory for a name among :func:`builtin_names` of the kind.
     parameters : mapping, optional
         Keyword arguments of the factory, if a name is given.
     *arguments : objects
@@ -210,7 +183,7 @@ def resolve_object(
     """
     value = given
     if isinstance(given, str | ExternalObject):
-        factory = get_factory(kind, given, factories)
+        factory = get_factory(kind, given, builtin_factory)
         value = _create(kind, str(given), factory, parameters or {}, arguments)
     if not isinstance(given, str):  # ours conform
         _check_conforms(kind, value, protocol)

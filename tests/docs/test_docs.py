@@ -19,7 +19,8 @@ from fairspan.auditing.estimates import State
 from fairspan.auditing.verdict import VerdictKind
 from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.restrictions.catalog import RESTRICTIONS
-from fairspan.registry import SOLVERS, builtin_names
+from fairspan.registry import builtin_names
+from fairspan.solvers.catalog import solver_class
 from real_data import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,10 @@ def test_every_criterion_is_explained_and_in_the_tables(name):
 
 @pytest.mark.parametrize(
     "factory",
-    [*(SOLVERS[name] for name in SOLVERS if name != "auto"), *RESTRICTIONS.values()],
+    [
+        *(solver_class(name) for name in builtin_names("solver") if name != "auto"),
+        *RESTRICTIONS.values(),
+    ],
 )
 def test_every_solver_and_restriction_is_in_its_table(factory):
     name = getattr(factory, "__name__", "") or type(factory()).__name__

@@ -21,7 +21,8 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.semidefinite import Semidefinite
-from fairspan.solvers.solver import Solver, check_supported
+from fairspan.solvers.solver import Solver
+from fairspan.solvers.support import check_supported
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     MINIMAX,

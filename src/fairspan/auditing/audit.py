@@ -31,7 +31,6 @@ from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.registry import RESULT_DISPLAYS
 from fairspan.rows.aggregation import Rows, with_row_offsets
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.group_limit import GroupLimit
@@ -217,9 +216,10 @@ class Audit:
         InvalidInput
             The expected loss was requested, but the audit has no estimates.
         """
-        # Look the display up by name, so that audits do not import the displays.
-        audit_display = RESULT_DISPLAYS["audit"]
-        return audit_display(self, quantity).plot(ax)
+        # Imported here, since the module of the display imports this one, and few audits are drawn.
+        from fairspan.displays.audit import AuditDisplay
+
+        return AuditDisplay.compute(self, quantity).plot(ax)
 
     def table(self) -> Table:
         """Return the results by model and group as a table, with verdicts and findings as notes.

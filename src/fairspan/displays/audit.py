@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class AuditDisplay(BaseDisplay):
     show_observed: bool = False
 
     @classmethod
-    def compute(cls, audit: Any, quantity: AuditQuantity | None = None) -> Self:
+    def compute(cls, audit: Any, quantity: str | None = None) -> Self:
         """Compute the display of an audit.
 
         The default quantity is the expected loss if there are estimates, else the observed error.
@@ -122,7 +122,7 @@ class AuditDisplay(BaseDisplay):
             )
         records = [record for model in audit.models for record in records_without_rounding(model)]
         pca_models = tuple(model.name for model in audit.models if model.is_pca)
-        return cls(records, quantity, pca_models, audit.level)
+        return cls(records, cast(AuditQuantity, quantity), pca_models, audit.level)
 
     @property
     def groups(self) -> tuple[str, ...]:

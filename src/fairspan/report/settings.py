@@ -101,9 +101,9 @@ class ReportSettings:
             # A display given by name or import path is created after the fit: only check that its
             # class is known. Other displays were created by the caller.
             if isinstance(display, str | registry.ExternalObject):
-                registry.get_factory("display", display, DISPLAYS)
+                registry.get_factory("display", display, DISPLAYS.__getitem__)
             else:
-                registry.resolve_object("display", display, Display, DISPLAYS)
+                registry.resolve_object("display", display, Display, DISPLAYS.__getitem__)
         check_center(center)
         check_bool("scale", scale)
         is_share = isinstance(n_components, float) and 0 < n_components < 1

@@ -399,7 +399,9 @@ def add_displays(report: Report) -> Report:
             estimator = _main_estimator(report)
         # A name is replaced by the display that its class computes from the estimator.
         no_parameters = None
-        display = resolve_object("display", requested, Display, DISPLAYS, no_parameters, estimator)
+        display = resolve_object(
+            "display", requested, Display, DISPLAYS.__getitem__, no_parameters, estimator
+        )
         name = requested if isinstance(requested, str) else type(display).__name__
         displays.append((name, display))
     return replace(report, displays=tuple(displays))

@@ -9,8 +9,10 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
-from fairspan.registry import SOLVERS, resolve_object
-from fairspan.solvers.solver import Solver, check_supported, get_solver, not_supported
+from fairspan.registry import resolve_object
+from fairspan.solvers.catalog import get_solver, solver_class
+from fairspan.solvers.solver import Solver
+from fairspan.solvers.support import check_supported, not_supported
 from fairspan.typing import RandomSource
 
 # Exact solvers, which work within a search subspace where that is faster.
@@ -64,7 +66,7 @@ def resolve_solver(solver: object, **parameters: Any) -> Solver | Auto:
     Raises
     ------
     InvalidParameter, InvalidType
-        As for :func:`~fairspan.solvers.solver.get_solver`.
+        As for :func:`~fairspan.solvers.catalog.get_solver`.
 
     Examples
     --------
@@ -73,7 +75,7 @@ def resolve_solver(solver: object, **parameters: Any) -> Solver | Auto:
     """
     if isinstance(solver, Auto):
         return solver
-    return cast(Solver | Auto, resolve_object("solver", solver, Solver, SOLVERS, parameters))
+    return cast(Solver | Auto, resolve_object("solver", solver, Solver, solver_class, parameters))
 
 
 def choose_solver(requested: Solver | Auto, problem: Problem) -> Solver:

@@ -42,4 +42,7 @@ def get_criterion(criterion: object, **parameters: Any) -> Criterion:
     >>> get_criterion("error_gap", penalty=2.0)
     ErrorGap(penalty=2.0)
     """
-    return cast(Criterion, resolve_object("criterion", criterion, Criterion, CRITERIA, parameters))
+    return cast(
+        Criterion,
+        resolve_object("criterion", criterion, Criterion, CRITERIA.__getitem__, parameters),
+    )

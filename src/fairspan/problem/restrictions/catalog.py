@@ -29,5 +29,7 @@ def get_restriction(restriction: object, **parameters: Any) -> Restriction | Non
         return None
     return cast(
         Restriction,
-        resolve_object("restriction", restriction, Restriction, RESTRICTIONS, parameters),
+        resolve_object(
+            "restriction", restriction, Restriction, RESTRICTIONS.__getitem__, parameters
+        ),
     )
