@@ -1,4 +1,4 @@
-"""Audit pages that several tests look at: two groups, and twelve whose names are hostile."""
+"""Audit pages of two groups, and of twelve groups with hostile names."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fairspan.report.page import render_page
-from report_rows import ORIGIN, report_by
-from shared_results import made_once
+from report_cases import ORIGIN, make_report
+from session_cache import compute_once
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -37,7 +37,7 @@ def two_groups():
     many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
     few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
     X, labels = np.vstack([many, few]), ["towns"] * 240 + ["hills"] * 80
-    return made_once("two groups", lambda: _made(X, labels, n_components=2))
+    return compute_once("two groups", lambda: _make_page(X, labels, n_components=2))
 
 
 @cache
@@ -55,7 +55,7 @@ def twelve_groups():
         X.append(rng.normal(size=(n, 8)) @ (shared + 0.4 * rng.normal(size=(8, 8))))
         labels += [name] * n
     settings = {"n_components": 3, "names": HOSTILE[:8], "compare": CRITERIA}
-    return made_once("twelve groups", lambda: _made(np.vstack(X), labels, **settings))
+    return compute_once("twelve groups", lambda: _make_page(np.vstack(X), labels, **settings))
 
 
 @cache
@@ -63,15 +63,17 @@ def hostile_pair():
     """Those of two groups under other names, which every step of the slider tells."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 4)) * [3, 2, 1, 1]
-    return _made(X, ["</script><b>bold</b>"] * 80 + ['"><img src=x>{{7*7}}'] * 40, n_components=2)
+    return _make_page(
+        X, ["</script><b>bold</b>"] * 80 + ['"><img src=x>{{7*7}}'] * 40, n_components=2
+    )
 
 
-def _made(X, labels, *, n_components, names=None, compare=None):
+def _make_page(X, labels, *, n_components, names=None, compare=None):
     import pandas as pd
 
     frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
     origin = replace(ORIGIN, name="<i>rows</i>", title="What PCA does to <i>rows</i>")
-    report = report_by(frame, labels, n_components, compare=compare, origin=origin)
+    report = make_report(frame, labels, n_components, compare=compare, origin=origin)
     return report, render_page(report)
 
 

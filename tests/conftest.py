@@ -1,7 +1,7 @@
-"""What holds for all tests: every fit is verified, and the way through the library can be changed.
+"""Options and fixtures of all tests: verified fits, and the choice of solver path.
 
-With `--path projected` every test can be run again with another way: what "auto" would choose
-depends on the number of features, and most tests have few.
+`--path projected` runs every test with the solvers for many features: "auto" chooses by the number
+of features, and most tests have few.
 """
 
 import os
@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
-import shared_results
+import session_cache
 import verified_fits
 from fairspan.solvers import auto
 
@@ -21,12 +21,12 @@ MARKERS = {
     "long": "takes more than about two seconds of a core; ./run long runs these",
     "sweep": "tries a part of its cases; ./run long --torture runs these with all of them",
 }
-# Fixtures that start something of which each process of tests would start one of its own.
+# Fixtures that start a browser, cluster or session; each test process would start its own.
 STARTED = {"browser": "browser", "client": "dask", "spark": "spark"}
-# The environment of ./run test --with core has none of what other tests need.
+# These tests run in the environment of ./run test --with core, without optional packages.
 collect_ignore = ["without_extras"]
 
-# Random tests are the same in each run, and few; `./run long --fuzz` takes other ones, and many.
+# Few and fixed random examples by default; `./run long --fuzz` draws many new ones.
 _CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 settings.register_profile(
     "tests", derandomize=True, deadline=None, max_examples=30, suppress_health_check=_CHECKS
@@ -50,14 +50,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
-    verified_fits.note_fits()
+    verified_fits.record_fits()
     if config.getoption("--path") == "projected":
         auto.SMALL_SUBSPACES_FROM = auto._MIN_SUBSPACE_TOL = 0
         auto._MAX_COMPONENT_RATIO = auto._MAX_EFFECTIVE_RANK_RATIO = float("inf")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what needs something that was not started, and all but one test in so many."""
+    """Deselect tests whose service was not started, and all but one test in `--one-in`."""
     started = {config.getoption("started")} - {None}
     chosen = {
         item
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config, items):
         if {STARTED[name] for name in item.fixturenames if name in STARTED} == started
     }
     if (one_in := config.getoption("--one-in")) > 1:
-        # Drawn by the commit: over the commits each has its turn.
+        # The draw depends on the commit, so that each test runs at some commit.
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True).stdout
         chosen = {item for item in chosen if crc32(commit + item.nodeid.encode()) % one_in == 0}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
@@ -79,14 +79,14 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session", autouse=True)
 def _results_are_shared(tmp_path_factory):
     if "PYTEST_XDIST_WORKER" in os.environ and os.name == "posix":
-        shared_results.folder = tmp_path_factory.getbasetemp().parent
+        session_cache.folder = tmp_path_factory.getbasetemp().parent
 
 
 @pytest.fixture(autouse=True)
 def _every_fit_is_verified(request):
     """Fail a test, after its end, if the certificate of something that it fitted does not hold.
 
-    Also what fixtures of a wider scope fitted before it is looked at here.
+    Fits of fixtures with a wider scope are included.
     """
     yield
     failures = verified_fits.failures()

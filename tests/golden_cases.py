@@ -1,4 +1,4 @@
-"""What the golden figures are of: fits, audits, reports and printed results, each a plain value.
+"""Cases of the golden figures: fits, audits, reports and printed results as plain values.
 
 `tests/test_golden_figures.py` compares them with `tests/golden_figures.json`.
 """
@@ -19,7 +19,7 @@ import fairspan as fs
 import real_data
 from bank import BANK
 from fairspan.errors import FairspanError
-from problems import rows_of
+from problems import rows_with_moments
 
 CRITERIA: dict[str, Any] = {
     "total_error": "total_error",
@@ -92,7 +92,7 @@ def bank_figures(name: str, rotation: bool = False) -> dict[str, Any]:
     """All criteria on a problem of the bank, of groups that lie apart where means count."""
     case, restriction, center = name.rsplit(", ", 2)
     entry = next(each for each in BANK if each.name == case)
-    X, labels = rows_of(entry.matrices)
+    X, labels = rows_with_moments(entry.matrices)
     if center != "none" or restriction != "free":
         codes = np.unique(labels, return_inverse=True)[1]
         X = X + 0.5 * np.cos(np.outer(codes + 1, np.arange(1, X.shape[1] + 1)))
@@ -178,7 +178,7 @@ def audit_figures(name: str) -> dict[str, Any]:
     return {column: frame[column].tolist() for column in frame}
 
 
-def _made_rows() -> tuple[Any, list[str]]:
+def _generate_rows() -> tuple[Any, list[str]]:
     rng = np.random.default_rng(3)
     many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
     few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
@@ -188,16 +188,16 @@ def _made_rows() -> tuple[Any, list[str]]:
 def report_figures(name: str) -> Any:
     """The facts of a report without their sentences."""
     if name == "made":
-        (X, groups), settings = _made_rows(), {"n_components": 2}
+        (X, groups), settings = _generate_rows(), {"n_components": 2}
     else:
         rows = real_data.load(name)
         X, groups, settings = rows.X, rows.groups, {"n_components": 3, "scale": True}
     with TemporaryDirectory() as folder:
         facts = fs.write_report(Path(folder) / "page.html", X, groups, name="rows", **settings)
-    return without_sentences(json.loads(json.dumps(facts)))
+    return drop_sentences(json.loads(json.dumps(facts)))
 
 
-def printed_results() -> Iterator[tuple[str, Any]]:
+def print_results() -> Iterator[tuple[str, Any]]:
     """What commands print with --json of a small table, without sentences and paths."""
     from cli.conftest import made_table
     from fairspan import cli
@@ -237,16 +237,16 @@ def printed_results() -> Iterator[tuple[str, Any]]:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
                 status = cli.run([*words, "--json"])
             assert status == 0, (key, out.getvalue())
-            yield key, without_sentences(json.loads(out.getvalue()))
+            yield key, drop_sentences(json.loads(out.getvalue()))
 
 
-def without_sentences(value: Any, key: str = "") -> Any:
+def drop_sentences(value: Any, key: str = "") -> Any:
     """Numbers, truth values and texts that are values, in the places where they stand."""
     if isinstance(value, dict):
-        kept = {each: without_sentences(inner, each) for each, inner in value.items()}
+        kept = {each: drop_sentences(inner, each) for each, inner in value.items()}
         return {each: inner for each, inner in kept.items() if inner not in ({}, [], None)}
     if isinstance(value, list):
-        kept_items = [without_sentences(each, key) for each in value]
+        kept_items = [drop_sentences(each, key) for each in value]
         return kept_items if any(each is not None for each in kept_items) else []
     if isinstance(value, str) and key not in _VALUES:
         return None

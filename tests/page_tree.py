@@ -28,7 +28,7 @@ class Element:
         return next(each for each in self.all() if each.attributes.get("id") == key)
 
 
-class _Reader(HTMLParser):
+class _TreeParser(HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
         self.open = [Element("page")]
@@ -53,8 +53,8 @@ class _Reader(HTMLParser):
         self.open[-1].children.append(data)
 
 
-def tree_of(page):
-    reader = _Reader()
+def parse_page(page):
+    reader = _TreeParser()
     reader.feed(page)
     reader.close()
     assert len(reader.open) == 1

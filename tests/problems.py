@@ -1,4 +1,4 @@
-"""Building problems from plain matrices and rows, and judging answers with numpy alone."""
+"""Build problems from matrices and rows, and evaluate solutions with numpy alone."""
 
 from collections.abc import Callable
 from itertools import product
@@ -28,7 +28,7 @@ RELATIVE = (MinimaxLoss(relative=True), MinimaxError(relative=True))
 MINIMAX = (MinimaxLoss(), MinimaxError(), LeastVariance(), *RELATIVE)
 
 
-def problem_of(
+def build_problem(
     matrices: list[FloatArray] | FloatArray,
     n_components: int,
     criterion: Criterion,
@@ -42,22 +42,22 @@ def problem_of(
     )
 
 
-def problem_from(
+def problem_from_moments(
     moments: GroupMoments, n_components: int, criterion: Criterion, center: str = "group"
 ) -> Problem:
     second = DenseSecondMoments(moments.second_moments(center))
     return Problem(second, moments.labels, moments.weights, n_components, criterion)
 
 
-def relaxed(problem: Problem, share: float = 1e-9) -> Relaxation:
-    """The relaxed problem alone, to a share of the variance, without the descent beside it."""
+def solve_relaxation(problem: Problem, share: float = 1e-9) -> Relaxation:
+    """Solve the relaxed problem alone, to a gap of a share of the variance, without descent."""
     relaxation = Relaxation(problem, problem.pieces)
     relaxation.solve(share * problem.total_variance)
     assert relaxation.gap <= share * problem.total_variance
     return relaxation
 
 
-def solve(problem: Problem, tol: float = 1e-9) -> Certificate:
+def search_boundary(problem: Problem, tol: float = 1e-9) -> Certificate:
     return BoundarySearch().solve(problem, tol)
 
 
@@ -79,54 +79,56 @@ def top_sum(matrix: FloatArray, n_components: int) -> float:
     return float(np.linalg.eigvalsh(matrix)[::-1][:n_components].sum())
 
 
-def errors_of(matrices: FloatArray, basis: FloatArray) -> FloatArray:
+def basis_errors(matrices: FloatArray, basis: FloatArray) -> FloatArray:
     """tr S - tr(V'SV) of each matrix, through the residual projector."""
     residual = np.eye(len(basis)) - basis @ basis.T
     return np.array([np.trace(residual @ matrix @ residual) for matrix in matrices])
 
 
-def traces_of(matrices: FloatArray) -> FloatArray:
+def matrix_traces(matrices: FloatArray) -> FloatArray:
     return np.array([np.trace(matrix) for matrix in matrices])
 
 
-def references_of(matrices: FloatArray, n_components: int, criterion: Criterion) -> FloatArray:
-    """a_g, so that the value of a minimax criterion is max_g (a_g - c_g) / s_g."""
+def reference_values(matrices: FloatArray, n_components: int, criterion: Criterion) -> FloatArray:
+    """Return a_g: the value of a minimax criterion is max_g (a_g - c_g) / s_g."""
     if isinstance(criterion, LeastVariance):
         return np.zeros(len(matrices))
     if isinstance(criterion, MinimaxLoss):
         return np.array([top_sum(matrix, n_components) for matrix in matrices])
-    return traces_of(matrices)
+    return matrix_traces(matrices)
 
 
-def divisors_of(matrices: FloatArray, criterion: Criterion) -> FloatArray:
-    """s_g."""
-    return traces_of(matrices) if criterion in RELATIVE else np.ones(len(matrices))
+def group_divisors(matrices: FloatArray, criterion: Criterion) -> FloatArray:
+    """Return s_g, the divisors of a minimax criterion."""
+    return matrix_traces(matrices) if criterion in RELATIVE else np.ones(len(matrices))
 
 
-def value_of(matrices: FloatArray, basis: FloatArray, criterion: Criterion) -> float:
-    """A minimax criterion at a basis."""
+def minimax_value(matrices: FloatArray, basis: FloatArray, criterion: Criterion) -> float:
+    """Return the value of a minimax criterion at a basis."""
     assert isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance)
-    captured = traces_of(matrices) - errors_of(matrices, basis)
-    missing = references_of(matrices, basis.shape[1], criterion) - captured
-    return float((missing / divisors_of(matrices, criterion)).max())
+    captured = matrix_traces(matrices) - basis_errors(matrices, basis)
+    missing = reference_values(matrices, basis.shape[1], criterion) - captured
+    return float((missing / group_divisors(matrices, criterion)).max())
 
 
-def value_at(matrices: FloatArray, shares: FloatArray, basis: FloatArray, criterion: str) -> float:
-    """A criterion that can be nested, by name, at a basis."""
+def nested_value(
+    matrices: FloatArray, shares: FloatArray, basis: FloatArray, criterion: str
+) -> float:
+    """Return the value at a basis of a criterion that allows nesting, given by name."""
     if criterion == "total_error":
-        return float(shares @ errors_of(matrices, basis))
+        return float(shares @ basis_errors(matrices, basis))
     # Those that are not relative come first.
-    return value_of(matrices, basis, next(each for each in MINIMAX if each.name == criterion))
+    return minimax_value(matrices, basis, next(each for each in MINIMAX if each.name == criterion))
 
 
-def left_of(matrices: FloatArray, components: FloatArray) -> FloatArray:
-    """P S_g P of what some rows of components leave."""
+def deflate(matrices: FloatArray, components: FloatArray) -> FloatArray:
+    """Return P S_g P, P the projector on the orthogonal complement of the components."""
     P = np.eye(matrices.shape[1]) - components.T @ components
     return np.asarray(P @ matrices @ P)
 
 
-def rows_of(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
-    """Rows whose second moments about the origin are these, and their groups, of equal size."""
+def rows_with_moments(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Return rows with these second moments about the origin, and labels of equal groups."""
     p, rows, labels = matrices.shape[1], [], []
     for group, matrix in enumerate(matrices):
         values, vectors = np.linalg.eigh(matrix)
@@ -136,27 +138,27 @@ def rows_of(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
     return np.vstack(rows), labels
 
 
-def bound_of(
+def dual_bound(
     matrices: FloatArray, weights: FloatArray, n_components: int, criterion: Criterion
 ) -> float:
-    """The lower bound that weights prove for a minimax criterion: w.s is one."""
+    """Return the lower bound that weights w with w.s = 1 prove for a minimax criterion."""
     assert (weights >= 0).all()
-    assert abs(weights @ divisors_of(matrices, criterion) - 1) < 1e-12
+    assert abs(weights @ group_divisors(matrices, criterion) - 1) < 1e-12
     mixture = np.tensordot(weights, matrices, axes=1)
-    references = references_of(matrices, n_components, criterion)
+    references = reference_values(matrices, n_components, criterion)
     return float(weights @ references) - top_sum(mixture, n_components)
 
 
 def independent_value(problem: Problem, basis: FloatArray) -> float:
-    """Any criterion at a basis, by formulas of its own."""
+    """Return the value of any criterion at a basis, by independent formulas."""
     matrices, criterion = problem.second_moments.matrices, problem.criterion
-    errors = np.maximum(errors_of(matrices, basis), 0.0)
+    errors = np.maximum(basis_errors(matrices, basis), 0.0)
     q = problem.group_weights / problem.group_weights.sum()
     total = float(q @ errors)
     if isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance):
-        return value_of(matrices, basis, criterion)
+        return minimax_value(matrices, basis, criterion)
     if isinstance(criterion, RobustErrorGap):
-        return worst_case_by_grid(criterion, problem, errors, q)
+        return worst_case_value(criterion, problem, errors, q)
     if isinstance(criterion, ErrorGap):
         return total + criterion.penalty * float(np.ptp(errors))
     if isinstance(criterion, Disparity):
@@ -169,10 +171,10 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     return total
 
 
-def worst_case_by_grid(
+def worst_case_value(
     criterion: RobustErrorGap, problem: Problem, errors: FloatArray, q: FloatArray
 ) -> float:
-    """Supremum of total error plus penalty times the gap, over the ends of each group's ball.
+    """Return the largest total error plus penalty times the gap, over ends of each group's ball.
 
     The objective is convex in the errors, so only the ends count.
     """
@@ -189,7 +191,7 @@ def worst_case_by_grid(
 def robust_problem(
     seed: int, k: int = 2, criterion: Criterion | None = None
 ) -> tuple[Problem, np.random.Generator]:
-    """Traces of about p, as of standardized features; some groups of low rank."""
+    """Return a random problem with traces of about p, and the generator that drew it."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 9))
     matrices = random_moments(rng, k, p)
@@ -197,11 +199,11 @@ def robust_problem(
     shares = rng.dirichlet(np.full(k, 4.0))
     radii = {f"group {g}": float(r) for g, r in enumerate(rng.uniform(0, 0.2, k))}
     chosen = criterion or RobustErrorGap(float(rng.uniform(0, 2)), radii)
-    return problem_of(matrices, int(rng.integers(1, p)), chosen, list(shares)), rng
+    return build_problem(matrices, int(rng.integers(1, p)), chosen, list(shares)), rng
 
 
-def least_of_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatArray]:
-    """The least value of a direction of the plane, on a grid that is refined, and the direction."""
+def minimize_over_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatArray]:
+    """Minimize over directions of the plane on a refined grid; return value and direction."""
     best, step = 0.0, np.pi / 2
     for _ in range(6):
         angles = best + np.linspace(-step, step, 201)
@@ -212,13 +214,13 @@ def least_of_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatA
     return values[least], lines[least]
 
 
-def slope_by_differences(
+def finite_difference_slopes(
     function: Callable[[FloatArray], float],
     basis: FloatArray,
     directions: list[FloatArray],
     length: float = 1e-6,
 ) -> FloatArray:
-    """Derivative of a function of a subspace along each direction."""
+    """Return central differences of a function of a subspace along each direction."""
 
     def at(step: FloatArray) -> float:
         return function(np.linalg.qr(basis + step)[0])

@@ -1,4 +1,4 @@
-"""Processes that save to one name, are killed at any moment, and read what stands there."""
+"""Processes that save to one file, are killed at random, and read the file."""
 
 import multiprocessing
 import os
@@ -28,7 +28,7 @@ def save(path, number):
     write_archive(path, "moments", header, arrays)
 
 
-def check_whole(path):
+def check_complete(path):
     """Read the file, and make sure that one process wrote all of it."""
     arrays = read_archive(path, MOMENTS_SCHEMA)
     number = arrays["counts"][0] - 1
@@ -36,14 +36,14 @@ def check_whole(path):
     assert (arrays["means"] == number).all()
 
 
-def save_some(path, number, how_often):
+def save_repeatedly(path, number, how_often):
     """Save so often, and read after each time."""
     for _ in range(how_often):
         save(path, number)
-        check_whole(path)
+        check_complete(path)
 
 
-def save_for_ever(path, number):
+def save_forever(path, number):
     """Save until killed."""
     while True:
         save(path, number)
@@ -53,7 +53,7 @@ def race(path, n_processes, how_often):
     """Let processes save to one name, so often each; raise where one of them failed."""
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     arguments = [(path, number, how_often) for number in range(n_processes)]
-    processes = [context.Process(target=save_some, args=each) for each in arguments]
+    processes = [context.Process(target=save_repeatedly, args=each) for each in arguments]
     for process in processes:
         process.start()
     for process in processes:
@@ -64,13 +64,13 @@ def race(path, n_processes, how_often):
 def kill_after(path, number, seconds):
     """Let a process save until it is killed."""
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    process = context.Process(target=save_for_ever, args=(path, number))
+    process = context.Process(target=save_forever, args=(path, number))
     process.start()
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
 
-def names_in(folder):
+def file_names(folder):
     """What stands in a folder, hidden files too."""
     return sorted(path.name for path in folder.iterdir())

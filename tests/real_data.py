@@ -1,4 +1,4 @@
-"""The real data sets that tests run on, where they are present.
+"""Real data sets for tests, if present.
 
 They lie in the folder that FAIRSPAN_DATA names, by default ../shared/data beside the repository.
 Where a file is absent, the test skips and says so; with FAIRSPAN_REQUIRE_DATA it fails instead.
@@ -70,7 +70,7 @@ class Rows:
         return (self.X - self.X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 
 
-def path_of(name: str) -> Path:
+def data_path(name: str) -> Path:
     """A data file, or skip (fail where the data are required)."""
     path = FOLDER / name
     if not path.exists():
@@ -86,7 +86,7 @@ def load(name: str) -> Rows:
     import pandas as pd
 
     file, column = name.split(":")
-    frame = pd.read_parquet(path_of(f"{file}.parquet"))
+    frame = pd.read_parquet(data_path(f"{file}.parquet"))
     features = [each for each in frame.columns if "__" not in each]
     return Rows(
         frame[features].to_numpy(dtype=np.float64),
@@ -97,16 +97,16 @@ def load(name: str) -> Rows:
 
 def load_faces() -> Rows:
     """LFW, gray values between 0 and 1, grouped by the gender labels of the source."""
-    with np.load(path_of("lfw.npz")) as archive:
+    with np.load(data_path("lfw.npz")) as archive:
         pixels = archive["pixels"] + archive["thirds"] / 3
         male = archive["male"]
     X = pixels.reshape(len(pixels), -1) / 255
     return Rows(X, np.where(male == 1, "male", "female"), tuple(map(str, range(X.shape[1]))))
 
 
-def table_of_plain_pca_errors() -> Iterator[tuple[int, dict[str, float]]]:
+def published_pca_errors() -> Iterator[tuple[int, dict[str, float]]]:
     """The data README's table: ordinary PCA's error of each group, about the group's own mean."""
-    lines = path_of("README.md").read_text().splitlines()
+    lines = data_path("README.md").read_text().splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("| k | Credit-21 lower"))
     names = ["k", "credit21_lower", "credit21_higher", "lower", "higher", "female", "male"]
     for line in lines[start + 2 :]:

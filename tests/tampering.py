@@ -1,4 +1,4 @@
-"""Changes of every field of a model, and whether a model still does and proves what it says.
+"""Forgeries of every field of a model, and checks of what a forged model does and claims.
 
 Fields are found with `dataclasses.fields`, so that a field that is added is changed as well.
 """
@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse
 
 import fairspan as fs
-from by_hand import made_rows
-from claims import RECORDS, with_claims
+from certificate_claims import RECORDS, replace_claims
 from fairspan import FairSubspace, verify
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import FairspanError
+from numpy_reference import generate_group_rows
 
 # Figures that agree to this share of their size are the same.
 SAME = 2e-6
@@ -26,7 +26,7 @@ RESOLUTION = 1000.0
 
 
 def _missing() -> tuple[np.ndarray, np.ndarray]:
-    rows, groups = made_rows()
+    rows, groups = generate_group_rows()
     rows = rows.copy()
     rows[::7, 1] = np.nan
     return rows, groups
@@ -49,28 +49,36 @@ def _lines() -> tuple[np.ndarray, np.ndarray]:
 
 TOTAL = {"criterion": "total_error"}
 KINDS: dict[str, tuple[Any, int, dict[str, Any]]] = {
-    "dense": (made_rows, 2, {}),
-    "scaled": (made_rows, 2, {"criterion": "minimax_error", "scale": True}),
-    "own centers": (made_rows, 2, {"criterion": fs.Disparity(0.3, "b"), "center": "group"}),
+    "dense": (generate_group_rows, 2, {}),
+    "scaled": (generate_group_rows, 2, {"criterion": "minimax_error", "scale": True}),
+    "own centers": (
+        generate_group_rows,
+        2,
+        {"criterion": fs.Disparity(0.3, "b"), "center": "group"},
+    ),
     "wide": (_wide, 2, {}),
     "sparse": (_sparse, 2, {"criterion": "minimax_error"}),
-    "equal means": (made_rows, 2, {"restriction": fs.MeanParity()}),
-    "oblique": (made_rows, 2, {**TOTAL, "restriction": fs.MeanParity(oblique=True)}),
-    "nested": (made_rows, 3, {"nested": True}),
+    "equal means": (generate_group_rows, 2, {"restriction": fs.MeanParity()}),
+    "oblique": (generate_group_rows, 2, {**TOTAL, "restriction": fs.MeanParity(oblique=True)}),
+    "nested": (generate_group_rows, 3, {"nested": True}),
     "soft": (_lines, 1, {"allow_extra": True}),
-    "whitened": (made_rows, 2, {"whiten": True}),
+    "whitened": (generate_group_rows, 2, {"whiten": True}),
     "missing cells": (_missing, 2, {"on_missing": "em"}),
-    "robust": (made_rows, 2, {"criterion": fs.RobustErrorGap(0.7, 0.4)}),
-    "equal error": (made_rows, 2, {"criterion": "equal_error"}),
-    "error gap": (made_rows, 2, {"criterion": fs.ErrorGap(2.0)}),
-    "nash": (made_rows, 2, {"criterion": "nash_welfare"}),
-    "near means": (made_rows, 2, {**TOTAL, "restriction": fs.MeanParity(0.3)}),
-    "near covariances": (made_rows, 2, {**TOTAL, "restriction": fs.CovarianceParity(tolerance=20)}),
+    "robust": (generate_group_rows, 2, {"criterion": fs.RobustErrorGap(0.7, 0.4)}),
+    "equal error": (generate_group_rows, 2, {"criterion": "equal_error"}),
+    "error gap": (generate_group_rows, 2, {"criterion": fs.ErrorGap(2.0)}),
+    "nash": (generate_group_rows, 2, {"criterion": "nash_welfare"}),
+    "near means": (generate_group_rows, 2, {**TOTAL, "restriction": fs.MeanParity(0.3)}),
+    "near covariances": (
+        generate_group_rows,
+        2,
+        {**TOTAL, "restriction": fs.CovarianceParity(tolerance=20)},
+    ),
 }
 
 
-def as_many_features(kind: str, monkeypatch: Any) -> None:
-    """Let rows of few features be fitted, and verified, as those of many are."""
+def lower_feature_limits(kind: str, monkeypatch: Any) -> None:
+    """Lower limits so that few features take the code paths of many."""
     if kind == "sparse":
         monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
         monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
@@ -79,8 +87,8 @@ def as_many_features(kind: str, monkeypatch: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """An honest model, and its rows."""
+class HonestFit:
+    """Honest model, its rows and their groups."""
 
     rows: Any
     groups: np.ndarray
@@ -92,17 +100,17 @@ class Fitted:
 
 
 @cache
-def fitted(kind: str) -> Fitted:
+def fit_kind(kind: str) -> HonestFit:
     make, d, settings = KINDS[kind]
     rows, groups = make()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = fs.FairPCA(d, **settings).fit(rows, sensitive_features=groups)
-    return Fitted(rows, groups, model)
+    return HonestFit(rows, groups, model)
 
 
-def _changed_numbers(value: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Other numbers in place of these, and other shapes."""
+def _altered_numbers(value: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """Yield a description and an altered array: other numbers or another shape."""
     size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) or 1.0
     one = np.zeros(value.shape)
     if one.size:
@@ -126,20 +134,20 @@ def _changed_numbers(value: np.ndarray, rng: np.random.Generator) -> Iterator[tu
         yield "one axis more", value[None]
 
 
-def changes(name: str, value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """Other values of a field, each with a description."""
+def altered_values(name: str, value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """Yield a description and another value of a field."""
     if name in RECORDS:
         return
     if is_dataclass(value) and not isinstance(value, type):
         yield f"{name}: None", None
         for each in fields(value):
-            for how, other in changes(each.name, getattr(value, each.name), rng):
+            for how, other in altered_values(each.name, getattr(value, each.name), rng):
                 try:
                     yield f"{name}.{how}", replace(value, **{each.name: other})
                 except (FairspanError, ValueError, TypeError):
                     continue  # refused where it is made
     elif isinstance(value, np.ndarray):
-        for how, other in _changed_numbers(value, rng):
+        for how, other in _altered_numbers(value, rng):
             yield f"{name}: {how}", other
     elif isinstance(value, bool | None):
         for other in {None, True, False} - {value}:
@@ -154,22 +162,22 @@ def changes(name: str, value: Any, rng: np.random.Generator) -> Iterator[tuple[s
         yield f"{name}: one more", value + 1
         yield f"{name}: one less", value - 1
     elif isinstance(value, float):
-        for how, other in _changed_numbers(np.array(value), rng):
+        for how, other in _altered_numbers(np.array(value), rng):
             yield f"{name}: {how}", float(other)
     elif isinstance(value, tuple):
         yield f"{name}: reversed", value[::-1]
         yield f"{name}: shorter", value[:-1]
         yield f"{name}: longer", (*value, *value[:1])
         for i, each in enumerate(value):
-            for how, other in changes(name, each, rng):
+            for how, other in altered_values(name, each, rng):
                 yield f"{name}[{i}] {how}", (*value[:i], other, *value[i + 1 :])
 
 
-def forgeries(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSubspace]]:
-    """Every field of a model changed, one at a time; also those that belong together."""
-    own = fitted(kind).subspace
+def forged_models(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSubspace]]:
+    """Yield models with one field altered, or several that belong together."""
+    own = fit_kind(kind).subspace
     for each in fields(FairSubspace):
-        for how, other in changes(each.name, getattr(own, each.name), rng):
+        for how, other in altered_values(each.name, getattr(own, each.name), rng):
             if each.name == "certificate" and other is None:
                 continue
             yield how, replace(own, **{each.name: other})
@@ -198,13 +206,13 @@ def forgeries(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSu
         factor = 10.0 ** rng.uniform(-3, 3)
         units = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
         together = {name: factor * getattr(claimed, name) for name in units}
-        yield "all figures scaled", replace(own, certificate=with_claims(claimed, **together))
+        yield "all figures scaled", replace(own, certificate=replace_claims(claimed, **together))
 
 
-def held(
+def accepted_model(
     forged: FairSubspace, rows: Any, groups: np.ndarray, path: Any = None
 ) -> FairSubspace | None:
-    """The model, in memory or as its file is read, if it holds; it may be refused."""
+    """Return the model, from memory or from its file, if `verify` accepts it, else None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path is not None:
@@ -222,26 +230,26 @@ def held(
             return None
 
 
-def falsehood(kind: str, forged: FairSubspace) -> str | None:
-    """What a model says or does that is not so; None if there is nothing.
+def find_falsehood(kind: str, forged: FairSubspace) -> str | None:
+    """Describe a false claim or map of a forged model; None if there is none.
 
-    Judged by the honest model, and by what both do to rows that were not fitted, in extended
-    precision.
+    The forged model is compared with the honest one, also on rows that were not fitted, in
+    extended precision.
     """
-    honest = fitted(kind).subspace
+    honest = fit_kind(kind).subspace
     if forged.certificate is None:
         return "it has no certificate"
     own, other = honest.certificate, forged.certificate
     if (own.criterion, own.restriction) != (other.criterion, other.restriction):
-        if (found := _false_settings(kind, other)) is not None:
+        if (found := _find_false_settings(kind, other)) is not None:
             return found
-        other = with_claims(other, criterion=own.criterion, restriction=own.restriction)
-    return _false_maps(honest, forged) or _false_claims(own, other)
+        other = replace_claims(other, criterion=own.criterion, restriction=own.restriction)
+    return _find_false_maps(honest, forged) or _find_false_claims(own, other)
 
 
-def _false_settings(kind: str, claimed: Certificate) -> str | None:
-    """Whether another criterion or restriction has an answer that is better than is said."""
-    own, (_, d, settings) = fitted(kind), KINDS[kind]
+def _find_false_settings(kind: str, claimed: Certificate) -> str | None:
+    """Describe a claimed bound or status that a fit with the claimed settings contradicts."""
+    own, (_, d, settings) = fit_kind(kind), KINDS[kind]
     given = {"criterion": claimed.criterion, "restriction": claimed.restriction}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -254,31 +262,31 @@ def _false_settings(kind: str, claimed: Certificate) -> str | None:
     return None
 
 
-def _extended(value: Any, other: float) -> Any:
+def _to_extended(value: Any, other: float) -> Any:
     return np.longdouble(other) if value is None else np.asarray(value, dtype=np.longdouble)
 
 
-def _coordinates(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
-    encoder = _extended(subspace.encoder, 1.0)
-    return (rows - _extended(subspace.mean, 0.0)) / _extended(subspace.scale, 1.0) @ encoder.T
+def _reduce(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
+    encoder = _to_extended(subspace.encoder, 1.0)
+    return (rows - _to_extended(subspace.mean, 0.0)) / _to_extended(subspace.scale, 1.0) @ encoder.T
 
 
-def _reconstructed(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
-    decoder = _extended(subspace.decoder, 1.0)
-    left = _coordinates(subspace, rows) @ decoder.T * _extended(subspace.scale, 1.0)
-    return left + _extended(subspace.mean, 0.0)
+def _reconstruct(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
+    decoder = _to_extended(subspace.decoder, 1.0)
+    left = _reduce(subspace, rows) @ decoder.T * _to_extended(subspace.scale, 1.0)
+    return left + _to_extended(subspace.mean, 0.0)
 
 
-def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
+def _find_false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
     rng = np.random.default_rng(0)
     # Also along directions in which the rows of the fit do not vary.
     rows = rng.standard_normal((50, honest.n_features)).astype(np.longdouble)
     if forged.components.shape != honest.components.shape:
         return "it has other components"
-    apart = np.abs(_reconstructed(forged, rows) - _reconstructed(honest, rows)).max()
+    apart = np.abs(_reconstruct(forged, rows) - _reconstruct(honest, rows)).max()
     if not apart <= SAME:
         return f"rows are reconstructed otherwise by {apart:.1e}"
-    own, other = (np.abs(_coordinates(each, rows)) for each in (honest, forged))
+    own, other = (np.abs(_reduce(each, rows)) for each in (honest, forged))
     # Signs and the order of components are free, and no more than these.
     apart = np.abs(np.sort(own.mean(axis=0)) / np.sort(other.mean(axis=0)) - 1).max()
     if not apart <= SAME and not (honest.whitening is None and forged.whitening is not None):
@@ -298,7 +306,7 @@ def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
     return None
 
 
-def _false_claims(honest: Any, forged: Any) -> str | None:
+def _find_false_claims(honest: Any, forged: Any) -> str | None:
     size = max(abs(honest.objective), honest.scale, 1e-12)
     for name in (
         "objective",
@@ -333,6 +341,6 @@ def _false_claims(honest: Any, forged: Any) -> str | None:
         if len(own) != len(other):
             return f"{name} are {len(other)}"
         for one, two in zip(own, other, strict=True):
-            if (found := _false_claims(one, two)) is not None:
+            if (found := _find_false_claims(one, two)) is not None:
                 return f"{name}: {found}"
     return None

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from case_selection import mark_most_long
 from fairspan import datasets
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
-from real_data import path_of
+from real_data import data_path
 from release.adult import NAMES, SHIPPED, arrays_of, write
-from sweeps import mostly_long
 
 CREDIT = "\n".join(
     [
@@ -202,7 +202,7 @@ def adult_with_training_rows(*, first, altered=False):
     return head + "\n".join(rows + others if first else others + rows) + "\n"
 
 
-@pytest.mark.parametrize("first", mostly_long([True, False], 2))
+@pytest.mark.parametrize("first", mark_most_long([True, False], 2))
 def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
     server.spoil(text=adult_with_training_rows(first=first))
     train = datasets.fetch_adult(subset="train", **places)
@@ -350,7 +350,7 @@ def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
 
 
 def test_shipped_adult_is_the_training_file():
-    data, frame = datasets.load_adult("sex"), pd.read_parquet(path_of("adult_train.parquet"))
+    data, frame = datasets.load_adult("sex"), pd.read_parquet(data_path("adult_train.parquet"))
     table = dict(zip(data.feature_names, data.X.T, strict=True))
     named = {"age": "age", "hours-per-week": "hours_per_week", "capital-gain": "capital_gain"}
     named |= {name: name for name in ("occupation=Sales", "race=Black")}
@@ -361,7 +361,7 @@ def test_shipped_adult_is_the_training_file():
 
 
 def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):
-    frame = pd.read_parquet(path_of("adult_train.parquet"))
+    frame = pd.read_parquet(data_path("adult_train.parquet"))
     said = frame["label__income_gt_50k"].map({1: ">50K", -1: "<=50K"})
     columns = [
         said if name == "class" else frame[_column_of(name, frame.columns)] for name in NAMES

@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from by_hand import random_rows
 from fairspan import (
     ErrorGap,
     FairPCA,
@@ -25,6 +24,7 @@ from fairspan.errors import (
     InvalidType,
     UnknownGroup,
 )
+from numpy_reference import random_rows
 
 ROWS = random_rows(41, n=40, p=4)
 THREE = random_rows(42, n=40, p=4, groups=("a", "b", "c"))

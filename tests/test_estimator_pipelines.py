@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from by_hand import random_rows
+from case_selection import parametrize_diagonal
 from fairspan import (
     BoundarySearch,
     CovarianceParity,
@@ -32,7 +32,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from sweeps import each_once
+from numpy_reference import random_rows
 
 ROWS = random_rows(61, n=90, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -278,7 +278,7 @@ def test_invalid_parameters_change_nothing(case):
     assert vars(model) == before
 
 
-@each_once(routing=[False, True], criterion=["error_gap", ErrorGap(7)])
+@parametrize_diagonal(routing=[False, True], criterion=["error_gap", ErrorGap(7)])
 def test_a_search_over_a_nested_parameter(criterion, routing):
     expected = [
         np.mean(scores_of(FairPCA(d, criterion=ErrorGap(penalty))))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from by_hand import errors_by_hand, projector_distance, random_rows
+from case_selection import parametrize_diagonal
 from fairspan import (
     CovarianceParity,
     Disparity,
@@ -16,8 +16,8 @@ from fairspan import (
     verify,
 )
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType
-from real_data import load, path_of
-from sweeps import each_once
+from numpy_reference import projector_distance, random_rows, reference_errors
+from real_data import data_path, load
 
 ROWS = random_rows(71, n=120, p=6)
 THREE = random_rows(72, n=120, p=6, groups=("c", "a", "b"))
@@ -60,7 +60,7 @@ def test_transformed_groups_have_the_same_mean(rows, center, scale):
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_the_objective_is_the_criterion_at_the_groups_own_errors(criterion):
     model = fit(ROWS, criterion=criterion)
-    errors = errors_by_hand(ROWS.X, ROWS.labels, model.components_, ROWS.X.mean(axis=0))
+    errors = reference_errors(ROWS.X, ROWS.labels, model.components_, ROWS.X.mean(axis=0))
     np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
     free = FairPCA(2, criterion=criterion).fit(ROWS.X, sensitive_features=ROWS.labels)
     best = free.group_errors_ - free.group_losses_
@@ -222,7 +222,7 @@ def test_an_audit_names_the_restriction():
     assert result.models[0].baseline == "PCA"
 
 
-@each_once(
+@parametrize_diagonal(
     name=["default_credit:group__sex", "wine_quality:group__colour"],
     criterion=["minimax_loss", "error_gap"],
 )
@@ -284,7 +284,9 @@ def by_hand(X, attributes, d, weights=None):
     return np.linalg.eigvalsh(free.T @ S @ free)[-d:].sum(), np.trace(S), free
 
 
-@each_once(weighted=[False, True], categories=[(2, 2), (2, 3), (3, 4), (2, 2, 2)], seed=range(3))
+@parametrize_diagonal(
+    weighted=[False, True], categories=[(2, 2), (2, 3), (3, 4), (2, 2, 2)], seed=range(3)
+)
 def test_the_optimum_of_all_directions_without_covariance(seed, categories, weighted):
     X, attributes = table(seed, categories=categories)
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else None
@@ -361,7 +363,7 @@ def test_attributes_are_named():
 
 def test_adult_by_sex_and_race():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.read_parquet(path_of("adult_train.parquet"))
+    frame = pandas.read_parquet(data_path("adult_train.parquet"))
     X = frame[[name for name in frame.columns if "__" not in name]].to_numpy(dtype=np.float64)
     moments = GroupMoments.from_rows(X[:, X.std(axis=0) > 0], frame[["group__sex", "group__race"]])
     assert moments.n_features == 81

@@ -13,10 +13,10 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from by_hand import assert_moments, errors_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.estimator.settings import FitSettings
+from numpy_reference import assert_moments, projector_distance, random_rows, reference_errors
 
 ROWS = random_rows(31, n=120, p=6)
 THREE = random_rows(32, n=120, p=6, groups=("c", "a", "b"))
@@ -42,7 +42,7 @@ def test_group_errors_are_those_of_the_rows(criterion, center, weighted):
     V = model.components_
     np.testing.assert_allclose(V @ V.T, np.eye(2), atol=1e-12)
     assert model.groups_.tolist() == ["a", "b"]
-    errors = errors_by_hand(ROWS.X, ROWS.labels, V, point, weights)
+    errors = reference_errors(ROWS.X, ROWS.labels, V, point, weights)
     np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-10)
     assert model.disparity_ == pytest.approx(errors[1] - errors[0])
     best, centered = [], ROWS.X.copy()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from by_hand import assert_same_certificate, random_rows
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity
-from sweeps import each_once
+from numpy_reference import assert_same_certificate, random_rows
 
 THREE = random_rows(33, n=150, p=6, groups=("a", "b", "c"), offset=1.0)
 SEVERAL = np.column_stack([THREE.labels, np.arange(150) // 7 % 2])
@@ -126,7 +126,7 @@ def test_parts_of_the_rows_give_the_fit_of_all(kind):
         np.testing.assert_allclose(other.group_errors_, model.group_errors_, rtol=1e-8)
 
 
-@each_once(name=KINDS, what=["rows", "blocks"])
+@parametrize_diagonal(name=KINDS, what=["rows", "blocks"])
 def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
     kind = KINDS[name]
     model = kind.fitted()

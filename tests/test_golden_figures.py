@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import golden_cases
+from case_selection import mark_most_long
 from real_data import MORE_GROUPS, TWO_GROUPS
-from sweeps import mostly_long
 
 FILE = Path(__file__).with_name("golden_figures.json")
 WRITES = bool(os.environ.get("FAIRSPAN_WRITE_GOLDEN"))
@@ -101,14 +101,14 @@ def _advice_is_not_the_subject():
         yield
 
 
-@pytest.mark.parametrize("name", mostly_long(golden_cases.bank_names(), 16))
+@pytest.mark.parametrize("name", mark_most_long(golden_cases.bank_names(), 16))
 def test_problems_of_the_bank(name):
     figures = golden_cases.bank_figures(name)
     others = golden_cases.bank_figures(name, rotation=True) if WRITES else None
     assert_same_fits(figures, expected_of("bank", name, figures, others))
 
 
-@pytest.mark.parametrize("name", mostly_long((*TWO_GROUPS, *MORE_GROUPS), 6))
+@pytest.mark.parametrize("name", mark_most_long((*TWO_GROUPS, *MORE_GROUPS), 6))
 def test_real_data(name):
     figures = golden_cases.real_figures(name)
     others = golden_cases.real_figures(name, tol=1e-11) if WRITES else None
@@ -123,7 +123,7 @@ def test_more_features_than_rows_and_sparse_rows(name):
     assert_same_fits(figures, expected_of("wide and sparse", name, figures, others))
 
 
-@pytest.mark.parametrize("name", mostly_long(golden_cases.AUDITED, 4))
+@pytest.mark.parametrize("name", mark_most_long(golden_cases.AUDITED, 4))
 def test_frames_of_audits(name):
     figures = golden_cases.audit_figures(name)
     assert_same(figures, expected_of("audits", name, figures), name, 1e-7)
@@ -138,5 +138,5 @@ def test_facts_of_reports(name):
 
 @pytest.mark.long
 def test_printed_results():
-    for name, figures in golden_cases.printed_results():
+    for name, figures in golden_cases.print_results():
         assert_same(figures, expected_of("printed", name, figures), name, 1e-6)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairspan as fs
-from by_hand import random_rows
+from case_selection import parametrize_diagonal
+from corruption import accept_or_refuse, corrupted_archive, corrupted_bytes
 from fairspan import GroupMoments, cli
 from fairspan.errors import CorruptFile
 from fairspan.storage.archive import write_archive
-from spoiling import answered_or_refused, spoilt_archive, spoilt_bytes
-from sweeps import each_once
+from numpy_reference import random_rows
 
 MOMENTS = {
     "groups": ["a", "b"],
@@ -394,7 +394,7 @@ KINDS = ["plain", "rank one", "far away", "far away and nearly constant", "all s
 KINDS += ["two columns alike", "few rows", "light"]
 
 
-@each_once(weighted=[False, True], kind=KINDS, sparse=[False, True])
+@parametrize_diagonal(weighted=[False, True], kind=KINDS, sparse=[False, True])
 def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, weighted, sparse):
     X, labels, weights = hard_rows(kind)
     if sparse:
@@ -425,8 +425,8 @@ def models(tmp_path_factory):
 @given(data=st.data())
 def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, models, data):
     content = data.draw(st.sampled_from(models))
-    (tmp_path / "model").write_bytes(data.draw(spoilt_archive(content)))
-    with answered_or_refused():
+    (tmp_path / "model").write_bytes(data.draw(corrupted_archive(content)))
+    with accept_or_refuse():
         loaded = fs.FairSubspace.load(tmp_path / "model")
         repr(loaded), loaded._repr_html_()
         loaded.save(tmp_path / "again")
@@ -438,9 +438,9 @@ def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, mod
     assert {path.name for path in tmp_path.iterdir()} <= {"model", "again"}
 
 
-@given(content=spoilt_archive(HONEST.to_bytes()), criterion=st.sampled_from(CRITERIA))
+@given(content=corrupted_archive(HONEST.to_bytes()), criterion=st.sampled_from(CRITERIA))
 def test_spoilt_moments_are_refused_or_give_a_certificate_that_holds(content, criterion):
-    with answered_or_refused():
+    with accept_or_refuse():
         loaded = fs.GroupMoments.from_bytes(content)
         again = fs.GroupMoments.from_bytes(loaded.to_bytes())
         np.testing.assert_array_equal(again.scatters, loaded.scatters)
@@ -485,20 +485,20 @@ def check_sound(moments):
 @given(data=st.data())
 def test_a_spoilt_table_is_refused_or_read(tmp_path, suffix, data):
     path = tmp_path / f"rows.{suffix}"
-    path.write_bytes(data.draw(spoilt_bytes(written(suffix))))
-    with answered_or_refused():
+    path.write_bytes(data.draw(corrupted_bytes(written(suffix))))
+    with accept_or_refuse():
         check_sound(GroupMoments.from_rows(path, "g"))
 
 
 @given(
-    content=spoilt_bytes(CSV),
+    content=corrupted_bytes(CSV),
     form=st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in FORMS.items()}),
     flags=st.sets(st.sampled_from(["--one-hot", "--numeric-only", "--no-header"])),
 )
 def test_a_spoilt_csv_file_is_refused_or_read_in_any_form(tmp_path, content, form, flags):
     (tmp_path / "rows.csv").write_bytes(content)
     words = ["audit", str(tmp_path / "rows.csv"), "--group", "g", "-d", "1", "--folds", "none"]
-    with answered_or_refused():
+    with accept_or_refuse():
         status = cli.run([*words, *flags, *(word for pair in form.items() for word in pair)])
     assert status in (0, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]

@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 import fairspan as fs
+from case_selection import mark_most_long
 from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.metrics import excess_loss
-from sweeps import mostly_long
 
 
 def made_rows(n: int = 400, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarray]:
@@ -129,7 +129,7 @@ def test_columns_next_to_the_features_may_have_missing_cells():
 
 
 @pytest.mark.filterwarnings("ignore:EM ended")
-@pytest.mark.parametrize("n_draws", mostly_long([1, 6], 2))
+@pytest.mark.parametrize("n_draws", mark_most_long([1, 6], 2))
 @pytest.mark.parametrize("group", ["benign", "malignant"])
 def test_tumors_with_missing_cells_are_served_nearly_as_well(group, n_draws):
     # A few rows decide the errors of these groups (kurtosis 27 and 58), so which of their cells are

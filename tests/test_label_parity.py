@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
-from real_data import path_of
+from real_data import data_path
 
 EACH = MeanParity(within_classes="all")
 
@@ -277,7 +277,7 @@ def test_rows_fewer_than_their_features_are_fitted_with_matrices():
 
 
 def test_adult_by_sex_given_income():
-    frame = pd.read_parquet(path_of("adult_train.parquet"))
+    frame = pd.read_parquet(data_path("adult_train.parquet"))
     X = frame[[name for name in frame.columns if "__" not in name]].to_numpy(dtype=np.float64)
     X, groups = X[:, X.std(axis=0) > 0], frame["group__sex"].to_numpy()
     y = frame["label__income_gt_50k"].to_numpy()

@@ -7,7 +7,6 @@ import pytest
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit, metrics
 from fairspan.errors import (
     FairspanError,
@@ -16,6 +15,7 @@ from fairspan.errors import (
     InvalidParameter,
     MissingDependency,
 )
+from numpy_reference import random_rows
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((120, 6)) * [4, 3, 2, 1, 1, 1] + 10

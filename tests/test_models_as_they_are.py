@@ -19,10 +19,10 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection
 
 import fairspan as fs
-from by_hand import random_rows
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from fairspan.model.adapters import ReconstructionModel
 from fairspan.model.subspace import adapt_model
+from numpy_reference import random_rows
 
 ROWS = random_rows(5, n=90, p=5)
 # Units that differ, far from the origin.

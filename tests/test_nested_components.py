@@ -10,8 +10,8 @@ import scipy.sparse
 from scipy.optimize import minimize_scalar
 from sklearn.decomposition import PCA
 
-from by_hand import random_rows
-from claims import with_claims
+from case_selection import parametrize_diagonal
+from certificate_claims import replace_claims
 from fairspan import (
     CovarianceParity,
     ErrorGap,
@@ -25,9 +25,9 @@ from fairspan import (
 )
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import IncompatibleParameters, InvalidParameter
-from problems import left_of, rows_of, top_sum, value_at
+from numpy_reference import random_rows
+from problems import deflate, nested_value, rows_with_moments, top_sum
 from real_data import load
-from sweeps import each_once
 
 CRITERIA = ("minimax_loss", "minimax_error", "least_variance", "total_error")
 TWO, THREE = random_rows(31, n=150, p=6), random_rows(32, n=150, p=6, groups=("a", "b", "c"))
@@ -45,7 +45,7 @@ def second_moments(rows):
     return np.array([x.T @ x / len(x) for x in own]), np.array([len(x) / len(middle) for x in own])
 
 
-@each_once(rows=[TWO, THREE], criterion=CRITERIA)
+@parametrize_diagonal(rows=[TWO, THREE], criterion=CRITERIA)
 def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
     rows = replace(rows, X=rows.X[:, :3])
     model = fit(rows, 3, criterion)
@@ -61,7 +61,7 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
     for step, tried in enumerate((sphere, around)):
         before = model.components_[:step]
         beside = np.linalg.svd(before, full_matrices=True)[2][step:] if step else np.eye(3)
-        left = left_of(matrices, before)
+        left = deflate(matrices, before)
         within = beside @ left @ beside.T
         captured = np.einsum("ni,gij,nj->gn", tried, within, tried)
         references = {
@@ -76,7 +76,7 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
         # Neighbors on the grid are a degree apart.
         assert values.min() <= found + 0.04 * scale
         assert found == pytest.approx(
-            value_at(left, shares, model.components_[step : step + 1].T, criterion),
+            nested_value(left, shares, model.components_[step : step + 1].T, criterion),
             abs=1e-9 * scale,
         )
 
@@ -87,7 +87,7 @@ def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
     model = fit(rows, 6)
     matrices, _ = second_moments(rows)
     for step, solution in enumerate(model.solution_.steps):
-        first, second = left_of(matrices, model.components_[:step])
+        first, second = deflate(matrices, model.components_[:step])
 
         def below(t, first=first, second=second):
             mixed = top_sum(t * first + (1 - t) * second, 1)
@@ -98,7 +98,7 @@ def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
         assert solution.status == "optimal"
 
 
-@each_once(rows=[TWO, THREE], criterion=CRITERIA)
+@parametrize_diagonal(rows=[TWO, THREE], criterion=CRITERIA)
 def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
     model = fit(rows, 5, criterion)
     for d in (1, 3, 5):
@@ -125,7 +125,9 @@ def test_a_loss_is_at_most_the_sum_of_the_steps_and_no_joint_fit_is_below_the_bo
         made = model.subspace_.truncate(d).certificate
         assert made.objective <= total * (1 + 1e-12)
         basis = model.components_[:d].T
-        assert made.objective == pytest.approx(value_at(matrices, shares, basis, "minimax_loss"))
+        assert made.objective == pytest.approx(
+            nested_value(matrices, shares, basis, "minimax_loss")
+        )
         joint = FairPCA(d).fit(rows.X, sensitive_features=rows.labels).solution_
         assert made.lower_bound <= joint.objective <= made.objective * (1 + 1e-12)
         assert made.lower_bound >= 0
@@ -169,7 +171,7 @@ def test_of_components_that_are_as_good_the_one_of_most_pooled_variance_is_taken
     # The first group alone has the largest error, and varies alike along two axes.
     matrices = np.array([np.diag([9.0, 9, 8]), np.diag([1.0, 2, 0]), np.diag([1.0, 3, 0])])
     model = FairPCA(1, criterion="minimax_error", center="none", nested=True)
-    X, labels = rows_of(matrices)
+    X, labels = rows_with_moments(matrices)
     model.fit(X, sensitive_features=labels)
     np.testing.assert_allclose(np.abs(model.components_), [[0, 1, 0]], atol=1e-9)
     assert model.solution_.status == "optimal"
@@ -186,8 +188,8 @@ def test_mean_parity_holds_in_every_prefix(criterion):
     # Losses of a step are measured against the best of all directions that are left.
     matrices, shares = second_moments(THREE)
     for step, each in enumerate(model.solution_.steps):
-        left = left_of(matrices, model.components_[:step])
-        own = value_at(left, shares, model.components_[step : step + 1].T, criterion)
+        left = deflate(matrices, model.components_[:step])
+        own = nested_value(left, shares, model.components_[step : step + 1].T, criterion)
         assert each.objective == pytest.approx(own, rel=1e-9)
     with pytest.raises(IncompatibleParameters, match="at most 4"):
         fit(THREE, 5, criterion, restriction=MeanParity())
@@ -242,7 +244,7 @@ def test_the_first_components_of_other_fits_are_refused():
 def changed(subspace, part, index, **claims):
     """A model that claims something else of one step, or of the first components."""
     made = list(getattr(subspace.certificate, part))
-    made[index] = with_claims(made[index], **claims)
+    made[index] = replace_claims(made[index], **claims)
     return replace(subspace, certificate=replace(subspace.certificate, **{part: tuple(made)}))
 
 

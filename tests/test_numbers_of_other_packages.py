@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fairspan
-from claims import with_claims
+from certificate_claims import replace_claims
 from fairspan import (
     CovarianceParity,
     Disparity,
@@ -115,7 +115,7 @@ def test_a_file_whose_criterion_does_not_fit_its_groups_is_refused(
     model = FairPCA(2, criterion="error_gap").fit(ROWS, sensitive_features=GROUPS)
     subspace = model.subspace_
     members = {field.name: getattr(subspace, field.name) for field in fields(subspace)}
-    members["certificate"] = with_claims(model.solution_, criterion=criterion)
+    members["certificate"] = replace_claims(model.solution_, criterion=criterion)
     serialization.write_subspace(tmp_path / "model.npz", members)
     with pytest.raises(CorruptFile, match="does not fit the groups"):
         FairSubspace.load(tmp_path / "model.npz")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from by_hand import random_rows
+from case_selection import mark_most_long
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, metrics, verify
 from fairspan.errors import CorruptFile, IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.regression import principal_component_regression
+from numpy_reference import random_rows
 from real_data import load
-from sweeps import mostly_long
 
 OBLIQUE = MeanParity(oblique=True)
 ROWS = random_rows(81, n=150, p=6, offset=1.0)
@@ -61,7 +61,7 @@ def means_of(Z, labels, weights=None):
 
 
 @pytest.mark.parametrize(
-    ("seed", "k"), mostly_long([(seed, k) for seed in range(3) for k in (2, 3, 4)], step=4)
+    ("seed", "k"), mark_most_long([(seed, k) for seed in range(3) for k in (2, 3, 4)], step=4)
 )
 def test_no_search_finds_less(seed, k):
     rng = np.random.default_rng(seed)
@@ -180,7 +180,7 @@ def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
 
 
 @pytest.mark.parametrize(
-    ("d", "scale"), mostly_long([(2, False), (3, False), (2, True), (3, True)], step=3)
+    ("d", "scale"), mark_most_long([(2, False), (3, False), (2, True), (3, True)], step=3)
 )
 def test_rows_fewer_than_their_features(d, scale):
     rng = np.random.default_rng(3)

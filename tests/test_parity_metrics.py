@@ -11,9 +11,9 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import real_data
+from case_selection import mark_most_long
 from fairspan import metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup
-from sweeps import mostly_long
 
 RNG = np.random.default_rng(5)
 N = 600
@@ -42,7 +42,7 @@ ADULT = {
 
 @pytest.fixture(scope="module")
 def adult():
-    return pd.read_parquet(real_data.path_of("adult_train.parquet"))
+    return pd.read_parquet(real_data.data_path("adult_train.parquet"))
 
 
 @pytest.mark.parametrize("attribute", ADULT)
@@ -285,7 +285,7 @@ def test_the_interval_covers_the_true_largest_distance(case):
 
 @pytest.mark.parametrize(
     ("p", "q", "sizes"),
-    mostly_long([(0.02, 0.1, (40, 60)), (0.3, 0.5, (150, 150)), (0.98, 1.0, (30, 200))], 3),
+    mark_most_long([(0.02, 0.1, (40, 60)), (0.3, 0.5, (150, 150)), (0.98, 1.0, (30, 200))], 3),
 )
 def test_the_interval_of_a_label_bias_covers_the_true_one(p, q, sizes):
     """Its coverage, summed over all that can be observed; .77 were covered by a bootstrap."""

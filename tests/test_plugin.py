@@ -20,15 +20,15 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
-from claims import with_claims
+from case_selection import parametrize_diagonal
+from certificate_claims import replace_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import AffinePieces, Blocks, Criterion, LinearCriterion
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
 from fairspan.solvers.auto import solve_exactly
-from problems import problem_of, random_moments
-from sweeps import each_once
+from problems import build_problem, random_moments
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
 PATIENTS = load_diabetes(as_frame=True, scaled=False).data
@@ -115,7 +115,7 @@ def test_a_file_that_names_a_module_imports_nothing(table, tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     fair = FairPCA(2).fit(table, sensitive_features="group").subspace_
     criterion = UnresolvedObject("criterion", "planted:Thing", {})
-    planted = replace(fair, certificate=with_claims(fair.certificate, criterion=criterion))
+    planted = replace(fair, certificate=replace_claims(fair.certificate, criterion=criterion))
     planted.save(tmp_path / "model")
     found = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
     assert not found.holds
@@ -198,11 +198,11 @@ def shares_lost(basis, matrices):
     return 1 - kept / np.trace(matrices, axis1=1, axis2=2)
 
 
-@each_once(n_groups=[2, 3, 5], seed=range(3))
+@parametrize_diagonal(n_groups=[2, 3, 5], seed=range(3))
 def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_groups, seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, n_groups, 6)
-    problem = problem_of(matrices, 3, LargestShareLost())
+    problem = build_problem(matrices, 3, LargestShareLost())
     solution = solve_exactly(problem, 1e-9)
     largest = shares_lost(solution.components.T, matrices).max()
     assert solution.objective == pytest.approx(problem.total_variance * largest)
@@ -238,7 +238,7 @@ def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_tak
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), LargestShareLost()])
 def test_the_solver_brackets_the_exact_answer_and_never_claims_more(criterion):
     matrices = random_moments(np.random.default_rng(4), 2, 6)
-    problem = problem_of(matrices, 2, criterion)
+    problem = build_problem(matrices, 2, criterion)
     exact = BoundarySearch().solve(problem, 1e-10)
     coarse = WeightGrid(11).solve(problem, 1e-10)
     fine = WeightGrid(1001).solve(problem, 1e-10)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.errors import IncompatibleParameters
-from problems import least_of_angles
+from problems import minimize_over_angles
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():
@@ -132,7 +132,7 @@ def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it(
 def test_published_methods_find_the_best_angle_in_the_plane():
     second_moments, best_traces, optimum = worst_case_of(2, 2, 1)
     largest_loss = partial(worst_case.largest_loss, second_moments, best_traces)
-    smallest_of_grid, _ = least_of_angles(largest_loss)
+    smallest_of_grid, _ = minimize_over_angles(largest_loss)
     assert optimum == pytest.approx(smallest_of_grid, rel=1e-6)
     V = worst_case.adam_descents(second_moments, best_traces, 1, starts=2, steps=500)
     assert largest_loss(V) == pytest.approx(smallest_of_grid, rel=0.05)

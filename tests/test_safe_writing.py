@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from case_selection import mark_most_long
 from fairspan import FairSubspace, GroupMoments
 from fairspan.errors import InvalidParameter
 from fairspan.storage.atomic import open_atomic, write_atomic
-from racing_writers import check_whole, kill_after, names_in, race, save
-from sweeps import mostly_long
+from racing_writers import check_complete, file_names, kill_after, race, save
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
 
@@ -79,24 +79,24 @@ def test_devices_pipes_and_folders_are_not_replaced(tmp_path, make):
     with pytest.raises(InvalidParameter, match=r"out cannot be written \(Not a regular file"):
         GroupMoments.from_rows(np.eye(2), ["a", "b"]).save(tmp_path / "out")
     assert (tmp_path / "out").lstat() == before
-    assert names_in(tmp_path) == ["out"]
+    assert file_names(tmp_path) == ["out"]
 
 
 def test_long_names(tmp_path):
     path = tmp_path / ("ä" * 127)
     write_atomic(path, b"content")
-    assert names_in(tmp_path) == [path.name]
+    assert file_names(tmp_path) == [path.name]
 
 
-@pytest.mark.parametrize(("n_processes", "how_often"), mostly_long([(3, 15), (4, 250)], 2))
+@pytest.mark.parametrize(("n_processes", "how_often"), mark_most_long([(3, 15), (4, 250)], 2))
 def test_a_race_of_some_processes(tmp_path, n_processes, how_often):
     path = tmp_path / "out"
     race(path, n_processes, how_often)
-    check_whole(path)
-    assert names_in(tmp_path) == ["out"]
+    check_complete(path)
+    assert file_names(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("n_kills", mostly_long([4, 200], 2))
+@pytest.mark.parametrize("n_kills", mark_most_long([4, 200], 2))
 def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kills):
     path, others = tmp_path / "out", [".out.txt", f".other.{'0' * 16}.tmp"]
     for name in others:
@@ -104,12 +104,12 @@ def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kill
     save(path, 0)
     for number in range(n_kills):
         kill_after(path, number, 0.02 * (number % 4))
-        check_whole(path)
+        check_complete(path)
     (tmp_path / f".out.{'0' * 16}.tmp").touch()
     for each in tmp_path.iterdir():
         os.utime(each, (0, 0))
     save(path, 0)
-    assert names_in(tmp_path) == sorted(["out", *others])
+    assert file_names(tmp_path) == sorted(["out", *others])
 
 
 def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):

@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from by_hand import random_rows
 from fairspan.errors import IncompatibleParameters, InvalidParameter
+from numpy_reference import random_rows
 
 ROWS = random_rows(3, n=80, p=5)
 X = ROWS.X + np.array([100.0, 0, -3, 0, 7])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from by_hand import random_rows
+from case_selection import select_cases
 from fairspan import CovarianceParity, ErrorGap, FairPCA, GroupMoments, MeanParity
 from fairspan.errors import IncompatibleParameters
-from sweeps import part_of
+from numpy_reference import random_rows
 
 ROWS = random_rows(95, n=120, p=7)
 THREE = random_rows(96, n=120, p=7, groups=("a", "b", "c"))
@@ -41,7 +41,7 @@ SETTINGS = {
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("case", "share"),
-    part_of([(case, share) for share in (0.3, 0.6, 0.9, 0.99) for case in SETTINGS], 3),
+    select_cases([(case, share) for share in (0.3, 0.6, 0.9, 0.99) for case in SETTINGS], 3),
 )
 def test_the_smallest_dimension_is_found(case, share):
     settings = SETTINGS[case]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.extending import certify
 from fairspan.moments.projector import encoder_columns
+from numpy_reference import random_rows
 
 ROWS = random_rows(97, n=60, p=5)
 U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]

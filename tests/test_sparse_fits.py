@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from by_hand import errors_by_hand, projector_distance, relative_error
+from case_selection import parametrize_diagonal
 from fairspan import (
     CovarianceParity,
     Disparity,
@@ -30,7 +30,7 @@ from fairspan import (
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_krylov
 from fairspan.moments.wide import SparseMoments
-from sweeps import each_once
+from numpy_reference import projector_distance, reference_errors, relative_error
 
 CRITERIA = [
     "minimax_loss",
@@ -93,7 +93,7 @@ def test_few_features_are_fitted_by_matrices(kind):
 
 
 @pytest.mark.usefixtures("through_rows")
-@each_once(seed=[0, 1], criterion=CRITERIA)
+@parametrize_diagonal(seed=[0, 1], criterion=CRITERIA)
 def test_every_criterion(criterion, seed):
     X, labels, _ = topics(seed)
     if criterion == "equal_error":  # within reach where both groups vary as much
@@ -125,7 +125,9 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 
 
 @pytest.mark.usefixtures("through_rows")
-@each_once(center=["group", "none"], scale=[False, True], criterion=["minimax_loss", "error_gap"])
+@parametrize_diagonal(
+    center=["group", "none"], scale=[False, True], criterion=["minimax_loss", "error_gap"]
+)
 def test_every_center_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
@@ -209,7 +211,7 @@ def test_other_solvers(solver):
 
 
 @pytest.mark.usefixtures("through_rows")
-@each_once(groups=["ab", "abc"], criterion=CRITERIA)
+@parametrize_diagonal(groups=["ab", "abc"], criterion=CRITERIA)
 def test_equal_means_without_matrices(criterion, groups):
     two_alone = ("disparity", "equal_error", "error_gap", "robust_error_gap")
     if criterion == "equal_error" or (groups == "abc" and criterion in two_alone):
@@ -308,7 +310,7 @@ def test_partial_fit_merges_matrices():
     assert_same_fit(parts, whole, status="optimal")
 
 
-@each_once(dtype=[np.float64, np.float32, np.int64], scale=[False, True], kind=KINDS)
+@parametrize_diagonal(dtype=[np.float64, np.float32, np.int64], scale=[False, True], kind=KINDS)
 def test_transform_and_scores(kind, scale, dtype):
     X, labels, _ = topics()
     X = np.round(4 * X).astype(dtype)
@@ -360,7 +362,7 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
         assert one.observed_loss == pytest.approx(
             other.observed_loss, abs=1e-8 * one.observed_total_variance
         )
-    by_hand = errors_by_hand(X, labels, fair.components_, fair.mean_, weights)
+    by_hand = reference_errors(X, labels, fair.components_, fair.mean_, weights)
     assert relative_error(fair.group_errors_, by_hand) <= 1e-9
     assert [each.observed_error.value for each in mine.models[0].groups] == pytest.approx(by_hand)
     assert any("not proven optimal (estimated)" in str(each) for each in mine.findings)
@@ -375,7 +377,7 @@ def test_metrics_take_sparse_rows():
         assert sparse == pytest.approx(figure(fair, X, labels), rel=1e-8, abs=1e-8)
 
 
-@each_once(n_components=[1, 3, 12], p=[12, 400])
+@parametrize_diagonal(n_components=[1, 3, 12], p=[12, 400])
 def test_iterations_find_what_lapack_finds(p, n_components):
     rng = np.random.default_rng(p)
     matrix = rng.standard_normal((p, p)) * np.linspace(0.1, 1, p)

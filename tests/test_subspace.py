@@ -8,11 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from by_hand import assert_same_certificate, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
 from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.moments.projector import Projector
 from fairspan.storage.archive import write_archive
+from numpy_reference import assert_same_certificate, random_rows
 
 ROWS = random_rows(21, n=50, p=4)
 NAMES = ("w", "x", "y", "z")

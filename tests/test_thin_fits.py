@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from by_hand import errors_by_hand, projector_distance, relative_error
+from case_selection import mark_most_long, parametrize_diagonal
 from fairspan import (
     CovarianceParity,
     Disparity,
@@ -27,7 +27,7 @@ from fairspan import (
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
 from fairspan.moments.wide import WideMoments
-from sweeps import each_once, mostly_long
+from numpy_reference import projector_distance, reference_errors, relative_error
 
 CRITERIA = [
     "minimax_loss",
@@ -98,13 +98,13 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
         np.testing.assert_allclose(getattr(thin, what), getattr(dense, what), atol=slack)
 
 
-@each_once(center=CENTERS, criterion=CRITERIA)
+@parametrize_diagonal(center=CENTERS, criterion=CRITERIA)
 def test_every_criterion_and_center(criterion, center):
     X, labels, _ = rows()
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))
 
 
-@each_once(
+@parametrize_diagonal(
     center=CENTERS, scale=[False, True], criterion=["minimax_loss", "error_gap", "disparity"]
 )
 def test_weights_scaling_and_absent_rows(criterion, scale, center):
@@ -117,7 +117,9 @@ def test_weights_scaling_and_absent_rows(criterion, scale, center):
         assert relative_error(thin.scale_, dense.scale_) <= 1e-12
 
 
-@each_once(center=CENTERS, criterion=["minimax_loss", "minimax_error", "total_error", "error_gap"])
+@parametrize_diagonal(
+    center=CENTERS, criterion=["minimax_loss", "minimax_error", "total_error", "error_gap"]
+)
 def test_three_groups(criterion, center):
     X, labels, _ = rows(2, n=18, p=25, groups="abc")
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))
@@ -143,7 +145,7 @@ def test_gaps_that_stay_open_and_soft_projections(allow_extra):
     assert list(figures.values()) == pytest.approx(thin.group_errors_.tolist(), rel=1e-9)
 
 
-@each_once(center=CENTERS, criterion=["minimax_loss", "error_gap", "equal_error"])
+@parametrize_diagonal(center=CENTERS, criterion=["minimax_loss", "error_gap", "equal_error"])
 def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
     X, labels, _ = rows(3)
     X = np.round(X * 2**20) / 2**20  # so that the offset rounds nothing
@@ -169,7 +171,9 @@ def test_repeated_rows_are_weights(criterion):
     assert relative_error(repeated.group_errors_, weighted.group_errors_) <= 1e-9
 
 
-@each_once(d=[6, 7, 12, 16, 21, 22], criterion=[*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)])
+@parametrize_diagonal(
+    d=[6, 7, 12, 16, 21, 22], criterion=[*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)]
+)
 def test_more_components_than_the_rows_span(criterion, d):
     # Six directions vary: beyond them, the others fill up, unless the criterion wants none.
     X, labels, _ = rows(6, n=14, rank=6)
@@ -181,7 +185,7 @@ def test_more_components_than_the_rows_span(criterion, d):
             FairPCA(d, criterion=criterion).fit_moments(moments)
         return
     assert_same_fit(thin, dense, same_subspace=False)
-    errors = errors_by_hand(X, labels, thin.components_, thin.mean_)
+    errors = reference_errors(X, labels, thin.components_, thin.mean_)
     total = X.var(axis=0).sum()
     np.testing.assert_allclose(thin.group_errors_, errors, atol=1e-9 * total)
     np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-8 * total)
@@ -211,12 +215,14 @@ def test_a_wide_range_of_units_keeps_its_digits():
     thin, dense = both(X, labels, d=5, criterion="total_error")
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:5]
     assert projector_distance(thin.components_, axes) <= 1e-7
-    by_hand = errors_by_hand(X, labels, axes, X.mean(axis=0))
+    by_hand = reference_errors(X, labels, axes, X.mean(axis=0))
     assert relative_error(thin.group_errors_, by_hand) <= 1e-6
     assert thin.solution_.objective <= dense.solution_.objective * (1 + 1e-6)
 
 
-@each_once(center=CENTERS, share=[0.3, 0.7, 0.95, 0.9999], criterion=["minimax_loss", "disparity"])
+@parametrize_diagonal(
+    center=CENTERS, share=[0.3, 0.7, 0.95, 0.9999], criterion=["minimax_loss", "disparity"]
+)
 def test_a_share_of_variance(criterion, share, center):
     X, labels, _ = rows(10, n=10, p=13)
     try:
@@ -299,7 +305,7 @@ def test_other_solvers(solver):
 
 
 @pytest.mark.filterwarnings("ignore:Constant columns")
-@each_once(scale=[False, True], d=[1, 4, 12])
+@parametrize_diagonal(scale=[False, True], d=[1, 4, 12])
 def test_rows_that_are_all_equal(d, scale):
     X = np.full((6, 12), 3.7)
     for center in CENTERS:
@@ -328,7 +334,7 @@ def test_partial_fit_merges_matrices():
     assert_same_fit(thin, parts)
 
 
-@each_once(center=CENTERS, scale=[False, True])
+@parametrize_diagonal(center=CENTERS, scale=[False, True])
 def test_an_audit_has_the_figures_of_the_matrices(scale, center):
     X, labels, weights = rows(21)
     fair = FairPCA(3, center=center, scale=scale)
@@ -353,7 +359,7 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
 def test_metrics_of_any_subspace():
     X, labels, _ = rows(23)
     anything = np.linalg.qr(np.random.default_rng(0).standard_normal((22, 18)))[0].T
-    expected = errors_by_hand(X, labels, anything, X.mean(axis=0))
+    expected = reference_errors(X, labels, anything, X.mean(axis=0))
     # Of so many dimensions, the best subspace loses nothing.
     for figure in (metrics.reconstruction_error, metrics.excess_loss):
         np.testing.assert_allclose(list(figure(anything, X, labels).values()), expected, 1e-10)
@@ -482,7 +488,7 @@ def errors_by_rows(fair, X, labels):
     return np.array(found)
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(12), 5))
+@pytest.mark.parametrize("seed", mark_most_long(range(12), 5))
 @pytest.mark.parametrize(
     ("criterion", "center", "restriction"),
     [

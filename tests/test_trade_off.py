@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import real_data
-from by_hand import errors_by_hand, projector_distance, random_rows
 from fairspan import Disparity, EqualError, ErrorGap, GroupMoments, frontier
 from fairspan.errors import (
     FairspanWarning,
@@ -20,7 +19,8 @@ from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.pareto import frontier_for_display
 from fairspan.registry import builtin_names
-from problems import errors_of, random_basis, random_moments, top_sum
+from numpy_reference import projector_distance, random_rows, reference_errors
+from problems import basis_errors, random_basis, random_moments, top_sum
 
 PARETO = ("minimax_loss", "minimax_error", "total_error", "nash_welfare")
 SEEDS = (0, 1, 2, 5)
@@ -117,7 +117,7 @@ def test_no_subspace_lies_below_the_curve(seed, d):
     for i in range(0, len(curve.errors), 3):
         near = curve.subspace(i).components.T + 0.05 * rng.standard_normal((5, d))
         others.append(np.linalg.qr(near)[0])
-    errors = np.array([errors_of(matrices, basis) for basis in others])
+    errors = np.array([basis_errors(matrices, basis) for basis in others])
     supports = np.einsum("ij,ij->i", curve.weights, curve.errors)
     slack = 1e-12 * np.trace(matrices.sum(axis=0))
     assert (errors @ curve.weights.T >= supports - slack).all()
@@ -194,7 +194,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
             subspace.components @ subspace.components.T, np.eye(2), atol=1e-12
         )
         point = {"global": subspace.mean / divisor, "group": None, "none": np.zeros(5)}[center]
-        by_hand = errors_by_hand(X / divisor, labels, subspace.components, point)
+        by_hand = reference_errors(X / divisor, labels, subspace.components, point)
         np.testing.assert_allclose(curve.errors[i], by_hand, rtol=1e-9)
         np.testing.assert_array_equal(subspace.mean, fitted.mean)
         assert (subspace.center, subspace.certificate) == (center, None)

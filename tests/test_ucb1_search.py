@@ -20,13 +20,13 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 import real_data
-from by_hand import random_rows
+from case_selection import select_cases
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.selection import UCB1, UCB1SearchCV
 from fairspan.selection.arm_scores import least_squares_means, split_effects
 from fairspan.selection.splits import stratification_codes, stratified_split
-from sweeps import part_of
+from numpy_reference import random_rows
 
 ROWS = random_rows(61, n=90, p=5)
 X, GROUPS, WEIGHTS = ROWS.X, ROWS.labels, ROWS.weights
@@ -668,7 +668,7 @@ def shortfall(name, seed):
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize(
-    "name", part_of(["wine_quality:group__colour", "biodeg:group__ready_biodegradable"], 2)
+    "name", select_cases(["wine_quality:group__colour", "biodeg:group__ready_biodegradable"], 2)
 )
 def test_a_third_of_the_fits_finds_a_setting_within_one_percent(name):
     assert 0 <= shortfall(name, seed=0) <= 0.01

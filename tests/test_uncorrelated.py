@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from case_selection import parametrize_diagonal
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from sweeps import each_once
 
 NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
 
@@ -32,7 +32,7 @@ def correlations(reduced, beside):
     return np.corrcoef(reduced.T, beside.T)[: reduced.shape[1], reduced.shape[1] :]
 
 
-@each_once(
+@parametrize_diagonal(
     center=["global", "group", "none"], criterion=["total_error", "minimax_loss", "error_gap"]
 )
 def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):

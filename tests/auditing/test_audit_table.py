@@ -9,7 +9,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.intervals import Estimate
@@ -18,6 +17,7 @@ from fairspan.displays.style import PCA_STYLE
 from fairspan.formatting.numbers import format_ascii_number
 from fairspan.formatting.table import number_column
 from fairspan.formatting.terminal import display_width, shorten_names, unstyled, wrap_text
+from numpy_reference import random_rows
 
 WIDE = "東京都世田谷区の住民の皆さん"
 DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")

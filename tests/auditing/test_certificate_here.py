@@ -7,10 +7,10 @@ import pytest
 from scipy.linalg import qr
 
 import fairspan as fs
+from case_selection import mark_most_long, parametrize_diagonal
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.findings.drift_rules import _describe_refit_bound
-from sweeps import each_once, mostly_long
-from torture.conic import ACCURACY, relaxation
+from torture.conic import ACCURACY, solve_relaxation
 
 CRITERIA = {
     "total error": fs.TotalError(),
@@ -58,7 +58,7 @@ KINDS = [*((each, 2) for each in CRITERIA), *((each, 3) for each in OF_MORE)]
 PLACES = [*(("global", change) for change in CHANGES), ("group", "spread"), ("none", "one")]
 
 
-@each_once(kind=KINDS, place=PLACES)
+@parametrize_diagonal(kind=KINDS, place=PLACES)
 def test_no_refit_is_below_the_bound(kind, place):
     (name, k), (center, change) = kind, place
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
@@ -77,13 +77,15 @@ def test_no_refit_is_below_the_bound(kind, place):
         assert here.objective >= best.lower_bound - 1e-9 * scale
 
 
-@each_once(name=["minimax_loss", "minimax_error", "error_gap", "equal_error"], change=CHANGES)
+@parametrize_diagonal(
+    name=["minimax_loss", "minimax_error", "error_gap", "equal_error"], change=CHANGES
+)
 def test_the_bound_is_below_what_conic_solvers_find(name, change):
     model = FairPCA(2, criterion=name).fit(rows_of(3)[0], sensitive_features=rows_of(3)[1])
     X, groups = rows_of(4, change=change)
     moments = GroupMoments.from_rows(X, groups)
     penalty = {"error_gap": 0.5}.get(name, 0.0)
-    relaxed = relaxation(name, 2, 6).optimum(
+    relaxed = solve_relaxation(name, 2, 6).optimum(
         "Clarabel", moments.second_moments(), moments.proportions, 2, penalty
     )
     total = float(moments.proportions @ np.trace(moments.second_moments(), axis1=1, axis2=2))
@@ -93,7 +95,7 @@ def test_the_bound_is_below_what_conic_solvers_find(name, change):
     assert here.lower_bound >= relaxed - 0.15 * total
 
 
-@each_once(
+@parametrize_diagonal(
     restriction=[
         fs.MeanParity(),
         fs.MeanParity(tolerance=0.2),
@@ -192,7 +194,7 @@ def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
     assert here.to_dict()["gap"] is here.to_dict()["lower_bound"] is None
 
 
-@pytest.mark.parametrize("n_draws", mostly_long([20, 60], 2))
+@pytest.mark.parametrize("n_draws", mark_most_long([20, 60], 2))
 def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws):
     covered = 0
     for seed in range(n_draws):

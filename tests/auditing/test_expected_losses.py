@@ -8,11 +8,11 @@ from scipy.sparse import csr_array, random_array
 from sklearn.decomposition import PCA
 
 import fairspan as fs
+from case_selection import mark_most_long, parametrize_diagonal, select_cases
+from expected_loss_reference import best_subspace, reference_losses, residuals
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
-from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
-from sweeps import each_once, mostly_long, part_of
 
 COLUMNS = [
     "expected_error",
@@ -47,13 +47,13 @@ def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
     weights = rng.uniform(0.5, 2, len(X)) if weighted else None
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     result = fs.audit(basis.T, X, groups, sample_weight=weights)
-    expected = losses(
+    expected = reference_losses(
         X, groups, basis, point=np.average(X, axis=0, weights=weights), weights=weights
     )
     check(result, "array", expected)
 
 
-@each_once(center=["global", "group", "none"], scale=[False, True])
+@parametrize_diagonal(center=["global", "group", "none"], scale=[False, True])
 def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
     X, groups, _ = made(1_600)
     train, test = slice(0, 700), slice(700, None)
@@ -63,7 +63,11 @@ def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
     unit = model.scale_ if scale else 1.0
     point = None if center == "group" else model.mean_ / unit
     result = fs.audit({"m": model}, X[test], groups[test])
-    check(result, "m", losses(X[test] / unit, groups[test], model.components_.T, point=point))
+    check(
+        result,
+        "m",
+        reference_losses(X[test] / unit, groups[test], model.components_.T, point=point),
+    )
 
 
 @pytest.mark.parametrize("n_folds", [5, 10])
@@ -72,7 +76,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
     folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
     model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
     again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
-    expected = losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
+    expected = reference_losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
     check(fs.audit({"m": model}, X, groups, folds=n_folds), "m", expected)
 
 
@@ -101,7 +105,7 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
         for fold in range(10)
     ]
     point = None if settings.get("center") == "group" else model.mean_ / unit
-    expected = losses(X / unit, groups, model.components_.T, point=point, by_fold=again)
+    expected = reference_losses(X / unit, groups, model.components_.T, point=point, by_fold=again)
     frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
     for label, values in expected.items():
         found = frame.loc[("m", label), COLUMNS].astype(float)
@@ -110,7 +114,7 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
 
 
 @pytest.mark.parametrize(
-    "kind", mostly_long(["thin and scaled", "sparse", "small and sparse", "thin"], 2)
+    "kind", mark_most_long(["thin and scaled", "sparse", "small and sparse", "thin"], 2)
 )
 def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     rng = np.random.default_rng(3)
@@ -128,7 +132,7 @@ def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     point = dense.mean(axis=0) + 0.1 * rng.normal(size=dense.shape[1]) * (kind != "sparse")
     scale = None if kind != "thin and scaled" else unit
     model = fs.FairSubspace(basis.T, point, scale, "global")
-    expected = losses(dense / unit, groups, basis, point=point / unit)
+    expected = reference_losses(dense / unit, groups, basis, point=point / unit)
     frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
     for label, values in expected.items():
         if kind == "sparse":  # eigenvectors found by iteration, of a nearly flat spectrum
@@ -156,7 +160,9 @@ def test_rows_of_one_person_count_as_one():
     groups = groups[people]
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     folds = np.array([Folds(10, 0).fold_of_cluster(each) for each in people.tolist()])
-    expected = losses(X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people)
+    expected = reference_losses(
+        X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people
+    )
     check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
     check(fs.audit(basis.T, frame, "g", clusters="who"), "array", expected)
@@ -174,7 +180,7 @@ def test_blocks_of_moments_stand_for_folds():
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     point = X.mean(axis=0)
     folds = np.repeat(np.arange(8), [len(part) for part in parts])
-    by_rows = losses(X, groups, basis, point=point, folds=folds, n_folds=8)
+    by_rows = reference_losses(X, groups, basis, point=point, folds=folds, n_folds=8)
     frame = fs.audit(basis.T, moments=blocks).frame().set_index("group")
     for label, values in by_rows.items():
         found = frame.loc[label, COLUMNS].astype(float)
@@ -284,7 +290,7 @@ def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not(
     """Two groups of one distribution: nobody loses anything under the best subspace of both."""
     rng = np.random.default_rng(7)
     on_rows, corrected, crossed, covered = [], [], [], []
-    for _ in part_of(range(30), 2):
+    for _ in select_cases(range(30), 2):
         X, groups = same_distribution(rng, 60)
         result = fs.audit(np.eye(50)[:5], X, groups)
         few = next(group for group in result.models[0].groups if group.group == "few")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from case_selection import mark_most_long, select_cases
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.findings.catalog import RULES, make_finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult, argmax_with_ties, change_records
 from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.formatting.numbers import format_change, to_ascii
-from sweeps import mostly_long, part_of
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
@@ -87,7 +87,7 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
     )
 
 
-@pytest.mark.parametrize("d", mostly_long([1, 2, 3], 3))
+@pytest.mark.parametrize("d", mark_most_long([1, 2, 3], 3))
 def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
     def few(n):
         rows, labels = np.vstack([WIDE, ALIKE[:n]]), np.repeat(["wide", "few"], [200, n])
@@ -173,7 +173,7 @@ def test_an_interval_that_contains_zero_and_one_that_does_not():
     assert "FS202" not in codes(np.eye(4)[:1], same, labels)
 
 
-@pytest.mark.parametrize("unit", mostly_long([1e-6, 1.0, 1e6], 3))
+@pytest.mark.parametrize("unit", mark_most_long([1e-6, 1.0, 1e6], 3))
 def test_who_pays_for_plain_pca(unit):
     rows = unit * X
     fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
@@ -187,7 +187,7 @@ def test_who_pays_for_plain_pca(unit):
 @pytest.mark.sweep
 def test_no_percentage_of_a_best_error_that_is_only_rounding():
     """A group in as few directions as dimensions could lose nothing: its best error is rounding."""
-    for seed in part_of(range(10), 3):
+    for seed in select_cases(range(10), 3):
         rng = np.random.default_rng(seed)
         line = rng.standard_normal((100, 1)) @ rng.standard_normal((1, 4)) + rng.standard_normal(4)
         rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
@@ -251,7 +251,7 @@ def test_what_repair_costs():
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_rounding_is_not_taken_for_a_finding(d):
     """Rows of rank two in five columns, and all dimensions kept: nothing is lost."""
-    for seed in part_of(range(20), 10):
+    for seed in select_cases(range(20), 10):
         rng = np.random.default_rng(seed)
         rows = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5)) + 7
         labels = np.repeat(["a", "b"], 30)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import fairspan as fs
+from case_selection import mark_most_long
 from fairspan.auditing.imputation import pool_statistics
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.linalg import symmetrize
@@ -21,7 +22,6 @@ from fairspan.moments.multiple_imputation import (
 )
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT
 from fairspan.rows.opening import open_rows
-from sweeps import mostly_long
 
 ROOTS = np.random.default_rng(0).standard_normal((2, 6, 6)) * np.repeat([1, 0.5], [2, 4])
 PLANE = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))[0][:, :2].T
@@ -42,7 +42,7 @@ def groups_of(rows: np.ndarray) -> np.ndarray:
     return np.repeat(["a", "b"], len(rows) // 2)
 
 
-@pytest.mark.parametrize("n_draws", mostly_long([8, 60], 2))
+@pytest.mark.parametrize("n_draws", mark_most_long([8, 60], 2))
 def test_intervals_cover_the_errors_of_the_groups(n_draws):
     true = [np.trace((np.eye(6) - PLANE.T @ PLANE) @ root.T @ root) for root in ROOTS]
     hits = np.zeros(2)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.block_statistics import leave_one_block_out_errors
 from fairspan.auditing.intervals import Estimate, disparity_estimate, error_estimates
+from numpy_reference import random_rows
 
 
 def rows(seed, sizes, p=4):

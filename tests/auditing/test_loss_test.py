@@ -7,10 +7,10 @@ from sklearn.covariance import oas
 from sklearn.isotonic import isotonic_regression
 
 import fairspan as fs
+from case_selection import select_cases
 from fairspan.auditing import loss_test
 from fairspan.auditing.loss_test import LossTest
 from fairspan.moments.fold_moments import DenseFoldMoments
-from sweeps import part_of
 
 
 def test_eigenvalues_are_shrunk_as_scikit_learn_does():
@@ -178,7 +178,7 @@ def share_harmed(rng, n, root, others, d, draws, tails="normal", offset=0.0):
 @pytest.mark.parametrize("case", NULLS)
 def test_no_group_is_called_harmed_without_losses(case):
     _, d, n, root, others, tails, offset = NULLS[case]
-    rng, draws = np.random.default_rng(8), part_of(range(300), 6)
+    rng, draws = np.random.default_rng(8), select_cases(range(300), 6)
     assert share_harmed(rng, n, root, others, d, draws, tails, offset) <= 0.03
 
 
@@ -190,6 +190,6 @@ def test_no_group_is_called_harmed_without_losses(case):
 )
 def test_the_power_is_many_times_that_of_cross_fitting(p, d, n, least):
     """With cross-fitting alone it is .00, .10, .00 and .12."""
-    root, draws = falling(p), part_of(range(200), 6)
+    root, draws = falling(p), select_cases(range(200), 6)
     rng, few = np.random.default_rng(9), falling(p) @ turned(p, 0.5, seed=1)
     assert share_harmed(rng, n, few, root, d, draws) >= least

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from sweeps import part_of
+from case_selection import select_cases
 
 P = 8
 WIDE = np.array([7.0, 7.0, 1.1, 0.3, 0.3, 0.3, 0.2, 0.2])
@@ -261,7 +261,7 @@ def test_verdicts_on_sixty_synthetic_tables(record_property):
     wrong, weak, n = [], [], 0
     for number, (name, kind) in enumerate(KINDS.items()):
         for i in range(len(SIZES)):
-            for draw in part_of(range(6), 6):
+            for draw in select_cases(range(6), 6):
                 found = judged(kind(np.random.default_rng([number, i, draw]), i))
                 n += 1
                 for kept, seen in zip((wrong, weak), found[:2], strict=True):

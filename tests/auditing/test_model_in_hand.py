@@ -7,9 +7,9 @@ from scipy.linalg import expm, subspace_angles
 from sklearn.decomposition import PCA
 
 import fairspan as fs
+from case_selection import select_cases
+from expected_loss_reference import residuals
 from fairspan.rows.folds import Folds
-from losses_by_hand import residuals
-from sweeps import part_of
 
 P = 12
 
@@ -161,7 +161,7 @@ def test_the_change_of_the_saved_model_is_in_its_interval(case):
     roots = [np.diag(np.sqrt(variances)), np.sqrt(variances)[:, None] * turn]
     wider = 1.0 if freedom is None else freedom / (freedom - 2)
     groups, covered = np.repeat(["many", "few"], [2_000, n]), []
-    for _ in part_of(range(300), 6):
+    for _ in select_cases(range(300), 6):
         X = np.vstack(
             [drawn(rng, size, root, freedom) for size, root in zip((2_000, n), roots, strict=True)]
         )
@@ -182,7 +182,7 @@ def test_no_group_is_called_harmed_if_labels_are_random(permuted):
     """One distribution for all, or labels of two distributions in random order."""
     rng, harmed = np.random.default_rng(3), []
     sizes = 1 / np.sqrt(np.arange(1, 21))
-    for _ in part_of(range(300), 5):
+    for _ in select_cases(range(300), 5):
         X = rng.normal(size=(1_200, 20)) * sizes
         if permuted:
             X[:300] = X[:300, ::-1]

@@ -6,6 +6,7 @@ from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 import fairspan as fs
+from case_selection import select_cases
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.distributions import f_cdf
 from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
@@ -13,7 +14,6 @@ from fairspan.auditing.models import audited_models
 from fairspan.auditing.options import EstimationOptions
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
-from sweeps import part_of
 
 
 def draw(rng, n, p, kind="normal"):
@@ -153,7 +153,7 @@ def test_how_often_rows_are_recognized(kind):
     """Of the fit but for one: always, as an array nearly so; new ones and true axes: never."""
     rng = np.random.default_rng(5)
     found = {"but one": [], "new": [], "true axes": []}
-    for _ in part_of(range(30), 3):
+    for _ in select_cases(range(30), 3):
         X, groups = draw(rng, 200, 20, kind)
         models = models_on(X, groups, 3)
         names = [*models, "PCA"]
@@ -174,7 +174,7 @@ def test_how_often_rows_are_recognized(kind):
 def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
     """FS202 on rows of the fit, of which errors on these rows would say so far more often."""
     rng, raised = np.random.default_rng(6), []
-    for _ in part_of(range(60), 3):
+    for _ in select_cases(range(60), 3):
         X, groups = draw(rng, 260, 20)
         fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
         result = fs.audit(fair, X[n_missing:], groups[n_missing:])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from case_selection import select_cases
 from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, required_sample_size
-from sweeps import part_of
 
 EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))
 D = 3
@@ -88,7 +88,7 @@ def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
         np.mean(
             [
                 audited(rng, second, round(n * factor))[1].state == "harmed"
-                for _ in part_of(range(60), 3)
+                for _ in select_cases(range(60), 3)
             ]
         )
         for factor in (0.5, 1.0, 2.0)

@@ -8,7 +8,7 @@ from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
 from fairspan.displays.base import describe_unproven
 from fairspan.report.page import render_sentence
-from report_rows import report_by
+from report_cases import make_report
 
 COLUMN = "income"
 
@@ -73,7 +73,7 @@ def test_the_command_line(rows, tmp_path, capsys):
 
 
 def test_the_page(rows):
-    facts = report_by(rows[0].to_numpy(), rows[1], 2, compare=[])
+    facts = make_report(rows[0].to_numpy(), rows[1], 2, compare=[])
     proof = render_sentence("certificate_lead", facts).striptags()
     assert proof.startswith("Unresolved: no projection to 2 dimensions reduces")
     assert "the column" in proof

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 
 from bank import TIE, TWO_LINES
-from by_hand import made_rows, projector_distance
+from case_selection import mark_most_long, parametrize_diagonal, select_cases
 from fairspan import (
     BoundarySearch,
     Disparity,
@@ -39,14 +39,14 @@ from fairspan.extending import certify
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit
 from fairspan.problem.problem import Embedding
+from numpy_reference import generate_group_rows, projector_distance
 from problems import (
     MINIMAX,
     RELATIVE,
-    problem_of,
+    build_problem,
     random_basis,
     random_moments,
 )
-from sweeps import each_once, mostly_long, part_of
 
 EVEN = np.array([0.5, 0.5])
 
@@ -60,7 +60,7 @@ def judge(problem, basis, weights, tolerance=1e-9):
 
 
 def two_lines(criterion):
-    return problem_of(TWO_LINES.matrices, 1, criterion)
+    return build_problem(TWO_LINES.matrices, 1, criterion)
 
 
 # The errors 3 s and 1 - s agree at s = 1/4, where the angle is 30 degrees.
@@ -90,7 +90,7 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
     ("tol", "called"), [(1e-9, "optimal"), (1e-6, "optimal"), (0.01, "optimal within 1 %")]
 )
 def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
-    X, labels = made_rows()
+    X, labels = generate_group_rows()
     model = FairPCA(2, tol=tol).fit(X, sensitive_features=labels)
     found = model.solution_
     assert (found.status, found.status_text) == ("optimal", called)
@@ -109,7 +109,7 @@ def test_the_tolerance_is_a_share_of_the_objective():
     wide = [np.diag([1e8, *np.diag(each)]) for each in TWO_LINES.matrices]
     with_axis = np.zeros((3, 2))
     with_axis[0, 0], with_axis[1:, 1:] = 1.0, basis
-    wider = problem_of(wide, 2, MinimaxError())
+    wider = build_problem(wide, 2, MinimaxError())
     assert judge(wider, with_axis, [0.25, 0.75]).gap == pytest.approx(found.gap, rel=1e-9)
     assert judge(wider, with_axis, [0.25, 0.75], 0.999 * share).status == "open gap"
 
@@ -128,7 +128,7 @@ def with_a_large_column(seed, size):
 def test_unresolved_where_float64_cannot_tell(seed, size, status):
     """A basis of float64 numbers turns by an epsilon, which a large column makes a large error."""
     matrices = [with_a_large_column(each, size) for each in (seed, seed + 10)]
-    problem = problem_of(matrices, 2, MinimaxError())
+    problem = build_problem(matrices, 2, MinimaxError())
     solution = BoundarySearch().solve(problem, 1e-9)
     assert solution.status in ("optimal", status)
     basis, rng = solution.components.T, np.random.default_rng(0)
@@ -162,7 +162,7 @@ def test_all_dimensions_leave_zero_by_structure(criterion, size):
     rng = np.random.default_rng(1)
     scales = np.array([size, 1, 1, 1])
     matrices = random_moments(rng, 2, 4) * np.outer(scales, scales)
-    problem = problem_of(matrices, 4, criterion)
+    problem = build_problem(matrices, 4, criterion)
     weights = EVEN
     if isinstance(criterion, NashWelfare):
         weights = 1 / problem.second_moments.traces
@@ -176,7 +176,7 @@ def test_all_dimensions_leave_zero_by_structure(criterion, size):
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_identical_groups_have_no_loss_by_structure(d):
     matrix = random_moments(np.random.default_rng(2), 1, 4)[0]
-    problem = problem_of([matrix, matrix], d, MinimaxLoss())
+    problem = build_problem([matrix, matrix], d, MinimaxLoss())
     basis = np.linalg.eigh(matrix)[1][:, ::-1][:, :d]
     found = judge(problem, basis, EVEN)
     assert found.status == "optimal"
@@ -202,7 +202,7 @@ def test_equal_errors_must_be_equal():
 
 
 def test_the_other_criteria_do_not_look_at_equality():
-    found = judge(problem_of(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
+    found = judge(build_problem(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
     assert (found.constraint_violation, found.status) == (0, "optimal")
 
 
@@ -210,7 +210,7 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
     """What no choice changes, here 1e14 of two means far apart, is no excuse for a gap."""
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e14))
-    free = problem_of(matrices, 2, MinimaxError())
+    free = build_problem(matrices, 2, MinimaxError())
     embedding = Embedding(free, fixed_errors=np.full(2, 1e14))
     problem = replace(free, second_moments=second, embedding=embedding)
     solution = BoundarySearch().solve(free, 1e-12)
@@ -230,7 +230,7 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
 def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_to_choose():
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e3))
-    free = problem_of(matrices, 2, MinimaxError(relative=True))
+    free = build_problem(matrices, 2, MinimaxError(relative=True))
     whole = replace(free, second_moments=second)
     problem = replace(whole, embedding=Embedding(whole, fixed_errors=np.full(2, 1e3)))
     basis = random_basis(np.random.default_rng(0), 5, 2)
@@ -274,7 +274,7 @@ def test_three_lines_next_to_a_column_of_large_numbers():
 def test_equal_errors_out_of_reach_next_to_large_numbers():
     first, second = np.diag([1e10, 1.0, 2.0]), np.diag([1.1e10, 3.0, 5.0])
     with pytest.raises(IncompatibleParameters, match=r"the smallest achievable gap is 2\."):
-        BoundarySearch().solve(problem_of([first, second], 2, EqualError()), 1e-9)
+        BoundarySearch().solve(build_problem([first, second], 2, EqualError()), 1e-9)
 
 
 def in_unit(criterion, unit):
@@ -290,7 +290,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     matrices = random_moments(np.random.default_rng(6), 2, 5)
     basis = random_basis(np.random.default_rng(7), 5, 2)
     one, other = (
-        judge(problem_of(unit * matrices, 2, in_unit(criterion, unit)), basis, [0.4, 0.6])
+        judge(build_problem(unit * matrices, 2, in_unit(criterion, unit)), basis, [0.4, 0.6])
         for unit in (1.0, factor)
     )
     unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
@@ -314,7 +314,7 @@ def test_a_solution_reports_its_evaluation_rows():
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_a_goal_is_within_the_tolerance(criterion):
     """A search that reaches it is called optimal, and it is no further than rounding."""
-    problem = problem_of(random_moments(np.random.default_rng(8), 2, 5), 2, criterion)
+    problem = build_problem(random_moments(np.random.default_rng(8), 2, 5), 2, criterion)
     basis = random_basis(np.random.default_rng(9), 5, 2)
     errors = problem.errors(basis)
     found = judge(problem, basis, EVEN)
@@ -372,7 +372,7 @@ def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
     rng = np.random.default_rng(seed)
     p, d = 30, int(rng.integers(1, 30))
     rows = rng.standard_normal((2, 60, p)) * np.geomspace(10, 0.01, p)
-    problem = problem_of([each.T @ each / 60 for each in rows], d, TotalError())
+    problem = build_problem([each.T @ each / 60 for each in rows], d, TotalError())
     basis = np.linalg.qr(rng.standard_normal((p, d)))[0]
     ordered = rotate_to_principal_axes(problem, basis)
     assert np.abs(ordered.T @ ordered - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
@@ -397,7 +397,7 @@ OF_TWO = (
 )
 OF_THREE = tuple(each for each in OF_TWO if not isinstance(each, Disparity))
 BOTH = [(2, each) for each in OF_TWO] + [(3, each) for each in OF_THREE]
-SEEDS = pytest.mark.parametrize("seed", mostly_long(range(3), 3))
+SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(3), 3))
 
 
 def bound_of(proof, problem, basis):
@@ -412,7 +412,7 @@ def some_problem(seed, k, criterion):
     p = int(rng.integers(2, 7))
     matrices = random_moments(rng, k, p)
     d = int(rng.integers(1, p))
-    return problem_of(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0)))), rng
+    return build_problem(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0)))), rng
 
 
 def least_of_many(problem, rng, n=400):
@@ -460,7 +460,7 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 5)
     matrices[1] *= np.trace(matrices[0]) / np.trace(matrices[1])
-    problem = problem_of(matrices, 2, EqualError(), [0.3, 0.7])
+    problem = build_problem(matrices, 2, EqualError(), [0.3, 0.7])
 
     def between(share, ends):
         return np.linalg.qr((1 - share) * ends[0] + share * ends[1])[0]
@@ -486,12 +486,12 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(6), 3))
+@pytest.mark.parametrize("seed", select_cases(range(6), 3))
 @pytest.mark.parametrize("penalty", [0.2, 1.0, 10.0])
 def test_supporting_lines(seed, penalty):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 4)
-    problem = problem_of(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
+    problem = build_problem(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, SupportingLinesProof)
     least = least_of_many(problem, rng)
@@ -517,7 +517,7 @@ def test_a_limit_on_means(seed):
     rng = np.random.default_rng(seed)
     p, d = 5, 2
     difference = 3 * rng.standard_normal(p)
-    free = problem_of(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
+    free = build_problem(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
     reached = np.linalg.norm(difference @ free.pooled_optimum.vectors)
     problem = replace(free, limit=MeanDistanceLimit(difference, reached / 2))
     solution = BoundarySearch().solve(problem, 1e-9)
@@ -533,7 +533,7 @@ def test_a_limit_on_means(seed):
         assert bound <= min(least, proven) + 1e-12 * problem.total_variance
 
 
-@each_once(tolerance=[1e-300, 1e-14, 1e-10, 1e-4], seed=range(3))
+@parametrize_diagonal(tolerance=[1e-300, 1e-14, 1e-10, 1e-4], seed=range(3))
 def test_a_limit_on_means_that_is_nearly_zero(seed, tolerance):
     rng = np.random.default_rng(seed)
     X, groups = rng.standard_normal((60, 4)), np.arange(60) % 2
@@ -550,7 +550,7 @@ def test_a_limit_on_means_that_is_nearly_zero(seed, tolerance):
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_limit_on_means_alone_proves(seed):
     rng = np.random.default_rng(seed)
-    problem = problem_of(random_moments(rng, 2, 5), 2, TotalError(), [0.3, 0.7])
+    problem = build_problem(random_moments(rng, 2, 5), 2, TotalError(), [0.3, 0.7])
     unit = np.eye(5)[0]
     problem = replace(problem, limit=MeanDistanceLimit(unit, 1e-4))
     worthless = MeanDistanceProof(problem.proportions, 0.0)
@@ -590,7 +590,7 @@ def test_a_limit_on_covariances(seed):
     p, d = 4, 1 + seed % 2
     first, second = random_moments(rng, 2, p)
     difference = first - second
-    free = problem_of([first, second], d, TotalError(), [0.3, 0.7])
+    free = build_problem([first, second], d, TotalError(), [0.3, 0.7])
     tried = [random_basis(rng, p, d) for _ in range(50)]
     norms = [np.abs(np.linalg.eigvalsh(each.T @ difference @ each)).max() for each in tried]
     limit = CovarianceDifferenceLimit(difference, float(np.quantile(norms, 0.3)))
@@ -624,7 +624,7 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
         assert bound <= least_of_many(problem, rng, 300)
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(40), 4))
+@pytest.mark.parametrize("seed", mark_most_long(range(40), 4))
 def test_robust_gap_where_a_restriction_leaves_no_choice(seed):
     """The polygon of supporting lines is then a single point, the errors themselves."""
     rows = np.random.default_rng(seed).standard_normal((40, 3))
@@ -644,7 +644,7 @@ def test_lines_that_no_errors_meet_prove_nothing():
 def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
     """Of V'DV = cos 2a at one angle; a large multiplier multiplies what is beyond the limit."""
     difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
-    free = problem_of([np.eye(3) + difference, np.eye(3)], 1, TotalError())
+    free = build_problem([np.eye(3) + difference, np.eye(3)], 1, TotalError())
     problem = replace(free, limit=CovarianceDifferenceLimit(difference, np.cos(2 * angle) - beyond))
     basis = np.array([[np.cos(angle)], [np.sin(angle)], [0.0]])
     multipliers = np.zeros((2, 3, 3))
@@ -656,7 +656,7 @@ def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
 
 def test_optimal_needs_an_objective_that_is_known():
     second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
-    problem, basis = problem_of(second, 1, TotalError()), np.eye(3)[:, :1]
+    problem, basis = build_problem(second, 1, TotalError()), np.eye(3)[:, :1]
     # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
     unsure = DenseSecondMoments(second, offset_rounding_error=np.array([0.0, 0.9, 0.3]))
     found = {

@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
-from by_hand import assert_same_certificate, made_rows
-from claims import PART_OF, RECORDS, with_claims
+from case_selection import mark_most_long
+from certificate_claims import CLAIM_PARTS, RECORDS, replace_claims
 from fairspan import FairSubspace, cli, verify
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.errors import FairspanError
-from sweeps import mostly_long
+from numpy_reference import assert_same_certificate, generate_group_rows
 
 
 def hardly_any_losses():
@@ -41,29 +41,37 @@ def few_numbers():
 
 
 CASES = {
-    "two groups": (made_rows(), 2, {}),
-    "lines": (made_rows(), 2, {"criterion": fs.RobustErrorGap(0.7, {"a": 0.4, "b": 0.2})}),
-    "means": (made_rows(), 2, {"criterion": "total_error", "restriction": fs.MeanParity(0.3)}),
+    "two groups": (generate_group_rows(), 2, {}),
+    "lines": (
+        generate_group_rows(),
+        2,
+        {"criterion": fs.RobustErrorGap(0.7, {"a": 0.4, "b": 0.2})},
+    ),
+    "means": (
+        generate_group_rows(),
+        2,
+        {"criterion": "total_error", "restriction": fs.MeanParity(0.3)},
+    ),
     "covariances": (
-        made_rows(),
+        generate_group_rows(),
         2,
         {"criterion": "total_error", "restriction": fs.CovarianceParity(tolerance=20.0)},
     ),
     "oblique": (
-        made_rows(),
+        generate_group_rows(),
         2,
         {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True), "scale": True},
     ),
-    "uncorrelated": (made_rows(3), 2, {"restriction": fs.Uncorrelated([1])}),
-    "nested": (made_rows(3), 3, {"nested": True}),
-    "nested parity": (made_rows(3), 3, {"nested": True, "restriction": fs.MeanParity()}),
+    "uncorrelated": (generate_group_rows(3), 2, {"restriction": fs.Uncorrelated([1])}),
+    "nested": (generate_group_rows(3), 3, {"nested": True}),
+    "nested parity": (generate_group_rows(3), 3, {"nested": True, "restriction": fs.MeanParity()}),
     "unresolved": (hardly_any_losses(), 2, {}),
     "open gap": (three_lines(), 1, {}),
     "soft": (three_lines(), 1, {"allow_extra": True}),
 }
 # Of these rounding, or what matrices prove, is of another size than a fit says.
 KEPT = {
-    "thin": (made_rows(2, 520, n=6), 2, {"nested": True}),
+    "thin": (generate_group_rows(2, 520, n=6), 2, {"nested": True}),
     "sparse": (few_numbers(), 2, {"criterion": "minimax_error"}),
 }
 
@@ -123,9 +131,11 @@ def believed(subspace, holds, certificate, rebuilt=lambda each: each):
     """The fields of which another value passes, in a certificate that is rebuilt around them."""
     return {
         name
-        for name in PART_OF
+        for name in CLAIM_PARTS
         for other in beside(certificate, name)
-        if holds(replace(subspace, certificate=rebuilt(with_claims(certificate, **{name: other}))))
+        if holds(
+            replace(subspace, certificate=rebuilt(replace_claims(certificate, **{name: other})))
+        )
     }
 
 
@@ -176,7 +186,7 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
 
 
 @pytest.mark.unverified
-@pytest.mark.parametrize("case", mostly_long(list(CASES), 6))
+@pytest.mark.parametrize("case", mark_most_long(list(CASES), 6))
 def test_a_file_is_believed_no_more(case, tmp_path):
     data, subspace = CASES[case][0], fitted(case)
     in_file = in_a_file(tmp_path / "model", lambda model: verify(model, *data).holds)
@@ -185,7 +195,7 @@ def test_a_file_is_believed_no_more(case, tmp_path):
 
 
 @pytest.mark.unverified
-@pytest.mark.parametrize("case", mostly_long(["lines", "two groups"], 2))
+@pytest.mark.parametrize("case", mark_most_long(["lines", "two groups"], 2))
 def test_the_command_line_believes_no_more(case, tmp_path):
     (rows, labels), subspace = CASES[case][0], fitted(case)
     table, path = tmp_path / "rows.csv", tmp_path / "model"

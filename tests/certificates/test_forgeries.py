@@ -7,13 +7,13 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
-from by_hand import made_rows
-from claims import with_claims
+from certificate_claims import replace_claims
 from fairspan import FairSubspace, MeanParity, verify
+from numpy_reference import generate_group_rows
 
 pytestmark = pytest.mark.unverified
 
-X, GROUPS = made_rows()
+X, GROUPS = generate_group_rows()
 OBLIQUE = {"criterion": "total_error", "restriction": MeanParity(oblique=True)}
 
 
@@ -128,7 +128,7 @@ def test_each_group_is_evaluated_in_its_own_size(name, factor, tmp_path):
     assert own.errors[small] < 1e-10 * own.errors.max()
     values = getattr(own, name).copy()
     values[small] *= factor
-    forged = replace(model.subspace_, certificate=with_claims(own, **{name: values}))
+    forged = replace(model.subspace_, certificate=replace_claims(own, **{name: values}))
     assert_refused(forged, rows, GROUPS, tmp_path, f"{name} =")
 
 
@@ -147,7 +147,7 @@ def times(subspace, factor):
     names = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
     return replace(
         subspace,
-        certificate=with_claims(own, **{name: factor * getattr(own, name) for name in names}),
+        certificate=replace_claims(own, **{name: factor * getattr(own, name) for name in names}),
     )
 
 
@@ -168,7 +168,7 @@ def test_room_for_rounding_is_a_share_of_what_is_claimed(offset, deviation, crit
         assert not verify(times(model.subspace_, factor), rows, groups).holds
     for name in ("objective", "lower_bound", "errors", "losses"):
         value = getattr(own, name) + 0.001 * own.objective
-        changed = replace(model.subspace_, certificate=with_claims(own, **{name: value}))
+        changed = replace(model.subspace_, certificate=replace_claims(own, **{name: value}))
         assert not verify(changed, rows, groups).holds
 
 
@@ -190,14 +190,14 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
     other = fitted(rows[:, ::-1], criterion="minimax_error").subspace_
     worse = np.ascontiguousarray(other.components)
     for changed in (times(own, 0.5), times(own, 1.1), replace(own, components=worse)):
-        certificate = with_claims(
+        certificate = replace_claims(
             changed.certificate, eigensolver=eigen, components=changed.components
         )
         for status in ("optimal", "estimated", "unresolved"):
-            forged = replace(changed, certificate=with_claims(certificate, status=status))
+            forged = replace(changed, certificate=replace_claims(certificate, status=status))
             assert not verify(forged, rows, GROUPS).holds
     assert verify(
-        replace(own, certificate=with_claims(own.certificate, eigensolver=eigen)), rows, GROUPS
+        replace(own, certificate=replace_claims(own.certificate, eigensolver=eigen)), rows, GROUPS
     ).holds
 
 
@@ -236,14 +236,14 @@ def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkey
             value = change(getattr(certificate, name))
             if np.array_equal(value, getattr(certificate, name)):
                 continue
-            changed = replace(own, certificate=with_claims(certificate, **{name: value}))
+            changed = replace(own, certificate=replace_claims(certificate, **{name: value}))
             assert not verify(changed, rows, groups).holds, (name, how)
     above = certificate.objective * (1 + 1e-6)
     for bound in (above, np.inf, np.nan, -np.inf, 0.5 * certificate.lower_bound):
         changed = replace(own, certificate=replace(certificate, lower_bound=bound))
         assert not verify(changed, rows, groups).holds
     for bound in (certificate.lower_bound, certificate.objective):
-        called_open = with_claims(certificate, lower_bound=bound, status="open gap")
+        called_open = replace_claims(certificate, lower_bound=bound, status="open gap")
         found = verify(replace(own, certificate=called_open), rows, groups)
         assert not found.holds
         assert "its own gap" in found.messages[0]
@@ -264,13 +264,13 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
     for name, factors in changes.items():
         for factor in factors:
             value = factor * getattr(certificate, name)
-            changed = replace(own, certificate=with_claims(certificate, **{name: value}))
+            changed = replace(own, certificate=replace_claims(certificate, **{name: value}))
             found = verify(changed, rows, groups)
             is_named = "The lower bound was not verified" in str(found)
             below = name == "lower_bound" and factor < 1
             assert not found.holds or (below and is_named), (name, factor)
     for factor in (0.1, 10.0):
-        changed = with_claims(certificate, resolution=factor * certificate.resolution)
+        changed = replace_claims(certificate, resolution=factor * certificate.resolution)
         found = verify(replace(own, certificate=changed), rows, groups)
         assert not found.holds or "only its order of magnitude was verified" in str(found)
 
@@ -309,7 +309,7 @@ def test_a_bound_above_the_objective_never_holds(case):
     for factor in (1 + 1e-6, 1.1, 10):
         bound = factor * certificate.objective
         for status in ("optimal", "unresolved", "estimated", "open gap"):
-            changed = with_claims(certificate, lower_bound=bound, status=status)
+            changed = replace_claims(certificate, lower_bound=bound, status=status)
             assert not verify(replace(own, certificate=changed), X, GROUPS).holds
 
 

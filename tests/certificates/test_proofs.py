@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from by_hand import made_rows
-from claims import with_claims
+from certificate_claims import replace_claims
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
 from fairspan.certificates.evaluate_solution import evaluate_solution
 from fairspan.certificates.polygons import clip_polygon
@@ -24,7 +23,8 @@ from fairspan.certificates.proofs import (
 )
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum
-from problems import problem_of
+from numpy_reference import generate_group_rows
+from problems import build_problem
 
 # Two groups whose best subspaces with equal errors leave 1.05.
 PAIR = np.array([np.diag([4.0, 3.0, 0.52, 0.53]), np.diag([3.0, 4.0, 0.53, 0.52])])
@@ -34,7 +34,7 @@ LINES = np.array([[1.0, 1.0], [0.5, 1.0], [1.0, 0.5]])
 
 
 def bound(criterion, proof):
-    problem = problem_of(PAIR, 2, criterion)
+    problem = build_problem(PAIR, 2, criterion)
     return evaluate_solution(problem, np.eye(4)[:, :2], proof, tol=1e-9).lower_bound
 
 
@@ -73,11 +73,13 @@ def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
     along = np.sqrt((2.55 - 0.525) / (3.5 - 0.525))
     across = np.sqrt(1 - along**2)
     worse = np.array([[1, 1, 0, 0], [along, -along, across, across]]) / np.sqrt(2)
-    found = evaluate_solution(problem_of(PAIR, 2, criterion), worse.T, proof, tol=own.tol)
+    found = evaluate_solution(build_problem(PAIR, 2, criterion), worse.T, proof, tol=own.tol)
     assert found.errors == pytest.approx([2.0, 2.0])
     assert found.lower_bound < 0.9 * found.objective
     of_both = {name: getattr(found, name) for name in ("objective", "scale", "errors")}
-    claimed = with_claims(own, components=worse, proof=proof, losses=found.errors - 1.05, **of_both)
+    claimed = replace_claims(
+        own, components=worse, proof=proof, losses=found.errors - 1.05, **of_both
+    )
     claimed = replace(claimed, lower_bound=found.objective)
     forged = replace(subspace, components=worse, certificate=claimed)
     checked = verify(forged, X, groups)
@@ -156,7 +158,7 @@ def test_proofs_of_a_wrong_shape_are_refused(kind, other):
     ids=lambda each: each.kind,
 )
 def test_proofs_of_other_groups_or_features_do_not_fit(proof):
-    assert not proof.applies_to(problem_of(PAIR, 2, RobustErrorGap(0.5, 0.5)))
+    assert not proof.applies_to(build_problem(PAIR, 2, RobustErrorGap(0.5, 0.5)))
 
 
 def with_array(path, name, array):
@@ -185,7 +187,7 @@ def with_array(path, name, array):
     ids=lambda each: str(each)[:20],
 )
 def test_files_with_such_proofs_are_refused(name, array, tmp_path):
-    rows, groups = made_rows()
+    rows, groups = generate_group_rows()
     model = fs.FairPCA(2, criterion=RobustErrorGap(0.7, 0.4)).fit(rows, sensitive_features=groups)
     model.subspace_.save(tmp_path / "model")
     with_array(tmp_path / "model", name, array)

@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from by_hand import made_rows
-from claims import with_claims
+from certificate_claims import replace_claims
 from fairspan import FairPCA, GroupMoments, verify
 from fairspan.verification.tolerances import cap_tolerance
+from numpy_reference import generate_group_rows
 
 pytestmark = pytest.mark.unverified
 
@@ -27,7 +27,7 @@ def _small_losses():
 
 def _holds(case, **claims):
     X, groups, subspace = case
-    certificate = with_claims(subspace.certificate, **claims)
+    certificate = replace_claims(subspace.certificate, **claims)
     return verify(replace(subspace, certificate=certificate), X, groups).holds
 
 
@@ -67,7 +67,7 @@ def test_figures_of_rows_in_another_order_differ_by_less():
     ("factor", "holds"), [(1 / 600, False), (1 / 400, True), (400.0, True), (600.0, False)]
 )
 def test_a_resolution_is_known_up_to_a_factor(factor, holds):
-    X, groups = made_rows()
+    X, groups = generate_group_rows()
     subspace = FairPCA(2).fit(X, sensitive_features=groups).subspace_
     resolution = factor * subspace.certificate.resolution
     assert _holds((X, groups, subspace), resolution=resolution) is holds

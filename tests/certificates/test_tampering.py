@@ -4,24 +4,31 @@ import numpy as np
 import pytest
 
 from fairspan import verify
-from tampering import KINDS, as_many_features, falsehood, fitted, forgeries, held
+from tampering import (
+    KINDS,
+    accepted_model,
+    find_falsehood,
+    fit_kind,
+    forged_models,
+    lower_feature_limits,
+)
 
 pytestmark = pytest.mark.unverified
 
 
 def assert_none_is_false(kind, path, step=1):
-    own = fitted(kind)
+    own = fit_kind(kind)
     honest = verify(own.subspace, own.rows, own.groups)
     assert honest.holds, str(honest)
-    assert falsehood(kind, own.subspace) is None
+    assert find_falsehood(kind, own.subspace) is None
     wrong, n_tried = [], 0
-    for i, (how, forged) in enumerate(forgeries(kind, np.random.default_rng(len(kind)))):
+    for i, (how, forged) in enumerate(forged_models(kind, np.random.default_rng(len(kind)))):
         if i % step:
             continue
         n_tried += 1
         for where in (None, path):
-            found = held(forged, own.rows, own.groups, where)
-            if found is not None and (said := falsehood(kind, found)):
+            found = accepted_model(forged, own.rows, own.groups, where)
+            if found is not None and (said := find_falsehood(kind, found)):
                 wrong.append(f"{how} ({'in memory' if where is None else 'in a file'}): {said}")
     assert not wrong, "\n".join(wrong)
     return n_tried
@@ -35,5 +42,5 @@ def test_a_part_of_the_changes(kind, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_every_kind_of_model(kind, monkeypatch, tmp_path):
-    as_many_features(kind, monkeypatch)
+    lower_feature_limits(kind, monkeypatch)
     assert assert_none_is_false(kind, tmp_path / "model") > 150

@@ -9,8 +9,8 @@ import scipy.sparse
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from by_hand import made_rows
-from claims import with_claims
+from case_selection import parametrize_diagonal
+from certificate_claims import replace_claims
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.certificates.proofs import (
     CovarianceDifferenceProof,
@@ -20,7 +20,7 @@ from fairspan.certificates.proofs import (
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.moments.wide import SparseMoments, WideMoments
-from sweeps import each_once
+from numpy_reference import generate_group_rows
 
 CRITERIA = (
     "total_error",
@@ -46,7 +46,7 @@ RESTRICTIONS = (
 )
 
 
-X, LABELS = made_rows()
+X, LABELS = generate_group_rows()
 
 
 def fitted(d=2, X=X, labels=LABELS, **settings):
@@ -66,7 +66,7 @@ def assert_fails(model, *data, because, **more):
     return found
 
 
-@each_once(center=["global", "group", "none"], criterion=CRITERIA)
+@parametrize_diagonal(center=["global", "group", "none"], criterion=CRITERIA)
 def test_every_criterion_holds_at_every_center(criterion, center):
     model = fitted(criterion=criterion, center=center)
     found = assert_holds(model, X, LABELS)
@@ -87,7 +87,11 @@ HELD = [
         ((X * UNITS, LABELS), {"criterion": each, "scale": True})
         for each in ("minimax_loss", fs.RobustErrorGap(), "nash_welfare")
     ),
-    *((made_rows(k, seed=k), {"criterion": each}) for k in (3, 4) for each in MORE_GROUPS),
+    *(
+        (generate_group_rows(k, seed=k), {"criterion": each})
+        for k in (3, 4)
+        for each in MORE_GROUPS
+    ),
     *(((X, LABELS), {"criterion": "total_error", "restriction": each}) for each in RESTRICTIONS),
     *(
         ((X, LABELS), {"criterion": criterion, "restriction": restriction})
@@ -95,7 +99,7 @@ HELD = [
         for criterion in FAIR
     ),
     *(((X, LABELS), {"d": d}) for d in (1, 6, 0.9)),
-    (made_rows(2, 200, n=150), {"d": 5}),
+    (generate_group_rows(2, 200, n=150), {"d": 5}),
 ]
 
 
@@ -108,7 +112,7 @@ def test_every_setting_holds(data, settings):
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 @pytest.mark.parametrize("criterion", FAIR, ids=str)
 def test_rows_fewer_than_their_features(criterion, center):
-    rows, labels = made_rows(2, 520, n=6)
+    rows, labels = generate_group_rows(2, 520, n=6)
     model = fitted(2, rows, labels, criterion=criterion, center=center)
     assert isinstance(model.moments_, WideMoments)
     assert_holds(model, rows, labels)
@@ -116,7 +120,7 @@ def test_rows_fewer_than_their_features(criterion, center):
 
 
 def test_thin_rows_within_a_restriction():
-    rows, labels = made_rows(2, 520, n=6)
+    rows, labels = generate_group_rows(2, 520, n=6)
     model = fitted(2, rows, labels, restriction=fs.MeanParity())
     assert_holds(model, rows, labels)
     model.subspace_ = replace(model.subspace_, components=PCA(2).fit(rows).components_)
@@ -272,7 +276,7 @@ def altered(model, *, components=None, **claims):
     """The subspace of a model with other claims, as somebody who cheats would save it."""
     subspace = model.subspace_
     rows = subspace.components if components is None else components
-    certificate = with_claims(subspace.certificate, components=rows, **claims)
+    certificate = replace_claims(subspace.certificate, components=rows, **claims)
     return replace(subspace, components=rows, certificate=certificate)
 
 
@@ -400,7 +404,7 @@ def test_a_proof_of_another_kind_proves_nothing(proof):
     assert_fails(altered(fitted(), proof=proof), X, LABELS, because="another kind of problem")
 
 
-@each_once(
+@parametrize_diagonal(
     criterion=["minimax_loss", "nash_welfare", "total_error"],
     restriction=[fs.MeanParity(), fs.CovarianceParity(n_directions=1)],
 )
@@ -450,7 +454,7 @@ def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
     assert_holds(fitted(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
 
 
-@each_once(share=[1.0, 0.01], center=["global", "none"])
+@parametrize_diagonal(share=[1.0, 0.01], center=["global", "none"])
 def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     share, center, monkeypatch
 ):

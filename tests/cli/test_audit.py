@@ -12,12 +12,12 @@ import pytest
 
 import fairspan as fs
 import real_data
-from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
+from case_selection import parametrize_diagonal
+from cli.pca_reference import assert_agrees, reference_figures, reference_pca
 from fairspan.datasets import load_adult_by_sex
-from sweeps import each_once
 
 
-@each_once(center=["global", "group", "none"], standardize=[False, True])
+@parametrize_diagonal(center=["global", "group", "none"], standardize=[False, True])
 def test_every_figure_is_that_of_the_rows(run, data, table, features, center, standardize):
     flags = ["--standardize"] if standardize else []
     result = run("audit", data, "--group", "age", "-d", 2, "--center", center, *flags, "--json")
@@ -27,7 +27,7 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     assert facts["rows"] == {"n_rows": 240, "n_features": 5, "has_intervals": True, **every_row}
     assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
     assert plain["is_scaled"] is standardize
-    expected = plain_pca_by_hand(
+    expected = reference_pca(
         table[features], table["age"], 2, center=center, standardize=standardize
     )
     assert_agrees(plain, expected)
@@ -65,7 +65,7 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     table.to_csv(path, index=False)
     facts = run("audit", path, "--group", "sex", "--group", "age", "-d", 2, "--json").facts
     joined = table["sex"] + "/" + table["age"]
-    by_hand = plain_pca_by_hand(table[features], joined, 2)
+    by_hand = reference_pca(table[features], joined, 2)
     found = {"/".join(group["group"]): group for group in facts["models"][0]["groups"]}
     assert list(found) == list(by_hand) == ["f/old", "f/young", "m/old", "m/young"]
     for label, group in found.items():
@@ -88,7 +88,7 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
 def test_patterns_choose_features(run, data, table, patterns, left):
     facts = run("audit", data, "--group", "age", "-d", 1, *patterns, "--json").facts
     assert facts["rows"]["n_features"] == len(left)
-    assert_agrees(facts["models"][0], plain_pca_by_hand(table[left], table["age"], 1))
+    assert_agrees(facts["models"][0], reference_pca(table[left], table["age"], 1))
 
 
 def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
@@ -101,7 +101,7 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     run("fit", train, "--group", "age", "-d", 2, "--standardize", "-o", model, status=0)
     result = run("audit", test, "--group", "age", "--model", model, "--json")
     saved = fs.FairSubspace.load(model)
-    by_hand = figures_by_hand(
+    by_hand = reference_figures(
         held_out[features],
         held_out["age"],
         saved.components,
@@ -115,7 +115,7 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     # Ordinary PCA of these rows, in the units of the model.
     units = table.loc[:119, features].std(ddof=0)
     assert (plain["name"], plain["is_scaled"], plain["in_sample"]) == ("PCA", True, True)
-    assert_agrees(plain, plain_pca_by_hand(held_out[features] / units, held_out["age"], 2))
+    assert_agrees(plain, reference_pca(held_out[features] / units, held_out["age"], 2))
     assert result.facts["verdict"]["kind"] != "harm, no repair tried"
 
 
@@ -261,13 +261,13 @@ def test_a_constant_column_is_named_in_a_warning_and_leaves_the_figures_alone(
     result = run("audit", path, "--group", "age", "-d", 2, "--standardize", "--json")
     assert result.err.startswith("fairspan: warning:")
     assert "'flat'" in result.err
-    expected = plain_pca_by_hand(table[features], table["age"], 2, standardize=True)
+    expected = reference_pca(table[features], table["age"], 2, standardize=True)
     assert_agrees(result.facts["models"][0], expected)
 
 
 def test_credit_data_match_the_published_table(run):
-    path = real_data.path_of("default_credit.parquet")
-    published = dict(real_data.table_of_plain_pca_errors())[3]
+    path = real_data.data_path("default_credit.parquet")
+    published = dict(real_data.published_pca_errors())[3]
     facts = run(
         *("audit", path, "--group", "group__education", "--exclude", "*__*"),
         *("--center", "group", "--standardize", "-d", 3, "--json"),
@@ -362,7 +362,7 @@ CASES = [
 ]
 
 
-@each_once(share=[0.6, 0.9], case=CASES)
+@parametrize_diagonal(share=[0.6, 0.9], case=CASES)
 def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, case, share):
     options, settings = (("--folds", "none", *case[0]), case[1])
     if "restriction" in settings:  # little is left here where the means agree
@@ -391,7 +391,7 @@ def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
         assert "; change it with -d" not in asked.err
 
 
-@each_once(standardize=[False, True], share=[None, 0.8])
+@parametrize_diagonal(standardize=[False, True], share=[None, 0.8])
 def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     run, table, features, data, share, standardize
 ):
@@ -399,7 +399,7 @@ def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     (found,) = run("audit", data, "--group", "age", *options, "--json").facts["models"]
     kept = []
     for d in range(1, len(features) + 1):
-        by_hand = plain_pca_by_hand(table[features], table["age"], d, standardize=standardize)
+        by_hand = reference_pca(table[features], table["age"], d, standardize=standardize)
         kept.append(min(1 - each.error / each.total_variance for each in by_hand.values()))
     assert found["n_components"] == 1 + np.argmax(np.array(kept) >= (share or 0.9))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
-from sweeps import each_once
+from case_selection import parametrize_diagonal
+from cli.pca_reference import assert_agrees, reference_figures, reference_pca
 
 # Nothing is estimated for new rows.
 QUICK = ("--folds", "none")
@@ -17,7 +17,7 @@ def losses_of(figures):
     return [each.error - each.best_error for each in figures.values()]
 
 
-@each_once(center=["global", "group", "none"], standardize=[False, True])
+@parametrize_diagonal(center=["global", "group", "none"], standardize=[False, True])
 def test_the_saved_model_does_to_the_rows_what_was_printed(
     run, data, table, features, tmp_path, center, standardize
 ):
@@ -29,11 +29,11 @@ def test_the_saved_model_does_to_the_rows_what_was_printed(
     mean = np.zeros(5) if center == "none" else X.mean(axis=0)
     scale = X.std(axis=0) if standardize else np.ones(5)
     np.testing.assert_allclose(saved.mean, mean, rtol=1e-12, atol=1e-12)
-    expected = figures_by_hand(X, table["age"], saved.components, mean, scale, center=center)
+    expected = reference_figures(X, table["age"], saved.components, mean, scale, center=center)
     plain, fair = facts["models"]
     assert [plain["name"], fair["name"]] == ["PCA", "fair"]
     assert_agrees(fair, expected)
-    by_hand = plain_pca_by_hand(X, table["age"], 2, center=center, standardize=standardize)
+    by_hand = reference_pca(X, table["age"], 2, center=center, standardize=standardize)
     assert_agrees(plain, by_hand)
     assert facts["model"] == str(model)
     assert facts["certificate"]["objective"] == pytest.approx(max(losses_of(expected)), rel=1e-9)

@@ -20,10 +20,10 @@ from click.shell_completion import ShellComplete
 
 import fairspan
 import fairspan as fs
+from case_selection import mark_most_long
 from cli.conftest import SCHEMA, made_table, validator
 from fairspan import cli
 from fairspan.cli.terminal import JSON_VERSION
-from sweeps import mostly_long
 
 COMMANDS = sorted(cli.fairspan.commands)
 HEADINGS = ["Reading data:", "Fitting:", "Audit:", "Output:", "Examples:"]
@@ -96,7 +96,7 @@ def test_a_shell_completes_names(line, expected):
     assert {each.value for each in shell.get_completions(words, begun)} == expected
 
 
-@pytest.mark.parametrize("shell", mostly_long(["bash", "zsh", "fish"], 3))
+@pytest.mark.parametrize("shell", mark_most_long(["bash", "zsh", "fish"], 3))
 def test_the_documented_completion_prints_a_script(installed, shell):
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
     assert f"_FAIRSPAN_COMPLETE={shell}_source fairspan" in page

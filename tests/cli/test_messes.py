@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
+from corruption import ODD_VALUES, accept_or_refuse, corrupted_bytes
 from fairspan import FairPCA, FairSubspace, GroupMoments, cli, verify
-from spoiling import ODD_VALUES, answered_or_refused, spoilt_bytes
 
 N = 60
 RNG = np.random.default_rng(12)
@@ -383,7 +383,7 @@ def folder(tmp_path, monkeypatch):
 def run(words):
     """Status and all that is printed; nobody is shown a traceback."""
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), answered_or_refused():
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), accept_or_refuse():
         status = cli.run(words)
     assert "Traceback" not in said.getvalue(), words
     return status, said.getvalue()
@@ -417,7 +417,7 @@ def test_a_command_line_is_answered_or_refused(folder, words):
 
 @given(data=st.data(), criterion=st.sampled_from(sorted(PARAMETERS)))
 def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, criterion):
-    text = data.draw(st.just(PARAMETERS[criterion]) | spoilt_bytes(PARAMETERS[criterion]))
+    text = data.draw(st.just(PARAMETERS[criterion]) | corrupted_bytes(PARAMETERS[criterion]))
     lines = text.decode(errors="surrogateescape").splitlines()
     given = [word for line in lines for word in ("--param", line)]
     where = ["fit", "old.moments", "--force", "-d", "2", "-o", "out", "--criterion", criterion]

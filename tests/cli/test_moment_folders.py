@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand
+from case_selection import mark_most_long
 from cli.conftest import COLUMNS, LIMITED, made_rows, write_folder
-from sweeps import mostly_long
+from numpy_reference import assert_moments, reference_moments
 
 NAMES = [f"{number:02}.parquet.moments" for number in range(4)]
 FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))
@@ -56,7 +56,7 @@ def contents(folder):
 
 def assert_of(path, frame, groups="sex"):
     """The file holds the moments of these rows."""
-    assert_moments(fs.GroupMoments.load(path), moments_by_hand(frame[COLUMNS], frame[groups]))
+    assert_moments(fs.GroupMoments.load(path), reference_moments(frame[COLUMNS], frame[groups]))
 
 
 def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, frame, out):
@@ -141,7 +141,7 @@ cli.main(sys.argv[2:])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-@pytest.mark.parametrize("times", mostly_long([[1, 4], [0, 1, 4, 1, 0]], 2))
+@pytest.mark.parametrize("times", mark_most_long([[1, 4], [0, 1, 4, 1, 0]], 2))
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
     run, installed, command, made, tmp_path, times
 ):
@@ -336,7 +336,7 @@ def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
     run("merge", labeled, "-o", both, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class
-    assert_moments(merged, moments_by_hand(frame[COLUMNS], pairs))
+    assert_moments(merged, reference_moments(frame[COLUMNS], pairs))
     said = "Only one of them has classes of y"
     run("merge", labeled, made, "-o", both, status=2, err=said)
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.conftest import COLUMNS, made_rows, write_folder
 from fairspan.formatting.terminal import display_width
+from numpy_reference import assert_moments, projector_distance, reference_moments
 
 BY_SEX = ("--group", "sex")
 JOBS = pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def out(tmp_path):
 def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jobs):
     words = (*BY_SEX, "--exclude", "age", "--weight", "w", "-o", out, *jobs, "--json")
     facts = run("moments", folder, *words).facts
-    expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
+    expected = reference_moments(frame[COLUMNS], frame["sex"], frame["w"])
     assert_moments(load(out), expected)
     counted = {name: facts[name] for name in ("n_rows", "n_dropped", "n_groups_dropped")}
     assert counted == {"n_rows": 600, "n_dropped": 0, "n_groups_dropped": 0}
@@ -87,7 +87,7 @@ def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, fr
     assert [path.name for path in out.parent.iterdir()] == ["rows"]
     run(*words, 100, status=0)
     columns = [*COLUMNS, "age", "w"]
-    assert_moments(load(out), moments_by_hand(frame[columns], frame["sex"]))
+    assert_moments(load(out), reference_moments(frame[columns], frame["sex"]))
     assert sorted(path.name for path in out.parent.iterdir()) == ["m.moments", "rows"]
 
 
@@ -125,7 +125,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     said = "599 rows, 3 features; 1 row with missing values dropped"
     run(*words, "--on-missing", "drop", out=said)
     kept = frame[frame["y"].notna()]
-    assert_moments(load(out), moments_by_hand(kept[COLUMNS], kept["sex"]))
+    assert_moments(load(out), reference_moments(kept[COLUMNS], kept["sex"]))
 
 
 def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
@@ -166,7 +166,7 @@ def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, si
     both, rows = tmp_path / "all", tmp_path / "pooled.csv"
     pooled.to_csv(rows, index=False)
     run("merge", *files, "-o", both, status=0, err=None, out=f"Merged 3 files into {both}")
-    assert_moments(load(both), moments_by_hand(pooled[COLUMNS], pooled["sex"]))
+    assert_moments(load(both), reference_moments(pooled[COLUMNS], pooled["sex"]))
     quick = ("-d", 2, "--folds", "none")
     run("fit", both, *quick, "-o", tmp_path / "federated")
     run("fit", rows, *BY_SEX, *quick, "-o", tmp_path / "central")

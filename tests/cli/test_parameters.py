@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from claims import with_claims
+from case_selection import mark_most_long
+from certificate_claims import replace_claims
 from cli.conftest import FIT
 from fairspan.cli import fitting, inputs
 from fairspan.cli.fitting import with_y_classes
@@ -17,7 +18,6 @@ from fairspan.estimator.fit import fit_moments, fit_rows
 from fairspan.estimator.settings import FitSettings
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
-from sweeps import mostly_long
 
 RADII = {"old": 0.3, "young": 0.1}
 # Of few features criteria with radii are solved soon, which each part of the rows asks again.
@@ -100,7 +100,7 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
 
 @pytest.mark.parametrize(
     ("columns", "named"),
-    mostly_long(
+    mark_most_long(
         [
             ({"g": [1, 2]}, ["1", "2"]),
             ({"g": [0.5, 1.0]}, ["0.5", "1.0"]),
@@ -206,7 +206,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
     def without_bound(*arguments, **settings):
         fit = fit_rows(*arguments, **settings)
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2_holds": False}
-        certificate = with_claims(fit.certificate, **unknown)
+        certificate = replace_claims(fit.certificate, **unknown)
         return replace(fit, subspace=replace(fit.subspace, certificate=certificate))
 
     monkeypatch.setattr(fitting, "fit_rows", without_bound)
@@ -226,7 +226,7 @@ def test_errors_that_were_to_be_equal_and_are_not_are_reported(table, features):
     assert "more than the criterion allows" not in unwrapped(certificate_text(fit))
     # Others may be below: those of ordinary PCA, for one.
     assert "no subspace of 2 dimensions with equal errors is" in unwrapped(certificate_text(fit))
-    missed = with_claims(fit, constraint_violation=0.25)
+    missed = replace_claims(fit, constraint_violation=0.25)
     words = certificate_text(missed)
     assert "differ by 2.5e-01" in unwrapped(words)
     assert max(map(len, words.splitlines())) <= 80
@@ -257,7 +257,7 @@ LABEL = ("--y", "hired")
 
 @pytest.mark.parametrize(
     ("groups", "given", "restriction"),
-    mostly_long(
+    mark_most_long(
         [
             (["sex"], [], fs.MeanParity()),
             (["sex"], ["tolerance=0.2"], fs.MeanParity(0.2)),

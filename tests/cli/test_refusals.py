@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from case_selection import mark_most_long, parametrize_diagonal
 from cli.conftest import AUDIT, FEATURES, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, replacing
 from fairspan.errors import InvalidParameter
-from sweeps import each_once, mostly_long
 
 ALONE = ("audit", "{data}")
 GROUP = ("--group", "age")
@@ -363,7 +363,7 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     )
 
 
-@each_once(
+@parametrize_diagonal(
     command=[AUDIT, TRANSFORM],
     ending=["parquet", "feather", "csv.gz"],
     share=[0.1, 0.5, 0.9, 0.999],
@@ -459,7 +459,7 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")
 @pytest.mark.parametrize(
     ("command", "status"),
-    mostly_long(
+    mark_most_long(
         [
             (AUDIT, 0),
             (("--help",), 0),

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from cli.by_hand import assert_agrees, plain_pca_by_hand
+from cli.pca_reference import assert_agrees, reference_pca
 from fairspan.cli.reporting import demo_text, run_demo, shell_command
 from fairspan.datasets import load_adult_by_sex
-from report_rows import certificate_of, made_rows
+from report_cases import certificate_facts, generate_rows
 
 # Of few features all criteria are solved soon.
 FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
@@ -44,7 +44,7 @@ def test_it_prints_the_messages_of_python(run, data, table, features, tmp_path):
     assert_alike(facts["models"], in_python["models"])
     assert_alike(facts["slider"], in_python["slider"])
     assert facts["data"] == in_python["data"]
-    certificate = certificate_of(facts)
+    certificate = certificate_facts(facts)
     fair = fs.FairPCA(2, scale=True).fit(table[features], sensitive_features=table["age"])
     assert certificate["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
 
@@ -96,7 +96,7 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     assert facts["rows"]["n_features"] == 5
     assert facts["settings"]["center"] == "group"
     assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
-    assert certificate_of(facts)["criterion"] == "disparity"
+    assert certificate_facts(facts)["criterion"] == "disparity"
     assert facts["settings"]["dimension_choice"].startswith("smallest number")
     facts = run("report", path, *options[:4], *cut, *beside, "--json").facts
     groups = [" ".join(group["group"]) for group in facts["models"][0]["groups"]]
@@ -170,7 +170,7 @@ BREAKING = "group\nimport os; os.abort()\n#"
 
 @pytest.fixture
 def odd(tmp_path):
-    X, groups = made_rows(2, 3)
+    X, groups = generate_rows(2, 3)
     path = tmp_path / "rows\nimport os; os.abort()\n\x1b[31m\u202e.csv"
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], BREAKING: groups}).to_csv(
         path, index=False
@@ -223,7 +223,7 @@ def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
     people = load_adult_by_sex()
     X, sex = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
     plain, fair = facts["models"]
-    assert_agrees(plain, plain_pca_by_hand(X, sex, 3, standardize=True))
+    assert_agrees(plain, reference_pca(X, sex, 3, standardize=True))
     in_python = fs.FairPCA(3, scale=True).fit(X, sensitive_features=sex)
     errors = [group["observed_error"] for group in fair["groups"]]
     assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
@@ -255,7 +255,9 @@ def test_the_harm_that_the_demo_tells_of_is_seen_on_rows_that_were_held_out():
 def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run, tmp_path):
     result = run("demo")
     lines = result.out.splitlines()
-    assert (result.status, result.err) == (0, "")
+    assert result.status == 0
+    # On a slow machine steps report their progress.
+    assert all(line.startswith("fairspan: ") for line in result.err.splitlines())
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     assert lines[-2:] == [NEXT_STEP, "Full audit: fairspan-demo.html"]

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from case_selection import mark_most_long
 from fairspan import cli, progress
 from fairspan.cli.terminal import painter_for
 from fairspan.formatting.terminal import display_width, output_width
-from sweeps import mostly_long
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
@@ -217,7 +217,7 @@ def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, 
     assert output_width(wide) == width
 
 
-@pytest.mark.parametrize("encoding", mostly_long(["latin-1", "utf-8"], 2))
+@pytest.mark.parametrize("encoding", mark_most_long(["latin-1", "utf-8"], 2))
 def test_names_that_the_terminal_cannot_write_are_escaped(installed, table, tmp_path, encoding):
     table.assign(age=table["age"].map({"old": "\u4e2d", "young": "young"})).to_csv(
         tmp_path / "t.csv"

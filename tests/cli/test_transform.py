@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from claims import with_claims
+from case_selection import parametrize_diagonal
+from certificate_claims import replace_claims
 from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import auditing
 from fairspan.model.serialization import UnresolvedObject
-from sweeps import each_once
 
 GROUP = ("--group", "age")
 
@@ -166,7 +166,7 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     assert np.isnan(found[41]).all()
 
 
-@each_once(out=["out.csv", "out.parquet", "out.arrow"], ending=["csv", "parquet"])
+@parametrize_diagonal(out=["out.csv", "out.parquet", "out.arrow"], ending=["csv", "parquet"])
 def test_a_bad_last_row_in_transform_takes_the_output_back(
     refused, features, tmp_path, ending, out
 ):
@@ -235,7 +235,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):
     own = FairSubspace.load(model)
-    replace(own, certificate=with_claims(own.certificate, **figures)).save(model)
+    replace(own, certificate=replace_claims(own.certificate, **figures)).save(model)
     run("verify", model, data, *GROUP, status=1, err=None, out=said)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
-from by_hand import random_rows
+from display_cases import display_texts
 from fairspan import ErrorGap, FairPCA, FileRows, audit, displays
 from fairspan.errors import (
     IncompatibleParameters,
@@ -14,7 +14,7 @@ from fairspan.errors import (
     InvalidType,
     UnknownGroup,
 )
-from pictures import texts_in
+from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=60, p=4)
 FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
@@ -93,7 +93,7 @@ def test_few_rows_give_no_estimates_for_new_rows():
     with pytest.raises(InvalidInput, match="every group has too few rows"):
         displays.GroupLossDisplay.from_estimator(FAIR, *few)
     shown = displays.ErrorCurveDisplay.from_estimator(FAIR, *few)
-    assert "every group has too few rows" in " ".join(texts_in(shown))
+    assert "every group has too few rows" in " ".join(display_texts(shown))
 
 
 @pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])
@@ -105,7 +105,7 @@ def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(na
         with pytest.raises(InvalidInput, match=r"for new rows: .*GiB"):
             display.from_estimator(FAIR, ROWS.X, ROWS.labels)
     else:
-        assert "GiB" in " ".join(texts_in(display.from_estimator(FAIR, ROWS.X, ROWS.labels)))
+        assert "GiB" in " ".join(display_texts(display.from_estimator(FAIR, ROWS.X, ROWS.labels)))
 
 
 def test_rows_that_were_opened_bring_their_own_groups(tmp_path):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from by_hand import random_rows
+from case_selection import mark_most_long
 from fairspan import FairPCA, GroupMoments, frontier
 from fairspan.displays import FrontierDisplay
 from fairspan.errors import IncompatibleParameters
 from fairspan.pareto import distance_to_polyline
-from problems import errors_of, random_basis
-from sweeps import mostly_long
+from numpy_reference import random_rows
+from problems import basis_errors, random_basis
 
 SETTINGS = [(0, 1, 2), (1, 2, 3), (2, 2, 5), (3, 4, 5), (4, 3, 3)]
 
@@ -26,14 +26,14 @@ def outside(corners, points):
     return np.max(points @ normals.T - np.einsum("ij,ij->i", corners[kept], normals), axis=1)
 
 
-@pytest.mark.parametrize(("seed", "d", "p"), mostly_long(SETTINGS[:4], 2))
+@pytest.mark.parametrize(("seed", "d", "p"), mark_most_long(SETTINGS[:4], 2))
 def test_every_subspace_lies_in_the_region(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
     curve = frontier(moments, d, tol=1e-7)
     region, rng = curve.achievable_region(), np.random.default_rng(seed)
     matrices = moments.second_moments("global")
-    points = np.array([errors_of(matrices, random_basis(rng, p, d)) for _ in range(400)])
+    points = np.array([basis_errors(matrices, random_basis(rng, p, d)) for _ in range(400)])
     extent = np.ptp(region, axis=0).max()
     # Between its corners the boundary bends outwards a little.
     assert outside(region, points).max() <= 5e-3 * extent

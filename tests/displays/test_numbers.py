@@ -6,7 +6,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from sklearn.decomposition import PCA
 
-from by_hand import random_rows
+from case_selection import parametrize_diagonal
+from display_cases import display_texts
+from expected_loss_reference import reference_losses
 from fairspan import Disparity, ErrorGap, FairPCA, MeanParity, RobustErrorGap, audit
 from fairspan.displays import (
     DisparityPathDisplay,
@@ -21,9 +23,7 @@ from fairspan.displays import (
 from fairspan.displays.records import values_of
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
-from losses_by_hand import losses
-from pictures import texts_in
-from sweeps import each_once
+from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=120, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -111,7 +111,7 @@ def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     display = ErrorCurveDisplay.from_estimator(FAIR, X, GROUPS, dimensions=[2])
     mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_positions(np.arange(len(X)))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
-    found = losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
+    found = reference_losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):
         values = [found[label][place] for label in ("a", "b")]
         shown = of(display, "PCA", 2, f"expected_loss{name}")
@@ -170,7 +170,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
     assert statuses[::2] == ["optimal"] * 4 + ["infeasible"]
 
 
-@each_once(center=["global", "group", "none"], scale=[False, True])
+@parametrize_diagonal(center=["global", "group", "none"], scale=[False, True])
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
     models = {m.name: m for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
@@ -216,7 +216,7 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
     assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
-    assert "selected: 0.3" in texts_in(display)
+    assert "selected: 0.3" in display_texts(display)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_rows_that_are_all_the_same_are_drawn():
 def test_losses_on_new_rows_are_drawn_with_their_intervals():
     display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS)
     assert display.figure_.findobj(LineCollection)
-    assert any("new rows" in text for text in texts_in(display))
+    assert any("new rows" in text for text in display_texts(display))
 
 
 def test_a_path_over_a_parameter_of_the_estimator_itself_has_its_name():

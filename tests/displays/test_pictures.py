@@ -12,14 +12,22 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import fairspan as fs
+from display_cases import (
+    HOSTILE,
+    LONG,
+    display_texts,
+    drawn_texts,
+    find_overlaps,
+    make_displays,
+    make_records,
+)
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
 from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.figures import inline_svg
-from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
 
-KINDS = tuple(pictures_of(("a", "b")))
+KINDS = tuple(make_displays(("a", "b")))
 TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
 PAIR = ("a", "b")
 
@@ -29,7 +37,7 @@ def drawn(picture, layout="constrained"):
     picture.plot(figure.add_subplot())  # without a warning
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        return picture, written_in(figure)
+        return picture, drawn_texts(figure)
 
 
 def drawn_on(picture, width=8.0, height=6.0):
@@ -46,8 +54,8 @@ def drawn_on(picture, width=8.0, height=6.0):
     + [(kind, LONG[:1]) for kind in ("errors",)],
 )
 def test_texts_are_large_enough_apart_and_inside(kind, names):
-    picture, written = drawn(pictures_of(names)[kind])
-    assert overlaps(written) == []
+    picture, written = drawn(make_displays(names)[kind])
+    assert find_overlaps(written) == []
     assert min(size for _, _, size in written) >= 9
     bounds = picture.figure_.bbox
     for text, box, _ in written:
@@ -57,7 +65,7 @@ def test_texts_are_large_enough_apart_and_inside(kind, names):
 
 @pytest.mark.parametrize("kind", ["kept", "audit"])
 def test_every_group_is_named_apart(kind):
-    _, written = drawn(pictures_of(HOSTILE)[kind])
+    _, written = drawn(make_displays(HOSTILE)[kind])
     texts = [text for text, _, _ in written]
     for name in ("\\$\\frac{", "_hidden", "<b>&amp;", "(no name)", "two?lines", "a\\$b\\$c"):
         assert name in texts
@@ -66,7 +74,7 @@ def test_every_group_is_named_apart(kind):
 
 def test_long_names_of_groups_are_written_in_full_in_two_lines():
     name = "people of the male sex as recorded in the census of 1994"
-    axes = drawn(pictures_of((name, "women"))["kept"])[0].ax_
+    axes = drawn(make_displays((name, "women"))["kept"])[0].ax_
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert [label.replace("\n", " ") for label in labels] == [name, "women"]
 
@@ -78,14 +86,14 @@ def test_displays_stay_in_their_axes(kind):
     left, right = figure.subplots(1, 2)
     right.plot([0, 1])
     before = set(pyplot.get_fignums())
-    picture = pictures_of(PAIR)[kind]
+    picture = make_displays(PAIR)[kind]
     assert picture.plot(ax=left) is picture
     assert (picture.ax_, picture.figure_) == (left, figure)
-    written = written_in(figure)
+    written = drawn_texts(figure)
     edge = right.get_window_extent().x0
     own = [box for _, box, _ in written if box.x0 < edge - 40]
     assert max(box.x1 for box in own) < edge
-    assert overlaps(written) == []
+    assert find_overlaps(written) == []
     assert len(right.lines) == 1
     assert set(pyplot.get_fignums()) == before
 
@@ -94,20 +102,20 @@ def test_displays_stay_in_their_axes(kind):
 @pytest.mark.parametrize("layout", [None, "tight"])
 @pytest.mark.parametrize("kind", ["errors", "kept"])
 def test_other_layouts_are_drawn_too(kind, layout):
-    picture, _ = drawn(pictures_of(LONG[:3])[kind], layout)
+    picture, _ = drawn(make_displays(LONG[:3])[kind], layout)
     assert len(picture.axes_) == {"errors": 3, "kept": 1}[kind]
 
 
 def test_panels_lie_within_axes_of_no_grid():
     figure = Figure()
-    picture = pictures_of(PAIR)["errors"].plot(figure.add_axes((0.2, 0.3, 0.5, 0.4)))
+    picture = make_displays(PAIR)["errors"].plot(figure.add_axes((0.2, 0.3, 0.5, 0.4)))
     boxes = [axes.get_position() for axes in picture.axes_]
     assert (boxes[0].x0, boxes[0].y0, boxes[-1].x1) == pytest.approx((0.2, 0.3, 0.7))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_has_the_drawn_values(kind):
-    picture = pictures_of(PAIR)[kind]
+    picture = make_displays(PAIR)[kind]
     columns, frame = picture.to_columns(), picture.frame()
     assert list(frame.columns) == list(columns)
     assert len({len(column) for column in columns.values()}) == 1
@@ -116,7 +124,7 @@ def test_a_table_has_the_drawn_values(kind):
 
 
 def test_a_notebook_shows_a_drawn_picture_once():
-    picture = pictures_of(PAIR)["kept"]
+    picture = make_displays(PAIR)["kept"]
     assert picture._repr_html_() is None
     picture.plot()
     html = picture._repr_html_()
@@ -129,7 +137,7 @@ def test_a_notebook_shows_a_drawn_picture_once():
 @pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
     def once():
-        picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
+        picture, _ = drawn(make_displays(HOSTILE[:2])[kind])
         with reproducible_svg("fairspan"):
             picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
@@ -140,7 +148,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
 
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
     names = ("#0072B2", 'id="x', 'url(#y href="#z')
-    picture, _ = drawn(pictures_of(names)["kept"])
+    picture, _ = drawn(make_displays(names)["kept"])
     svg = inline_svg(picture.figure_, "k", "kept")
     texts = "".join(re.findall(r">([^<>]*)<", svg))
     assert all(name in texts for name in names)
@@ -151,7 +159,7 @@ def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
 
 def test_settings_are_put_back():
     before = dict(pyplot.rcParams)
-    picture = pictures_of(HOSTILE)["kept"].plot()
+    picture = make_displays(HOSTILE)["kept"].plot()
     assert dict(pyplot.rcParams) == before
     assert picture.figure_.number in pyplot.get_fignums()
 
@@ -159,8 +167,8 @@ def test_settings_are_put_back():
 @pytest.mark.parametrize("kind", ["errors", "kept", "loadings", "rows"])
 def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_color(kind):
     with pyplot.style.context("dark_background"):
-        picture = pictures_of(PAIR)[kind].plot()
-        written_in(picture.figure_)
+        picture = make_displays(PAIR)[kind].plot()
+        drawn_texts(picture.figure_)
     texts = [
         text
         for axes in picture.figure_.axes
@@ -181,7 +189,7 @@ def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_color
 def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting):
     for kind, axis in (("errors", None), ("frontier", None), ("kept", "x")):
         with pyplot.rc_context({"axes.grid": setting}):
-            picture = pictures_of(PAIR)[kind].plot()
+            picture = make_displays(PAIR)[kind].plot()
         for axes in picture.axes_:
             shown = {
                 each.axis_name
@@ -193,7 +201,7 @@ def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    picture = pictures_of(PAIR)["kept"]
+    picture = make_displays(PAIR)["kept"]
     assert picture.to_columns()["group"][:2] == ["a", "b"]
     for draw in (
         picture.plot,
@@ -213,7 +221,7 @@ def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
 
 
 def test_lines_are_the_data():
-    picture, _ = drawn(pictures_of(LONG[:3])["errors"])
+    picture, _ = drawn(make_displays(LONG[:3])["errors"])
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
         for model in ("PCA", "minimax_loss", "best possible"):
@@ -226,11 +234,11 @@ def test_lines_are_the_data():
     # Told apart without color.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
-    assert any("Bands are 95 % confidence intervals" in text for text in texts_in(picture))
+    assert any("Bands are 95 % confidence intervals" in text for text in display_texts(picture))
 
 
 def test_losses_and_bound_are_the_data():
-    picture, _ = drawn(pictures_of(PAIR)["group losses"])
+    picture, _ = drawn(make_displays(PAIR)["group losses"])
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     for i, values in enumerate(picture.values()):
         np.testing.assert_array_equal(lines[f"model-{i}"].get_xdata(), values)
@@ -251,13 +259,13 @@ def test_losses_and_bound_are_the_data():
     ],
 )
 def test_losses_are_described_with_their_bounds(changes, said):
-    picture, _ = drawn(replace(pictures_of(PAIR)["group losses"], **changes))
-    assert any(said in text for text in texts_in(picture))
+    picture, _ = drawn(replace(make_displays(PAIR)["group losses"], **changes))
+    assert any(said in text for text in display_texts(picture))
 
 
 @pytest.mark.parametrize("kind", ["losses", "path"])
 def test_paths_say_how_many_answers_are_not_proven(kind):
-    picture = pictures_of(PAIR)[kind]
+    picture = make_displays(PAIR)[kind]
     n = 8 if kind == "losses" else 5
     statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "infeasible"]
     if kind == "path":
@@ -266,7 +274,7 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
         for i, record in enumerate(picture.records[2 * n :]):
             record["status"] = statuses[i // 2]
     drawn(picture)
-    assert any(f"Of {n - 1} solutions, 2 are not" in text for text in texts_in(picture))
+    assert any(f"Of {n - 1} solutions, 2 are not" in text for text in display_texts(picture))
     frame = picture.frame()
     assert "open gap" in set(frame["status"])
     if kind == "losses":
@@ -276,7 +284,7 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
 @pytest.mark.long
 @pytest.mark.parametrize("k", [2, 6])
 def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such(k):
-    picture, _ = drawn(pictures_of(LONG[:k])["rows"])
+    picture, _ = drawn(make_displays(LONG[:k])["rows"])
     for g, (panel, mean) in enumerate(zip(picture.axes_, picture.means, strict=True)):
         long, short = picture.principal_axes(g)
         lines = [np.asarray(each.get_xydata()) for each in panel.lines]
@@ -289,7 +297,7 @@ def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such
 
 
 def test_the_largest_loadings_are_shown_first():
-    picture = pictures_of(LONG)["loadings"]
+    picture = make_displays(LONG)["loadings"]
     picture.n_features = 4
     part = (picture.loadings**2).sum(axis=0)
     assert picture.to_columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
@@ -348,13 +356,13 @@ def test_titles_of_images_stay_within_their_images():
     titled = [panel.title for panel in picture.axes_ if panel.get_title(loc="center")]
     boxes = [("", title.get_window_extent(), 10) for title in titled]
     assert len(boxes) == 8
-    assert overlaps(boxes, 0) == []
+    assert find_overlaps(boxes, 0) == []
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e12])
 @pytest.mark.parametrize("kind", ["frontier", "losses"])
 def test_any_units_can_be_read(kind, unit):
-    picture = pictures_of(PAIR)[kind]
+    picture = make_displays(PAIR)[kind]
     if kind == "frontier":
         picture.errors = unit * picture.errors
         picture.achievable_region = unit * picture.achievable_region
@@ -366,18 +374,18 @@ def test_any_units_can_be_read(kind, unit):
         ]
         picture = replace(picture, records=records)
     _, written = drawn(picture)
-    assert overlaps(written) == []
+    assert find_overlaps(written) == []
 
 
 @pytest.mark.parametrize("point", [(0.0, 0.0), (1.0, 1.0), (0.0, 2.0)])
 def test_a_frontier_of_one_point_is_drawn(point):
-    picture = pictures_of(PAIR)["frontier"]
+    picture = make_displays(PAIR)["frontier"]
     picture.errors = np.array([point])
     picture.achievable_region = np.array([point] * 5)
     picture.pca_errors = np.array(point)
     picture.solutions = {name: np.array(point) for name in "abc"}
     _, written = drawn(picture)
-    assert overlaps(written) == []
+    assert find_overlaps(written) == []
     assert "a, b, c" in [text for text, _, _ in written]
 
 
@@ -407,13 +415,13 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
 
 
 def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
-    picture = pictures_of(PAIR)["frontier"]
+    picture = make_displays(PAIR)["frontier"]
     near = picture._limits()
     picture.solutions = {**picture.solutions, "disparity": np.array([1.5, 9.0])}
     np.testing.assert_array_equal(near, picture._limits())
     assert list(picture.distant_solutions()) == ["disparity"]
     _, written = drawn(picture)
-    assert overlaps(written) == []
+    assert find_overlaps(written) == []
     assert "disparity (1.5, 9), outside the axes" in [text for text, *_ in written]
     assert "first, second, third" in [text for text, *_ in written]
     # Whoever reads the table finds it where it is.
@@ -426,13 +434,13 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
 
 
 def test_the_two_groups_of_a_disparity_are_named_in_full():
-    picture, _ = drawn(pictures_of(("women in towns", "men in towns"))["path"])
+    picture, _ = drawn(make_displays(("women in towns", "men in towns"))["path"])
     said = "error of men in towns minus that of women in towns"
-    assert any(said in text for text in texts_in(picture))
+    assert any(said in text for text in display_texts(picture))
 
 
 def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
-    picture = pictures_of(PAIR)["path"]
+    picture = make_displays(PAIR)["path"]
     drawn_on(picture)
     for axes in picture.axes_:
         assert axes.get_xscale() == "symlog"
@@ -446,7 +454,7 @@ def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
 def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_lie(
     reach, is_left_out
 ):
-    near = pictures_of(PAIR)["rows"]
+    near = make_displays(PAIR)["rows"]
     low, high = np.quantile(near.points, [0.05, 0.95], axis=0)
     points = near.points.copy()
     points[0] = high + reach * (high - low).max()
@@ -455,7 +463,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
         picture = replace(near, points=points + away, means=near.means + away)
         drawn_on(picture)
         limits.append(np.array([picture.axes_[0].get_xlim(), picture.axes_[0].get_ylim()]) - away)
-        assert any("1 row lies" in text for text in texts_in(picture)) == is_left_out
+        assert any("1 row lies" in text for text in display_texts(picture)) == is_left_out
     np.testing.assert_allclose(limits[0], limits[1], atol=0.01)
 
 
@@ -463,7 +471,7 @@ def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
     states = np.array(["harmed", "no material harm"] * 3)
     models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
-    records = records_of(PAIR, models, "expected_loss", ends, state=states)
+    records = make_records(PAIR, models, "expected_loss", ends, state=states)
     axes = drawn_on(AuditDisplay(records))
     shown = [
         (line.get_marker(), to_hex(line.get_color()))
@@ -497,7 +505,7 @@ def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
     ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
     states = ("harmed", "inconclusive", "inconclusive")
     values = {"PCA": [1.0, 5.0, np.nan]}
-    axes = drawn_on(AuditDisplay(records_of("abc", values, "expected_loss", ends, state=states)))
+    axes = drawn_on(AuditDisplay(make_records("abc", values, "expected_loss", ends, state=states)))
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10
@@ -534,7 +542,7 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     states = [["harmed", "minor", "inconclusive"], ["harmed", "inconclusive", "inconclusive"]]
     nothing = np.full((2, 3), np.nan)
     picture = ErrorCurveDisplay(
-        records_of(
+        make_records(
             ("a", "b", "few"),
             {"PCA": values, "minimax_loss": nothing},
             "expected_loss",

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from by_hand import random_rows
+from display_cases import display_texts
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
 from fairspan.displays.plane_sample import PlaneSampleAggregator
 from fairspan.displays.style import BLUE
 from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInput, UnknownGroup
 from fairspan.rows.opening import open_group_rows
-from pictures import texts_in
+from numpy_reference import random_rows
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
 X, GROUPS = ROWS.X, ROWS.labels
@@ -139,6 +139,6 @@ def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axi
     fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
     rows = np.vstack([near, [far]])
     display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b"))
-    assert "1 row lies outside the plot" in " ".join(texts_in(display))
+    assert "1 row lies outside the plot" in " ".join(display_texts(display))
     limits = np.abs((display.axes_[0].get_xlim(), display.axes_[0].get_ylim()))
     assert limits[axis] == pytest.approx(2 * [1.12 * reach], rel=1e-2)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from fairspan import FairPCA, GroupMoments, cli
-from real_data import path_of
+from real_data import data_path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,7 +57,7 @@ def people(words):
 
 
 def census(name):
-    frame = pd.read_parquet(path_of(f"{name}.parquet"))
+    frame = pd.read_parquet(data_path(f"{name}.parquet"))
     raw = frame[[*CENSUS]].copy()
     for column in TEXTS_OF_CENSUS:
         raw[column] = frame[f"meta__{column}"]

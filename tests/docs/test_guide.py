@@ -161,7 +161,7 @@ def test_the_tables_of_hiding_are_those_measured():
 
 
 def of_folder(name, group=None, without=()):
-    return lambda: load(name, real_data.path_of(f"{name}.parquet").parent, group, without)
+    return lambda: load(name, real_data.data_path(f"{name}.parquet").parent, group, without)
 
 
 REAL = {

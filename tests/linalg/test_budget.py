@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from by_hand import traced
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import memory
@@ -15,7 +15,7 @@ from fairspan.moments.fold_moments import compute_fold_moments
 from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows
-from sweeps import each_once
+from numpy_reference import trace_peak_memory
 
 GB = 10**9
 
@@ -38,7 +38,7 @@ def test_memory_of_matrices_is_estimated_from_the_shape(monkeypatch):
             memory.check_memory(*given)
 
 
-@each_once(weights=[None, np.ones(40)], kind=["dense", "sparse", "frame"])
+@parametrize_diagonal(weights=[None, np.ones(40)], kind=["dense", "sparse", "frame"])
 def test_too_large_matrices_are_never_allocated(kind, weights):
     X = rows(40, 300, kind)
     if kind == "frame":
@@ -47,7 +47,7 @@ def test_too_large_matrices_are_never_allocated(kind, weights):
     groups = np.arange(40) % 4
     GroupMoments.from_rows(X[:4] if kind != "frame" else X.iloc[:4], groups[:4])  # imports
     room = 24 * 300**2  # one group
-    with traced() as peak:
+    with trace_peak_memory() as peak:
         for too_little in (room - 1, 4 * room - 1):
             with pytest.raises(InvalidInput, match=r"\(max_memory\).* raise the .*max_memory="):
                 GroupMoments.from_rows(X, groups, weights, max_memory=too_little)
@@ -59,7 +59,7 @@ def test_computing_moments_takes_no_more_memory_than_estimated():
     p, groups = 400, np.arange(800) % 2
     for weights in (None, np.ones(800)):
         X = rows(800, p)
-        with traced() as peak:
+        with trace_peak_memory() as peak:
             GroupMoments.from_rows(X, groups, weights)
             # Beside the matrices, blocks of rows.
             assert peak() < memory.moments_nbytes(2, p) + 2 * X.nbytes

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from exact_sums import KINDS, case_of, exact_eigenvalues
+from extended_precision import KINDS, draw_problem, exact_eigenvalues
 from fairspan.errors import InvalidInput
 from fairspan.linalg import graded_eigh, leading_subspace, normalize_signs
 from fairspan.moments.second_moments import DenseSecondMoments
@@ -13,7 +13,7 @@ SEEDS = range(120)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_eigenvalue_is_known_to_a_share_of_its_size(kind):
-    for case in (each for each in map(case_of, SEEDS) if each.kind == kind):
+    for case in (each for each in map(draw_problem, SEEDS) if each.kind == kind):
         mixture = np.tensordot(case.weights, case.matrices, axes=1)
         values, vectors, sizes = graded_eigh(mixture, case.n_leading)
         truth = exact_eigenvalues(mixture[None], np.ones(1))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from exact_sums import KINDS, case_of
+from extended_precision import KINDS, draw_problem
 from fairspan import MinimaxError, MinimaxLoss
 from fairspan.errors import InvalidInput
 from fairspan.extending import Problem
@@ -25,7 +25,7 @@ SEEDS = range(204)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_accurate_and_never_above_the_truth(kind):
-    for case in (each for each in map(case_of, SEEDS) if each.kind == kind):
+    for case in (each for each in map(draw_problem, SEEDS) if each.kind == kind):
         found = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
         truth, size = case.sums()
         assert found.value - found.rounding_error <= truth
@@ -38,7 +38,9 @@ def test_accurate_and_never_above_the_truth(kind):
 
 def test_the_trace_less_the_largest_eigenvalues_would_not_do():
     case = next(
-        case for case in map(case_of, SEEDS) if case.kind == "large column" and case.n_leading == 1
+        case
+        for case in map(draw_problem, SEEDS)
+        if case.kind == "large column" and case.n_leading == 1
     )
     mixture = np.tensordot(case.weights, case.matrices, axes=1)
     by_trace = np.trace(mixture) - np.linalg.eigvalsh(mixture)[-1]
@@ -63,7 +65,7 @@ def test_all_dimensions_leave_nothing_and_groups_without_weight_do_not_matter(se
 
 @pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
 def test_units_change_nothing_but_the_scale(factor):
-    for case in map(case_of, range(24)):
+    for case in map(draw_problem, range(24)):
         here = smallest_eigenvalue_sum(case.matrices, case.weights, case.n_leading)
         there = smallest_eigenvalue_sum(factor * case.matrices, case.weights, case.n_leading)
         size = max(abs(here.value), here.rounding_error)

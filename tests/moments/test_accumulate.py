@@ -10,7 +10,7 @@ import scipy.sparse
 from scipy.sparse import csr_array, random_array
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand, random_rows, relative_error, traced
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.fold_moments import compute_fold_moments, compute_sparse_fold_moments
@@ -18,7 +18,13 @@ from fairspan.moments.wide import SparseMoments
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_group_rows, open_rows
-from sweeps import each_once
+from numpy_reference import (
+    assert_moments,
+    random_rows,
+    reference_moments,
+    relative_error,
+    trace_peak_memory,
+)
 
 
 def exact_moments(X, labels):
@@ -93,8 +99,10 @@ def test_many_blocks_and_groups_that_come_late():
     labels = np.where(np.arange(n) < 1500, "a", np.where(np.arange(n) < 2999, "b", "late"))
     weights = rng.uniform(0, 2, n)
     weights[:700] = 0  # the first block is absent as a whole
-    assert_moments(GroupMoments.from_rows(X, labels), moments_by_hand(X, labels))
-    assert_moments(GroupMoments.from_rows(X, labels, weights), moments_by_hand(X, labels, weights))
+    assert_moments(GroupMoments.from_rows(X, labels), reference_moments(X, labels))
+    assert_moments(
+        GroupMoments.from_rows(X, labels, weights), reference_moments(X, labels, weights)
+    )
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.1, 1, 3000)])
@@ -122,7 +130,7 @@ def test_memory_beyond_the_input_does_not_grow_with_the_rows():
     X = np.lib.stride_tricks.sliding_window_view(numbers, p)
     labels = (np.arange(n) % 3).astype(np.int8)
     GroupMoments.from_rows(X[:10_000], labels[:10_000])  # imports are not counted
-    with traced() as peak:
+    with trace_peak_memory() as peak:
         moments = GroupMoments.from_rows(X, labels)
         assert peak() < 64e6
     assert moments.counts.tolist() == [n // 3] * 3
@@ -228,7 +236,7 @@ def test_a_column_outside_the_range_is_refused_by_name(entry, size, tmp_path):
         ENTRIES[entry](size, tmp_path)
 
 
-@each_once(size=[1e73, 1e-73, 0.0], entry=ENTRIES)
+@parametrize_diagonal(size=[1e73, 1e-73, 0.0], entry=ENTRIES)
 def test_columns_within_the_range_and_columns_of_zeros_are_taken(entry, size, tmp_path):
     if size or entry not in ("saved moments", "moments in memory"):
         ENTRIES[entry](size, tmp_path)
@@ -246,7 +254,7 @@ def test_the_largest_numbers_of_a_column_decide_and_not_those_of_a_part():
     fs.audit(MODEL, table, groups)
 
 
-@each_once(unit=[1e-70, 1e-30, 1e5, 1e70], kind=["dense", "few rows", "sparse"])
+@parametrize_diagonal(unit=[1e-70, 1e-30, 1e5, 1e70], kind=["dense", "few rows", "sparse"])
 def test_the_unit_adds_a_constant_to_nash_welfare_and_changes_nothing_else(unit, kind):
     table = {"dense": X, "few rows": WIDE, "sparse": scipy.sparse.csr_array(SPARSE)}[kind]
     groups = FEW if kind == "few rows" else GROUPS
@@ -270,7 +278,7 @@ def made(n=4_000, p=7, k=3, offset=0.0):
     return X, np.array([f"g{i}" for i in range(k)])[rng.integers(0, k, n)], rng.uniform(0, 3, n)
 
 
-@each_once(
+@parametrize_diagonal(
     offset=[0.0, 1e5],
     weighted=[False, True],
     kind=["array", "float32", "frame", "strided", "sparse"],

@@ -11,9 +11,15 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
-from by_hand import assert_moments, made_rows, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter
+from numpy_reference import (
+    assert_moments,
+    generate_group_rows,
+    random_rows,
+    reference_moments,
+    relative_error,
+)
 
 WEIGHTS = (0.001, 0.5, 1.0, 2.0, 3.25, 100.0)
 
@@ -31,7 +37,7 @@ class Table:
         )
 
     def by_hand(self):
-        return moments_by_hand(self.X, self.labels, self.weights)
+        return reference_moments(self.X, self.labels, self.weights)
 
 
 @st.composite
@@ -84,7 +90,7 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
     )
     assert_moments(both, table.by_hand())
     pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
-    assert_moments(both.by_class, moments_by_hand(table.X, pairs, weights))
+    assert_moments(both.by_class, reference_moments(table.X, pairs, weights))
     again = GroupMoments.from_bytes(both.to_bytes())
     np.testing.assert_array_equal(again.scatters, both.scatters)
     assert again.by_class.labels == both.by_class.labels
@@ -158,8 +164,8 @@ def test_merging_leaves_both_parts_alone():
     other = GroupMoments.from_rows(X[3:], list("abc"))
     merged = one + other
     merged.scatters[:] = 0
-    assert_moments(one, moments_by_hand(X[:3], "aab"))
-    assert_moments(other, moments_by_hand(X[3:], "abc"))
+    assert_moments(one, reference_moments(X[:3], "aab"))
+    assert_moments(other, reference_moments(X[3:], "abc"))
 
 
 def test_other_features_or_kinds_of_labels_do_not_merge():
@@ -168,7 +174,7 @@ def test_other_features_or_kinds_of_labels_do_not_merge():
     moments, named = (GroupMoments.from_rows(rows, labels) for rows in (X, frame))
     # The same features in another order are put in order.
     swapped = GroupMoments.from_rows(frame[["y", "x"]], labels)
-    assert_moments(named + swapped, moments_by_hand(np.vstack([X, X]), labels + labels))
+    assert_moments(named + swapped, reference_moments(np.vstack([X, X]), labels + labels))
     assert (named + named).feature_names == ("x", "y")
     types = "of different types: 'a', 'b' against"
     for rows, others, said in (
@@ -241,7 +247,7 @@ def test_another_center_is_an_error(rows, center):
 def test_second_moments_are_fresh_each_time(rows):
     moments, _ = moments_of(rows, weighted=False)
     moments.second_moments("group")[:] = 0
-    assert_moments(moments, moments_by_hand(rows.X, rows.labels))
+    assert_moments(moments, reference_moments(rows.X, rows.labels))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e6 + 0.1, 1e70])
@@ -309,7 +315,7 @@ def test_labels_keep_value_and_type(tmp_path, kind):
     X = np.random.default_rng(0).standard_normal((len(labels), 3))
     GroupMoments.from_rows(X, labels).save(tmp_path / "out")
     loaded = GroupMoments.load(tmp_path / "out")
-    assert_moments(loaded, moments_by_hand(X, labels))
+    assert_moments(loaded, reference_moments(X, labels))
     assert loaded.labels == sorted(LABELS[kind])
     assert [repr(label) for label in loaded.labels] == list(map(repr, sorted(LABELS[kind])))
 
@@ -340,7 +346,7 @@ def test_loading_never_unpickles(saved, monkeypatch):
     GroupMoments.load(path)
 
 
-OWN = GroupMoments.from_rows(*made_rows())
+OWN = GroupMoments.from_rows(*generate_group_rows())
 TURNED = np.diag([5.0, *[0.0] * (OWN.n_features - 1)])
 
 

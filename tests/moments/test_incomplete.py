@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from claims import with_claims
+from case_selection import parametrize_diagonal
+from certificate_claims import replace_claims
 from fairspan import FairPCA, GroupMoments, verify
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments import em, fixed_point, normal_model
 from fairspan.moments.merging import sum_over_classes
 from fairspan.moments.normal_model import NormalModel
 from fairspan.rows.opening import open_rows
-from sweeps import each_once
 
 
 def incomplete_rows(seed: int, n: int, p: int, share: float) -> np.ndarray:
@@ -47,7 +47,7 @@ def minus_likelihood(
     return value, np.concatenate([of_mean, (2 * of_covariance @ root)[lower]])
 
 
-@each_once(is_weighted=[False, True], share=[0.1, 0.4])
+@parametrize_diagonal(is_weighted=[False, True], share=[0.1, 0.4])
 def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
     p, rows = 4, incomplete_rows(1, 200, 4, share)
     weights = np.random.default_rng(2).uniform(0.5, 2, 200) if is_weighted else np.ones(200)
@@ -309,7 +309,7 @@ def test_rows_in_another_order_that_leave_other_digits_are_no_forgery(seed, nest
     assert not found.holds
     assert "cannot be verified from these data: the EM algorithm" in found.messages[0]
     # What two runs leave does not explain figures of another size.
-    changed = with_claims(own, objective=1e4 * own.objective)
+    changed = replace_claims(own, objective=1e4 * own.objective)
     found = verify(replace(subspace, certificate=changed), rows[order], groups[order])
     assert not found.holds
     assert "cannot be verified" not in found.messages[0]

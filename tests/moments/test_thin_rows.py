@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.compute import MIN_WIDE_FEATURES, compute_moments
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.moments.wide import SparseMoments, WideMoments
 from fairspan.rows.opening import open_group_rows
+from numpy_reference import assert_moments, random_rows, reference_moments, relative_error
 
 WIDE = random_rows(0, n=9, p=30)
 
@@ -38,7 +38,7 @@ def test_means_variances_and_matrices(order, dtype, weights):
     given = X.copy(order)
     moments = thin(given, WIDE.labels, weights)
     given[:] = 0  # what is kept is a copy
-    expected = moments_by_hand(X, WIDE.labels, weights)
+    expected = reference_moments(X, WIDE.labels, weights)
     assert_moments(moments.to_dense(), expected)
     known = GroupMoments.from_rows(X, WIDE.labels, weights)
     for name, digits in (
@@ -136,7 +136,7 @@ def test_every_kind_and_density(kind, share, weighted):
     X, labels, weights = thin_rows(share=share)
     weights = weights if weighted else None
     moments = GroupMoments.from_rows(kind(X), labels, weights)
-    assert_moments(moments, moments_by_hand(X, labels, weights))
+    assert_moments(moments, reference_moments(X, labels, weights))
 
 
 @pytest.mark.parametrize("offset", [1.0, 1e6, -1e8])
@@ -149,7 +149,7 @@ def test_columns_that_are_mostly_stored_may_have_a_large_offset(offset, weighted
     X[:, 30] = offset + 0.5 * np.arange(400) % 7
     weights = weights if weighted else None
     moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels, weights)
-    by_hand = moments_by_hand(X, labels, weights)
+    by_hand = reference_moments(X, labels, weights)
     assert_moments(moments, by_hand)
     # In each column's own units, so that large ones do not hide the others.
     for g, (_, weight, mean, scatter) in enumerate(by_hand.values()):
@@ -163,7 +163,7 @@ def test_duplicates_add_up_and_stored_zeros_count_as_zeros_and_nothing_is_change
     numbers = np.array([1.0, 2.0, 0.0, 4.0, 5.0, -5.0])
     X = scipy.sparse.coo_array((numbers, (rows, columns)), shape=(4, 50))
     moments = GroupMoments.from_rows(X, list("aabb"))
-    assert_moments(moments, moments_by_hand(X.toarray(), list("aabb")))
+    assert_moments(moments, reference_moments(X.toarray(), list("aabb")))
     csr = scipy.sparse.csr_array((numbers, columns, [0, 2, 3, 4, 6]), shape=(4, 50))
     before = [each.copy() for each in (csr.data, csr.indices, csr.indptr)]
     assert_moments(GroupMoments.from_rows(csr, list("aabb")), moments)
@@ -175,7 +175,7 @@ def test_every_type_of_number(dtype):
     X, labels, _ = thin_rows(share=0.06)
     X = np.abs(10 * X).astype(dtype)
     moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels)
-    assert_moments(moments, moments_by_hand(X, labels))
+    assert_moments(moments, reference_moments(X, labels))
 
 
 def test_groups_of_one_row_of_nothing_but_zeros_and_constant_columns():
@@ -186,7 +186,7 @@ def test_groups_of_one_row_of_nothing_but_zeros_and_constant_columns():
     for share in (1, 30):  # few stored cells, and more
         wide = np.hstack([X, np.zeros((8, 30 * share))])
         moments = GroupMoments.from_rows(scipy.sparse.csr_array(wide), labels)
-        assert_moments(moments, moments_by_hand(wide, labels))
+        assert_moments(moments, reference_moments(wide, labels))
         assert (moments.scatters == 0).all()
 
 
@@ -206,7 +206,7 @@ def test_rows_of_weight_zero_are_absent():
     weights[::5] = 0
     for make in (compute_group_moments, lambda rows: SparseMoments.from_rows(rows).to_dense()):
         moments = make(open_group_rows(scipy.sparse.csr_array(X), labels, weights))
-        assert_moments(moments, moments_by_hand(X, labels, weights))
+        assert_moments(moments, reference_moments(X, labels, weights))
 
 
 @pytest.mark.parametrize("what", ["NaN", "infinity"])
@@ -229,7 +229,7 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
     kept = np.setdiff1d(np.arange(300), [17, 30, 31])
     rows = open_group_rows(scipy.sparse.csr_array(X), labels, weights, "drop")
     for moments in (compute_group_moments(rows), SparseMoments.from_rows(rows).to_dense()):
-        assert_moments(moments, moments_by_hand(X[kept], labels[kept], weights[kept]))
+        assert_moments(moments, reference_moments(X[kept], labels[kept], weights[kept]))
         assert moments.n_dropped == 3
     X[3, 3] = np.inf
     with pytest.raises(

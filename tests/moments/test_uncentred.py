@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from by_hand import moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments import accumulate
 from fairspan.moments.second_moments import DenseSecondMoments, deflate
+from numpy_reference import reference_moments
 
 RNG = np.random.default_rng(0)
 N = 700
@@ -17,7 +17,7 @@ GROUPS = RNG.choice(["a", "b", "c"], N, p=[0.6, 0.3, 0.1])
 def in_long_double(X, groups):
     """Means and scatters of each group, summed with more digits."""
     _, _, means, scatters = zip(
-        *moments_by_hand(X, groups, dtype=np.longdouble).values(), strict=True
+        *reference_moments(X, groups, dtype=np.longdouble).values(), strict=True
     )
     return np.array(means, dtype=float), np.array(scatters, dtype=float)
 

@@ -32,7 +32,7 @@ from fairspan.problem.limits import MeanDistanceLimit, is_feasible
 from fairspan.problem.parameters import check_n_components
 from fairspan.problem.restrictions.catalog import RESTRICTIONS
 from fairspan.registry import builtin_names
-from problems import problem_of, random_moments
+from problems import build_problem, random_moments
 
 # Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
 ERRORS, SHARES = np.array([3.0, 5.0]), [0.25, 0.75]
@@ -40,7 +40,7 @@ MATRICES = [np.diag([8.0, 1.0]), np.diag([4.0, 12.0])]
 
 
 def value_at(criterion, errors=ERRORS):
-    return criterion.value(errors, problem_of(MATRICES, 1, criterion, SHARES))
+    return criterion.value(errors, build_problem(MATRICES, 1, criterion, SHARES))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_robust_error_gap_is_the_supremum_over_both_balls():
 
 
 def test_a_number_as_radius_shrinks_with_the_root_of_the_rows():
-    problem = problem_of(MATRICES, 1, RobustErrorGap(0.5, 3.0), SHARES)
+    problem = build_problem(MATRICES, 1, RobustErrorGap(0.5, 3.0), SHARES)
     assert problem.group_weights.tolist() == [250, 750]
     np.testing.assert_allclose(problem.criterion.radii(problem), 3 / np.sqrt([250, 750]))
 
@@ -86,7 +86,7 @@ def test_a_number_as_radius_shrinks_with_the_root_of_the_rows():
 @pytest.mark.parametrize("errors", [[3.0, 5.0], [0.02, 5.0], [4.0, 0.5]])
 def test_slopes_are_those_of_the_scores(errors):
     criterion, errors = RobustErrorGap(1.5, {"group 0": 0.3, "group 1": 1.0}), np.array(errors)
-    problem = problem_of(MATRICES, 1, criterion, SHARES)
+    problem = build_problem(MATRICES, 1, criterion, SHARES)
     for g, step in enumerate(np.eye(2) * 1e-6):
         ahead, behind = (criterion.scores(errors + sign * step, problem) for sign in (1, -1))
         slopes = criterion.score_gradients(errors, problem)[:, g]
@@ -95,7 +95,7 @@ def test_slopes_are_those_of_the_scores(errors):
 
 def test_a_group_of_no_weight_adds_no_slope_even_where_its_error_is_zero():
     # The penalty is the first group's share: in one of the two pairs nothing depends on its error.
-    problem = problem_of(MATRICES, 1, RobustErrorGap(0.25, 1.0), SHARES)
+    problem = build_problem(MATRICES, 1, RobustErrorGap(0.25, 1.0), SHARES)
     slopes = problem.criterion.score_gradients(np.array([0.0, 5.0]), problem)[:, 0]
     assert sorted(slopes) == [0, np.inf]
 
@@ -110,15 +110,15 @@ def test_a_group_of_no_weight_adds_no_slope_even_where_its_error_is_zero():
         (lambda: Disparity(1.5), r"trade_off is 1\.5.*from 0 to 1"),
         (lambda: ErrorGap("much"), "penalty is 'much'"),
         (
-            lambda: problem_of(MATRICES, 1, Disparity(0.5, "nobody")),
+            lambda: build_problem(MATRICES, 1, Disparity(0.5, "nobody")),
             r"protected is 'nobody'.*'group 0', 'group 1'",
         ),
         (
-            lambda: problem_of(MATRICES, 1, RobustErrorGap(0.5, {"a": 0.1})),
+            lambda: build_problem(MATRICES, 1, RobustErrorGap(0.5, {"a": 0.1})),
             r"radius is given for the groups 'a'",
         ),
         (
-            lambda: problem_of([np.eye(2)] * 3, 1, Disparity()),
+            lambda: build_problem([np.eye(2)] * 3, 1, Disparity()),
             r"'disparity' received 3 groups.*'error_gap'",
         ),
         (lambda: get_criterion("fairest"), r"'fairest'.*'minimax_loss'"),
@@ -134,7 +134,7 @@ def test_parameters_out_of_range(make, words):
 
 
 def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
-    problem = problem_of(MATRICES, 1, Disparity(0.5), SHARES)
+    problem = build_problem(MATRICES, 1, Disparity(0.5), SHARES)
     # PCA keeps the second feature: errors 8 and 4.
     assert problem.criterion.with_defaults(problem).protected == "group 0"
     np.testing.assert_allclose(problem.pieces.coefficients, [[0.5 * 0.25 + 0.5, 0.5 * 0.75 - 0.5]])
@@ -144,7 +144,7 @@ def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
 def test_rounding_does_not_choose_the_protected_group(noise):
     # PCA keeps the first two features and leaves both groups without error.
     first, second = np.diag([3.0, 1.0, noise / 2, 0.0]), np.diag([2.0, 5.0, -noise / 2, 0.0])
-    problem = problem_of([first, second], 2, Disparity(0.5))
+    problem = build_problem([first, second], 2, Disparity(0.5))
     assert problem.criterion.with_defaults(problem).protected == "group 1"
 
 
@@ -154,7 +154,7 @@ def test_rounding_does_not_choose_the_protected_group(noise):
 def test_the_condition_of_theorem_3_2(penalty, radius, holds):
     # The least errors are 1 and 4, the shares .25 and .75.
     criterion = RobustErrorGap(penalty, {"group 0": radius, "group 1": 0.0})
-    assert criterion.theorem_3_2_holds(problem_of(MATRICES, 1, criterion, SHARES)) is holds
+    assert criterion.theorem_3_2_holds(build_problem(MATRICES, 1, criterion, SHARES)) is holds
 
 
 def test_a_loss_is_never_negative_through_rounding():
@@ -187,7 +187,7 @@ def test_disparity_is_signed_for_two_groups_only(errors, value):
 def test_the_rounding_of_a_difference_is_that_of_both_its_parts():
     matrices, roundings = random_moments(np.random.default_rng(0), 2, 4), np.array([1.0, 3.0])
     for criterion, parts in ((MinimaxError(), 1), (MinimaxLoss(), 2)):
-        problem = problem_of(matrices, 2, criterion)
+        problem = build_problem(matrices, 2, criterion)
         found = criterion.rounding_bound(roundings, np.ones(2), problem)
         assert found == pytest.approx(3 * parts)
 
@@ -199,7 +199,7 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
         ([1.0, 3.0, 2.0], (11 * 3 + 7 * 2 + 2) / 6),
     ):
         k = len(roundings)
-        problem = problem_of([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
+        problem = build_problem([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
         found = RobustErrorGap(1.5, 0.0).rounding_bound(np.array(roundings), np.ones(k), problem)
         assert found == pytest.approx(expected)
 
@@ -233,7 +233,7 @@ VALUES = {
 def test_the_value_is_that_of_its_formula(criterion):
     matrices = random_moments(np.random.default_rng(0), 3, 4)
     proportions = np.array([0.2, 0.3, 0.5])
-    problem = problem_of(matrices, 2, criterion, proportions)
+    problem = build_problem(matrices, 2, criterion, proportions)
     best = np.linalg.eigvalsh(matrices)[:, :2].sum(axis=1)
     errors = best + np.array([0.3, 0.1, 0.2])
     traces = np.trace(matrices, axis1=1, axis2=2)

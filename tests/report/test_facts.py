@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from cli.by_hand import figures_by_hand, plain_pca_by_hand
+from cli.pca_reference import reference_figures, reference_pca
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings.all_rules import find_in_results
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
@@ -16,38 +16,38 @@ from fairspan.registry import builtin_names
 from fairspan.report.build import build_report
 from fairspan.report.settings import ReportSettings
 from fairspan.report.slider import align_components, evenly_spaced, most_loaded_features
-from report_rows import (
+from report_cases import (
     ORIGIN,
-    certificate_of,
-    column,
-    curve_of,
-    dimensions_of,
-    facts_by,
-    groups_of,
-    made_rows,
-    model_of,
-    report_by,
+    certificate_facts,
+    dimension_curve,
+    generate_rows,
+    group_column,
+    group_names,
+    make_report,
+    model_facts,
+    report_dimensions,
+    report_facts,
 )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 1, 1), (2, 4, 4), (2, 6, 2), (3, 5, 2), (6, 4, 1)])
 def test_facts_are_plain_and_the_same_twice(k, p, d):
-    X, labels = made_rows(k, p)
-    facts = facts_by(X, labels, d)
+    X, labels = generate_rows(k, p)
+    facts = report_facts(X, labels, d)
     text = json.dumps(facts, allow_nan=False)
     assert json.loads(text) == facts  # so no tuples, arrays or numbers of numpy
-    assert json.dumps(facts_by(X, labels, d), allow_nan=False) == text
-    assert groups_of(facts) == sorted(set(labels))
+    assert json.dumps(report_facts(X, labels, d), allow_nan=False) == text
+    assert group_names(facts) == sorted(set(labels))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 @pytest.mark.parametrize("scale", [False, True])
 def test_plain_pca_is_that_of_singular_vectors(center, scale):
-    X, labels = made_rows(3, 5)
-    facts = facts_by(X, labels, 2, center=center, scale=scale, compare=[])
-    by_hand = plain_pca_by_hand(X, labels, 2, center=center, standardize=scale)
+    X, labels = generate_rows(3, 5)
+    facts = report_facts(X, labels, 2, center=center, scale=scale, compare=[])
+    by_hand = reference_pca(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
     assert (pca["name"], pca["is_pca"]) == ("PCA", True)
     for key, of in (
@@ -59,7 +59,7 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
         ("observed_variance_kept", lambda each: 1 - each.error / each.total_variance),
     ):
         expected = [of(each) for each in by_hand.values()]
-        np.testing.assert_allclose(column(pca, key), expected, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(group_column(pca, key), expected, rtol=1e-8, atol=1e-8)
     for group, each in zip(pca["groups"], by_hand.values(), strict=True):
         assert group["n_rows"] == each.n
         assert group["observed_total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
@@ -67,8 +67,8 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
 
 @pytest.mark.long
 def test_every_criterion_says_what_its_estimator_and_the_audit_say():
-    X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, 2)
+    X, labels = generate_rows(2, 6)
+    facts = report_facts(X, labels, 2)
     names = [model["name"] for model in facts["models"]]
     criteria = [name for name in builtin_names("criterion") if name != "total_error"]
     assert names == ["PCA", *map(readable_name, criteria)]
@@ -79,9 +79,9 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     }
     audited = {each.name: each for each in audit(fits, X, labels).models}
     for name in names:
-        model, expected = model_of(facts, name), audited[name]
+        model, expected = model_facts(facts, name), audited[name]
         values = [group.observed_error.value for group in expected.groups]
-        np.testing.assert_allclose(column(model, "observed_error"), values, rtol=1e-9)
+        np.testing.assert_allclose(group_column(model, "observed_error"), values, rtol=1e-9)
         assert model["observed_total_error"] == pytest.approx(
             expected.observed_total_error, rel=1e-9
         )
@@ -89,7 +89,7 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
             expected.observed_disparity.low, rel=1e-7
         )
     for name, fit in fits.items():
-        certificate = certificate_of(facts, name)
+        certificate = certificate_facts(facts, name)
         assert certificate["objective"] == pytest.approx(fit.solution_.objective, rel=1e-9)
         assert certificate["status"] == str(fit.solution_.status)
         assert certificate["lower_bound"] <= certificate["objective"]
@@ -97,8 +97,8 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
 
 
 def test_findings_are_those_of_the_audit():
-    X, labels = made_rows(2, 5)
-    facts = facts_by(X, labels, 2, compare=[])
+    X, labels = generate_rows(2, 5)
+    facts = report_facts(X, labels, 2, compare=[])
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     expected = audit({"PCA": PCA(2).fit(X), "minimax_loss": fair}, X, labels)
     found = {each["code"] for each in facts["findings"]}
@@ -107,29 +107,31 @@ def test_findings_are_those_of_the_audit():
 
 
 def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
-    X, labels = made_rows(2, 5)
+    X, labels = generate_rows(2, 5)
     moments = GroupMoments.from_rows(X, labels)
     few = ["nash_welfare"]
     asked = ReportSettings.validated("minimax_loss", few, 2, "global", False)
     facts = build_report(moments, None, asked, ORIGIN).to_dict()
-    with_rows = facts_by(X, labels, 2, compare=few)
+    with_rows = report_facts(X, labels, 2, compare=few)
     assert "FS106" in [each["code"] for each in facts["findings"]]
     assert not facts["rows"]["has_intervals"]
     for here, there in zip(facts["models"], with_rows["models"], strict=True):
         np.testing.assert_allclose(
-            column(here, "observed_error"), column(there, "observed_error"), rtol=1e-9
+            group_column(here, "observed_error"), group_column(there, "observed_error"), rtol=1e-9
         )
         assert {group["observed_error_low"] for group in here["groups"]} == {None}
         assert here["observed_disparity_low"] is None
 
 
 def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
-    X, labels = made_rows(3, 7)
-    facts = facts_by(X, labels, 3, compare=[])
-    assert dimensions_of(facts) == list(range(1, 8))
-    best, plain = (curve_of(facts, "PCA", key) for key in ("observed_best_error", "observed_error"))
+    X, labels = generate_rows(3, 7)
+    facts = report_facts(X, labels, 3, compare=[])
+    assert report_dimensions(facts) == list(range(1, 8))
+    best, plain = (
+        dimension_curve(facts, "PCA", key) for key in ("observed_best_error", "observed_error")
+    )
     fair, losses = (
-        curve_of(facts, "minimax loss", key) for key in ("observed_error", "observed_loss")
+        dimension_curve(facts, "minimax loss", key) for key in ("observed_error", "observed_loss")
     )
     slack = 1e-9 * best.max()
     for d, errors in enumerate(plain, start=1):
@@ -137,44 +139,44 @@ def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
         rows = (X - pca.inverse_transform(pca.transform(X))) ** 2
         by_group = [rows[labels == label].sum(axis=1).mean() for label in sorted(set(labels))]
         np.testing.assert_allclose(errors, by_group, rtol=1e-9, atol=1e-9)
-        alone = figures_by_hand(X, labels, pca.components_, pca.mean_, 1.0, center="global")
+        alone = reference_figures(X, labels, pca.components_, pca.mean_, 1.0, center="global")
         expected = [each.best_error for each in alone.values()]
         np.testing.assert_allclose(best[d - 1], expected, rtol=1e-8, atol=1e-8)
     assert (best <= fair + slack).all()
     assert (best <= plain + slack).all()
     np.testing.assert_allclose(losses, fair - best, atol=slack)
-    worst = curve_of(facts, "PCA", "observed_loss").max(axis=1)
+    worst = dimension_curve(facts, "PCA", "observed_loss").max(axis=1)
     assert (losses.max(axis=1) <= worst + slack).all()
-    assert set(curve_of(facts, "minimax loss", "status").ravel()) == {"optimal"}
+    assert set(dimension_curve(facts, "minimax loss", "status").ravel()) == {"optimal"}
 
 
 @pytest.mark.long
 def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
-    X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, 2)
+    X, labels = generate_rows(2, 6)
+    facts = report_facts(X, labels, 2)
     curve = facts["frontier"]
     errors, slack = np.array(curve["observed_errors"]), curve["max_deviation"] + 1e-9
     assert (np.diff(errors[:, 0]) > 0).all()
     assert (np.diff(errors[:, 1]) < 0).all()
     for model in facts["models"]:
         # No vertex is worse in both.
-        assert not (errors > column(model, "observed_error") + slack).all(axis=1).any()
+        assert not (errors > group_column(model, "observed_error") + slack).all(axis=1).any()
     low, high = np.min(curve["observed_region"], axis=0), np.max(curve["observed_region"], axis=0)
     rng = np.random.default_rng(1)
     for _ in range(200):
         basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]
-        figures = figures_by_hand(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
+        figures = reference_figures(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
         at = np.array([each.error for each in figures.values()])
         assert (at >= low - slack).all()
         assert (at <= high + 1e-2 * high).all()
         # Below the curve nothing is reached: no vertex is worse in both.
         assert not (errors > at + slack).all(axis=1).any()
-    assert facts_by(*made_rows(3, 4), 2, compare=[])["frontier"] is None
+    assert report_facts(*generate_rows(3, 4), 2, compare=[])["frontier"] is None
 
 
 def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_group():
-    X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, compare=[])
+    X, labels = generate_rows(2, 6)
+    facts = report_facts(X, labels, compare=[])
     d = facts["settings"]["n_components"]
     assert FairPCA(0.9).fit(X, sensitive_features=labels).n_components_ == d
     fewer = FairPCA(d - 1).fit(X, sensitive_features=labels)
@@ -184,33 +186,40 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
         for g in fewer.groups_
     ]
     assert (
-        kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_variance_kept"))
+        kept.min()
+        < 0.9
+        <= min(group_column(model_facts(facts, "minimax loss"), "observed_variance_kept"))
     )
     assert (
         facts["settings"]["dimension_choice"]
         == "smallest number that keeps 90 % of every group's variance"
     )
-    assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
-    assert facts_by(X, labels, 4, compare=[])["settings"]["dimension_choice"] == "requested"
+    assert report_facts(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
+    assert report_facts(X, labels, 4, compare=[])["settings"]["dimension_choice"] == "requested"
 
 
 @pytest.mark.long
 def test_weights_count_as_copies_of_rows_do():
-    X, labels = made_rows(2, 4)
+    X, labels = generate_rows(2, 4)
     weights = np.tile([1.0, 2.0], len(X))[: len(X)]
     copied = np.repeat(np.arange(len(X)), weights.astype(int))
-    facts, copies = facts_by(X, labels, 2, weights=weights), facts_by(X[copied], labels[copied], 2)
+    facts, copies = (
+        report_facts(X, labels, 2, weights=weights),
+        report_facts(X[copied], labels[copied], 2),
+    )
     assert facts["data"]["has_weights"]
     assert not copies["data"]["has_weights"]
     for one, other in zip(facts["models"], copies["models"], strict=True):
         if one["name"] != "robust error gap":  # whose radius depends on the number of rows
             np.testing.assert_allclose(
-                column(one, "observed_error"), column(other, "observed_error"), rtol=1e-6
+                group_column(one, "observed_error"),
+                group_column(other, "observed_error"),
+                rtol=1e-6,
             )
 
 
 def test_an_infeasible_criterion_is_reported_and_not_drawn():
-    facts = facts_by(*made_rows(3, 4), 2)
+    facts = report_facts(*generate_rows(3, 4), 2)
     assert [each["name"] for each in facts["skipped_criteria"]] == [
         "disparity",
         "equal error",
@@ -221,28 +230,30 @@ def test_an_infeasible_criterion_is_reported_and_not_drawn():
 
 
 def test_settings_of_the_criterion_are_reported_as_used():
-    X, labels = made_rows(2, 4)
-    facts = facts_by(X, labels, 2, criterion=ErrorGap(2.0), compare=["error_gap", "disparity"])
+    X, labels = generate_rows(2, 4)
+    facts = report_facts(X, labels, 2, criterion=ErrorGap(2.0), compare=["error_gap", "disparity"])
     names = [model["name"] for model in facts["models"]]
     assert names == ["PCA", "error gap (penalty=2.0)", "error gap (penalty=0.5)", "disparity"]
     assert facts["settings"]["parameters"] == {"penalty": 2.0}
-    worse = np.argmax(column(facts["models"][0], "observed_error"))
-    protected = certificate_of(facts, "disparity")["parameters"]["protected"]
-    assert protected == groups_of(facts)[worse]
+    worse = np.argmax(group_column(facts["models"][0], "observed_error"))
+    protected = certificate_facts(facts, "disparity")["parameters"]["protected"]
+    assert protected == group_names(facts)[worse]
 
 
 def test_ordinary_pca_may_be_the_main_criterion():
-    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[])
+    facts = report_facts(*generate_rows(2, 4), 2, criterion="total_error", compare=[])
     assert facts["main_model"] == "PCA"
     assert facts["slider"]["main_step"] == facts["slider"]["pca_step"]
-    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[], center="group")
+    by_group = report_facts(
+        *generate_rows(2, 4), 2, criterion="total_error", compare=[], center="group"
+    )
     assert by_group["main_model"] == by_group["models"][1]["name"] == "total error"
 
 
 def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
-    X, _ = made_rows(2, 3)
+    X, _ = generate_rows(2, 3)
     labels = np.where(np.arange(len(X)) % 3 == 0, "<b>\n", "\u202ea")
-    assert report_by(X, labels, 1, compare=[]).group_names == ("<b>?", "?a")
+    assert make_report(X, labels, 1, compare=[]).group_names == ("<b>?", "?a")
 
 
 @pytest.mark.parametrize(
@@ -259,17 +270,17 @@ def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
 )
 def test_settings_out_of_range_are_reported(settings, error, said):
     with pytest.raises(error, match=said):
-        facts_by(*made_rows(2, 4), **settings)
+        report_facts(*generate_rows(2, 4), **settings)
 
 
 def test_a_fit_without_any_solution_is_an_error():
-    X, labels = made_rows(3, 4)
+    X, labels = generate_rows(3, 4)
     with pytest.raises(IncompatibleParameters, match="3 groups"):
-        facts_by(X, labels, 2, criterion="disparity")
+        report_facts(X, labels, 2, criterion="disparity")
     with pytest.raises(InvalidInput, match="one group"):
-        facts_by(X, np.repeat("all", len(X)), 2)
+        report_facts(X, np.repeat("all", len(X)), 2)
     with pytest.raises(InvalidInput, match="1001 features"):
-        facts_by(np.zeros((4, 1001)), ["a", "a", "b", "b"], 2)
+        report_facts(np.zeros((4, 1001)), ["a", "a", "b", "b"], 2)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -278,13 +289,13 @@ def test_of_two_groups_more_dimensions_are_looked_at(k):
     X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
     asked = ReportSettings.validated("total_error", [], 2, "global", False)
     facts = build_report(GroupMoments.from_rows(X, labels), None, asked, ORIGIN).to_dict()
-    n_dimensions = len(dimensions_of(facts))
+    n_dimensions = len(report_dimensions(facts))
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
 
 
 def test_very_few_rows_have_no_estimates_at_any_dimension():
     X = np.random.default_rng(0).normal(size=(4, 3))
-    facts = facts_by(X, [*"aabb"], 1, compare=[])
+    facts = report_facts(X, [*"aabb"], 1, compare=[])
     assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}
     assert {each["expected_loss"] for each in facts["by_dimension"]} == {None}
 
@@ -295,7 +306,7 @@ FEW = ["minimax_error"]
 @pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 30, 8), (2, 2, 1), (3, 30, 8), (12, 6, 2)])
 def test_it_is_never_larger_than_a_page_can_show(k, p, d):
-    slider = facts_by(*made_rows(k, p), d, compare=FEW)["slider"]
+    slider = report_facts(*generate_rows(k, p), d, compare=FEW)["slider"]
     assert 1 <= len(slider["steps"]) <= 40
     assert len(slider["features"]) == min(p, 20)
     for point in slider["steps"]:
@@ -311,13 +322,13 @@ def test_it_is_never_larger_than_a_page_can_show(k, p, d):
 
 
 def test_each_step_of_the_frontier_has_the_errors_of_its_components():
-    X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, 2, compare=FEW)
+    X, labels = generate_rows(2, 6)
+    facts = report_facts(X, labels, 2, compare=FEW)
     slider = facts["slider"]
     assert slider["features"] == [f"feature {i}" for i in range(6)]
     for point in slider["steps"]:
         components = np.array(point["components"])
-        by_hand = figures_by_hand(X, labels, components, X.mean(axis=0), 1.0, center="global")
+        by_hand = reference_figures(X, labels, components, X.mean(axis=0), 1.0, center="global")
         errors = [each.error for each in by_hand.values()]
         np.testing.assert_allclose(point["observed_errors"], errors, rtol=2e-3)
         kept = [1 - each.error / each.total_variance for each in by_hand.values()]
@@ -334,13 +345,16 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "equal_error", "disparity", "total_error"])
 def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
-    facts = facts_by(*made_rows(2, 5), 2, criterion=criterion, compare=[])
+    facts = report_facts(*generate_rows(2, 5), 2, criterion=criterion, compare=[])
     slider, points = facts["slider"], facts["slider"]["steps"]
-    main = model_of(facts, facts["main_model"])
-    assert points[slider["main_step"]]["observed_errors"] == column(main, "observed_error").tolist()
+    main = model_facts(facts, facts["main_model"])
+    assert (
+        points[slider["main_step"]]["observed_errors"]
+        == group_column(main, "observed_error").tolist()
+    )
     np.testing.assert_allclose(
         points[slider["pca_step"]]["observed_errors"],
-        column(facts["models"][0], "observed_error"),
+        group_column(facts["models"][0], "observed_error"),
         rtol=1e-9,
     )
     assert points[slider["main_step"]]["label"] == main["name"]
@@ -349,24 +363,24 @@ def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
 
 def test_where_both_answers_are_the_same_it_is_one_step():
     rows = np.vstack([np.eye(3), np.eye(3)]) * [3, 2, 1]
-    slider = facts_by(rows, ["a"] * 3 + ["b"] * 3, 1)["slider"]
+    slider = report_facts(rows, ["a"] * 3 + ["b"] * 3, 1)["slider"]
     assert [point["label"] for point in slider["steps"]] == ["PCA, minimax loss"]
     assert (slider["main_step"], slider["pca_step"]) == (0, 0)
 
 
 def test_over_the_dimension_it_starts_at_the_one_that_was_requested():
-    facts = facts_by(*made_rows(3, 6), 4, compare=FEW)
+    facts = report_facts(*generate_rows(3, 6), 4, compare=FEW)
     slider = facts["slider"]
-    assert [point["n_components"] for point in slider["steps"]] == dimensions_of(facts)
+    assert [point["n_components"] for point in slider["steps"]] == report_dimensions(facts)
     assert slider["steps"][slider["main_step"]]["n_components"] == 4
-    fair = curve_of(facts, "minimax loss", "observed_error").tolist()
+    fair = dimension_curve(facts, "minimax loss", "observed_error").tolist()
     assert [point["observed_errors"] for point in slider["steps"]] == fair
     assert slider["pca_step"] is None
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_neighboring_steps_have_components_of_the_same_sign_and_order(k):
-    points = facts_by(*made_rows(k, 6, seed=3), 3, compare=FEW)["slider"]["steps"]
+    points = report_facts(*generate_rows(k, 6, seed=3), 3, compare=FEW)["slider"]["steps"]
     for before, after in pairwise(points):
         m = min(len(before["components"]), len(after["components"]))
         agreement = np.array(before["components"][:m]) @ np.array(after["components"][:m]).T

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from case_selection import mark_most_long
 from fairspan.cli.reporting import report_summary
 from fairspan.formatting.numbers import format_number
 from fairspan.moments.group_moments import compute_group_moments
@@ -23,10 +24,9 @@ from fairspan.report.tables.expected import (
 )
 from fairspan.rows.folds import Folds
 from fairspan.rows.opening import open_group_rows
-from known_truths import TRUTHS
-from page_tree import tree_of
-from report_rows import ORIGIN, changed, report_by
-from sweeps import mostly_long
+from known_verdicts import TRUTHS
+from page_tree import parse_page
+from report_cases import ORIGIN, make_report, replace_figures
 
 
 def rows_with_few(few=2):
@@ -39,11 +39,11 @@ def rows_with_few(few=2):
 
 @pytest.fixture(scope="module")
 def made():
-    return report_by(*rows_with_few(), 2, compare=["minimax_error"])
+    return make_report(*rows_with_few(), 2, compare=["minimax_error"])
 
 
 def text_in(page, section):
-    return " ".join(tree_of(page).with_id(section).text.split())
+    return " ".join(parse_page(page).with_id(section).text.split())
 
 
 def test_figures_and_verdict_are_those_of_the_audit(made):
@@ -85,7 +85,7 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     assert table.rows[2][3].detail == "too few rows"
     assert "few" not in str(render_sentence("expected_key_figures", made)).split("<dt>Change")[0]
     assert "Too few rows for any estimate" in render_sentence("not_estimated", made)
-    section = tree_of(render_page(made)).with_id("summary")
+    section = parse_page(render_page(made)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
 
 
@@ -118,7 +118,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
         assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
     X, groups = rows_with_few()
-    of_two = report_by(X[:400], groups[:400], 2, compare=[])
+    of_two = make_report(X[:400], groups[:400], 2, compare=[])
     table = expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
         assert [row[4].sort_value, row[5].sort_value] == [
@@ -127,7 +127,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
 
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
-    report = changed(made, 0, [{"state": "inconclusive"}] * 3)
+    report = replace_figures(made, 0, [{"state": "inconclusive"}] * 3)
     assert '<span class="figure">Inconclusive</span>' in render_sentence(
         "expected_key_figures", report
     )
@@ -191,13 +191,13 @@ def test_the_page_of_moments_alone_explains_the_missing_verdict():
 @pytest.mark.long
 def test_slow_criteria_give_a_reason_for_missing_estimates():
     X, groups = rows_with_few(40)
-    report = report_by(X, groups, 2, compare=["error_gap"])
+    report = make_report(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
     assert "not refitted" in slow.no_estimates_reason
     assert "error gap" in str(render_sentence("not_estimated", report))
     assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
-    asked = report_by(X, groups, 2, criterion="error_gap", compare=[])
+    asked = make_report(X, groups, 2, criterion="error_gap", compare=[])
     assert asked.main.no_estimates_reason is None
 
 
@@ -243,9 +243,9 @@ def test_an_audit_says_what_is_true(truth):
     check(truth, audit, *audit.models)
 
 
-@pytest.mark.parametrize("truth", mostly_long(TRUTHS, 5), ids=lambda each: each.name)
+@pytest.mark.parametrize("truth", mark_most_long(TRUTHS, 5), ids=lambda each: each.name)
 def test_the_page_says_what_is_true(truth):
-    report = report_by(*truth.rows(), truth.d, compare=["total_error"])
+    report = make_report(*truth.rows(), truth.d, compare=["total_error"])
     check(truth, report.audit, report.main, report.pca)
     verdict = report.verdict
     summary = text_in(render_page(report), "summary")

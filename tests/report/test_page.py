@@ -23,8 +23,8 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.report.figures import frontier_figure
 from fairspan.report.page import render_page, render_sentence
-from page_tree import tree_of
-from report_rows import certified, changed, made_rows, report_by
+from page_tree import parse_page
+from report_cases import generate_rows, make_report, replace_certificate, replace_figures
 
 # Whatever the names hold, nothing else comes to be.
 ALLOWED = {
@@ -42,7 +42,7 @@ ALLOWED = {
 def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
     page = made()[1]
     assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
-    tree = tree_of(page)
+    tree = parse_page(page)
     for landmark in ("header", "nav", "main", "footer", "h1", "title"):
         assert len(list(tree.all(landmark))) == 1, landmark
     levels = [int(each.tag[1]) for each in tree.all("h1", "h2", "h3")]
@@ -61,7 +61,7 @@ def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
 
 @PAGES
 def test_tables_have_captions_and_scopes_and_figures_are_reported(made):
-    tree = tree_of(made()[1])
+    tree = parse_page(made()[1])
     for table in tree.all("table"):
         assert len(list(table.all("caption"))) == 1
         widths = {len(list(row.all("th", "td"))) for row in table.all("tr")}
@@ -101,7 +101,7 @@ def test_every_color_of_a_figure_is_the_page_s_own(made):
 
 @PAGES
 def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else(made):
-    tree = tree_of(made()[1])
+    tree = parse_page(made()[1])
     (meta,) = (each for each in tree.all("meta") if "http-equiv" in each.attributes)
     policy = dict(part.split(" ", 1) for part in meta.attributes["content"].split("; "))
     (style,) = tree.all("style")
@@ -124,7 +124,7 @@ def _hash(text):
 @pytest.mark.long
 def test_hostile_names_are_text_everywhere():
     page = twelve_groups()[1]
-    tree = tree_of(page)
+    tree = parse_page(page)
     assert {each.tag for each in tree.all()} <= ALLOWED
     assert not [name for each in tree.all() for name in each.attributes if name.startswith("on")]
     shown = [name or "(no name)" for name in SHOWN]
@@ -143,7 +143,7 @@ def test_hostile_names_are_text_everywhere():
 @pytest.mark.long
 def test_hostile_names_in_every_step_end_no_script():
     report, page = hostile_pair()
-    tree = tree_of(page)
+    tree = parse_page(page)
     assert {each.tag for each in tree.all()} <= ALLOWED - {"img", "b"}
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
@@ -157,7 +157,7 @@ def _body(table):
 
 def test_json_of_the_slider_has_what_the_report_has():
     report, page = two_groups()
-    data, curves = json.loads(next(tree_of(page).all("script")).text), report.curves
+    data, curves = json.loads(next(parse_page(page).all("script")).text), report.curves
     assert len(data["steps"]) == len(curves.steps) <= 40
     assert data["shortcuts"] == {"pca": curves.pca_step, "main": curves.main_step}
     for told, step in zip(data["steps"], curves.steps, strict=True):
@@ -201,7 +201,7 @@ def wide_rows():
 
 
 def tables_of(page):
-    return {next(table.all("caption")).text: table for table in tree_of(page).all("table")}
+    return {next(table.all("caption")).text: table for table in parse_page(page).all("table")}
 
 
 def cells_of(table):
@@ -264,11 +264,11 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert row[-2] == more + format_number(model.observed_total_error, decimals)
         assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
     for _, why in report.skipped_criteria:
-        assert why in tree_of(page).text
+        assert why in parse_page(page).text
 
 
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
-    report = certified(two_groups()[0], 1, lower_bound=0.0, status=Status.OPEN_GAP)
+    report = replace_certificate(two_groups()[0], 1, lower_bound=0.0, status=Status.OPEN_GAP)
     told = [row[-1] for row in cells_of(tables_of(render_page(report))[OF_CRITERIA])]
     assert told[1] == "open gap"
     assert [each == "proven" for each in told] == [
@@ -278,13 +278,13 @@ def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
 
 
 def test_a_loose_tolerance_stands_with_every_status():
-    report = certified(two_groups()[0], 1, tol=0.01, status=Status.OPTIMAL)
+    report = replace_certificate(two_groups()[0], 1, tol=0.01, status=Status.OPTIMAL)
     page = render_page(report)
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
-    text = " ".join(tree_of(page).text.split())
+    text = " ".join(parse_page(page).text.split())
     assert "Proven within 1 %: no projection" in text
     assert "Optimality on the audited rowsProven within 1 %" in text
-    X, labels = made_rows(2, 4)
+    X, labels = generate_rows(2, 4)
     fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
     model = fs.audit(fair, X, labels, folds=None).models[0]
     assert (model.status, model.tol, model.status_text) == ("optimal", 0.01, "optimal within 1 %")
@@ -297,14 +297,16 @@ def test_a_loose_tolerance_stands_with_every_status():
 def test_groups_that_share_the_largest_loss_are_described_alike_everywhere(n_alike):
     # As a fit leaves them: the last of those that share it is ahead by rounding.
     losses = np.array([7.0 + 1e-9 * i if i < n_alike else 1.0 for i in range(12)])
-    report = changed(twelve_groups()[0], 1, [{"observed_loss": float(each)} for each in losses])
+    report = replace_figures(
+        twelve_groups()[0], 1, [{"observed_loss": float(each)} for each in losses]
+    )
     steps = list(report.curves.steps)
     steps[report.curves.main_step] = replace(steps[report.curves.main_step], losses=losses)
     report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
     page, first = render_page(report), report.group_names[0]
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
-    assert f"largest loss 7, of {whose};" in tree_of(page).text
+    assert f"largest loss 7, of {whose};" in parse_page(page).text
     losers = f"shared by {n_alike}\u00a0groups" if n_alike > 1 else f"for '{first}'"
     text = html.unescape(re.sub("<[^>]*>", "", str(render_sentence("key_figures", report))))
     assert losers in text
@@ -326,11 +328,11 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
     report, page = made()
     lists = [
         list(each.all("li"))
-        for each in tree_of(page).all("ol")
+        for each in parse_page(page).all("ol")
         if each.attributes.get("class") == "findings"
     ]
     # Those about criteria that were only compared stand apart.
-    about_answer = tree_of(page).with_id("findings").children
+    about_answer = parse_page(page).with_id("findings").children
     answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
     others = answer.partition("Findings about the other criteria")[2]
     for found in report.audit.findings:
@@ -358,7 +360,7 @@ def test_summary_says_whose_loss_rises():
 @PAGES
 def test_page_has_its_provenance_and_verification(made):
     report, page = made()
-    text, told = tree_of(page).text, report.to_dict()["provenance"]
+    text, told = parse_page(page).text, report.to_dict()["provenance"]
     for part in (told["command"], told["numpy"], told["scikit-learn"]):
         assert part in text
     verification = report.verification
@@ -369,7 +371,7 @@ def test_page_has_its_provenance_and_verification(made):
 
 def test_marks_of_the_slider_lie_on_the_drawn_frontier():
     report, page = two_groups()
-    tree = tree_of(page)
+    tree = parse_page(page)
     marks = marks_of(tree)[:, 0]
     errors = np.array([step.errors for step in report.curves.steps])
     # Where a mark is depends linearly on the errors, downwards for the second group.
@@ -399,7 +401,7 @@ def test_no_answer_is_drawn_below_the_frontier():
     # As coarse as can be: its ends alone.
     frontier = replace(report.curves.frontier, errors=report.curves.frontier.errors[[0, -1]])
     drawn = frontier_figure(replace(report, curves=replace(report.curves, frontier=frontier)))
-    corners = np.vstack([_points(path) for path in tree_of(str(drawn.svg)).all("path")])
+    corners = np.vstack([_points(path) for path in parse_page(str(drawn.svg)).all("path")])
     for step in (report.curves.pca_step, report.curves.main_step):
         mark = np.array(drawn.mark_positions[step][0])
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
@@ -413,7 +415,7 @@ def test_every_answer_is_drawn_inside_what_can_be_reached():
     drawn = frontier_figure(replace(report, curves=replace(report.curves, region=region)))
     fills = [
         _points(path)
-        for path in tree_of(str(drawn.svg)).all("path")
+        for path in parse_page(str(drawn.svg)).all("path")
         if "fill: var(--faint)" in path.attributes.get("style", "")
     ]
     # The other one is its mark in the legend.
@@ -435,7 +437,7 @@ def _points(path):
 @pytest.mark.long
 def test_every_group_has_a_mark_in_its_own_panel():
     report, page = twelve_groups()
-    marks = marks_of(tree_of(page))
+    marks = marks_of(parse_page(page))
     assert marks.shape == (len(report.curves.steps), 12, 2)
     losses = np.array([step.losses for step in report.curves.steps])
     # The panels begin with the group that loses most.
@@ -456,7 +458,7 @@ def test_infeasible_dimensions_are_dropped_from_the_curve():
     report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
     label = next(
         svg.attributes["aria-label"]
-        for svg in tree_of(render_page(report)).all("svg")
+        for svg in parse_page(render_page(report)).all("svg")
         if "at d = 1" in svg.attributes["aria-label"]
     )
     assert "and none at d = 1;" in label
@@ -466,66 +468,66 @@ def test_infeasible_dimensions_are_dropped_from_the_curve():
 def test_what_is_not_proven_is_not_called_proven():
     report = two_groups()[0]
     bound = report.main_fit.certificate.objective - 0.25
-    open_gap = certified(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
+    open_gap = replace_certificate(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
     assert render_sentence("certificate_lead", open_gap).startswith("Not proven")
     assert "0.25" in render_sentence("certificate_lead", open_gap)
-    assert "Proven" not in tree_of(render_page(open_gap)).with_id("summary").text
-    unknown = certified(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
+    assert "Proven" not in parse_page(render_page(open_gap)).with_id("summary").text
+    unknown = replace_certificate(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
     assert "no bound" in render_sentence("certificate_lead", unknown)
-    assert "Not proven" in tree_of(render_page(unknown)).with_id("summary").text
+    assert "Not proven" in parse_page(render_page(unknown)).with_id("summary").text
 
 
 @pytest.mark.long
 def test_names_of_ten_thousand_letters_are_shortened_on_the_page_only():
-    X, labels = made_rows(2, 4)
+    X, labels = generate_rows(2, 4)
     names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
-    report = report_by(X, [names[label] for label in labels], 2)
+    report = make_report(X, [names[label] for label in labels], 2)
     assert [group.group for group in report.pca.groups] == sorted(names.values())
     page = render_page(report)
     assert len(page) < 400_000
-    assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
+    assert max(map(len, re.findall("a+|b+", parse_page(page).text))) <= 100
 
 
 @pytest.mark.long
 def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_requested():
-    X, labels = made_rows(18, 4, n=8)
-    report = report_by(X, labels, 2)
+    X, labels = generate_rows(18, 4, n=8)
+    report = make_report(X, labels, 2)
     slow = {"equal error", "error gap", "robust error gap"}
     assert {name for name, _ in report.skipped_criteria} == {"disparity", *slow}
     page = render_page(report)
     assert len(page) < 400_000
-    captions = [each.text for each in tree_of(page).all("figcaption")]
+    captions = [each.text for each in parse_page(page).all("figcaption")]
     harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
     drawn = "the 14 of 18 groups with the largest losses under PCA or that are harmed"
     assert all(drawn in each for each in captions), captions
-    summary = next(tree_of(page).with_id("summary").all("figure"))
+    summary = next(parse_page(page).with_id("summary").all("figure"))
     assert harmed
     assert all(group in summary.text for group in harmed)
     # Their tables hold every group, in a box that scrolls.
     boxes = [
         each
-        for each in tree_of(page).all("div")
+        for each in parse_page(page).all("div")
         if "long" in each.attributes.get("class", "").split()
     ]
     assert len(boxes) >= 3
     assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
-    chosen = report_by(X, labels, 2, compare=["error_gap"])
+    chosen = make_report(X, labels, 2, compare=["error_gap"])
     assert [fit.name for fit in chosen.fits] == ["PCA", "minimax loss", "error gap"]
 
 
 def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
     rng = np.random.default_rng(0)
-    report = report_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
+    report = make_report(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
     assert report.verdict.kind == "inconclusive"
-    summary = tree_of(render_page(report)).with_id("summary").text
+    summary = parse_page(render_page(report)).with_id("summary").text
     assert report.verdict.summary in " ".join(summary.split())
 
 
 def test_a_page_of_groups_that_are_alike():
-    X, _ = made_rows(2, 4)
+    X, _ = generate_rows(2, 4)
     rows = np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2
-    text = tree_of(render_page(report_by(*rows, compare=[]))).text
+    text = parse_page(render_page(make_report(*rows, compare=[]))).text
     assert "of equal size." in text
     assert "reconstructs every group with an error of" in text
-    alone = report_by(*rows, criterion="total_error", compare=[])
+    alone = make_report(*rows, criterion="total_error", compare=[])
     assert render_sentence("criteria_lead", alone) == "No fair criterion was requested."

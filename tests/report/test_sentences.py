@@ -20,12 +20,18 @@ from fairspan.report.page import render_page, slider_data
 from fairspan.report.page import render_sentence as sentence
 from fairspan.report.tables.observed import criteria_table
 from fairspan.report.tables.slider import steps_table
-from report_rows import certified, changed, curve_of, made_rows, report_by
+from report_cases import (
+    dimension_curve,
+    generate_rows,
+    make_report,
+    replace_certificate,
+    replace_figures,
+)
 
 
 @pytest.fixture(scope="module")
 def of_minimax_loss():
-    return report_by(*made_rows(2, 4), 2, compare=[])
+    return make_report(*generate_rows(2, 4), 2, compare=[])
 
 
 def said(name, report):
@@ -45,7 +51,7 @@ def test_the_features_in_which_a_group_loses_most_are_named(of_minimax_loss):
 
 
 def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
-    report = report_by(*made_rows(2, 4), 2, criterion="equal_error", compare=[])
+    report = make_report(*generate_rows(2, 4), 2, criterion="equal_error", compare=[])
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
     assert report.pca.observed_total_error < report.main_fit.certificate.lower_bound
     assert "no projection to 2 dimensions with equal errors reduces" in said(
@@ -58,7 +64,7 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
 
 
 def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
-    report = report_by(*made_rows(2, 4), 2, criterion=EqualError(0.01), compare=[])
+    report = make_report(*generate_rows(2, 4), 2, criterion=EqualError(0.01), compare=[])
     errors = report.main_fit.certificate.errors
     assert abs(errors[0] - errors[1]) == pytest.approx(0.01, rel=1e-9)
     among = "with errors at most 0.01 apart"
@@ -70,7 +76,7 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
 
 
 def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
-    report = report_by(*made_rows(3, 4), 2, compare=[])
+    report = make_report(*generate_rows(3, 4), 2, compare=[])
     assert "evaluated" not in said("slider_lead", report)
     some = report.curves.dimensions[:3]
     d = max(some, key=lambda each: each.pca_losses.max()).n_components
@@ -95,14 +101,14 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     of_minimax_loss, low, high, claim
 ):
     gap = Estimate(of_minimax_loss.pca.observed_disparity.value, low, high)
-    text = said("pca_lead", changed(of_minimax_loss, 0, observed_disparity=gap))
+    text = said("pca_lead", replace_figures(of_minimax_loss, 0, observed_disparity=gap))
     assert claim in text
     assert ("significant" in text) is (claim != "")
 
 
 @pytest.mark.long
 def test_shares_of_weight_are_not_reported_as_shares_of_rows():
-    X, labels = made_rows(2, 3)  # 40 rows and 45
+    X, labels = generate_rows(2, 3)  # 40 rows and 45
     for weights, told in (
         (None, "; the smallest group, '<bdi>group 00</bdi>', has 47.1 % of the rows."),
         # 360 against 45
@@ -110,7 +116,7 @@ def test_shares_of_weight_are_not_reported_as_shares_of_rows():
         ((45.0, 40.0), "in 2 groups of equal weight."),
     ):
         each = None if weights is None else np.where(labels == "group 00", *weights)
-        report = report_by(X, labels, 1, compare=[], weights=each)
+        report = make_report(X, labels, 1, compare=[], weights=each)
         assert said("groups_lead", report).endswith(told)
 
 
@@ -124,7 +130,7 @@ def test_the_disparity_is_the_reported_difference(of_minimax_loss):
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25")])
 def test_proven_is_claimed_to_the_tolerance_at_most(of_minimax_loss, gap, claimed):
     objective = of_minimax_loss.main_fit.certificate.objective
-    report = certified(of_minimax_loss, 1, lower_bound=objective - gap, absolute_tol=0.25)
+    report = replace_certificate(of_minimax_loss, 1, lower_bound=objective - gap, absolute_tol=0.25)
     assert said("certificate_lead", report).endswith(f"by more than {claimed}.")
 
 
@@ -138,7 +144,7 @@ def _whose(values, names):
 
 @pytest.mark.long
 def test_the_worst_of_many_groups_is_the_one_that_is_named():
-    report = report_by(*made_rows(5, 4), 2, compare=["minimax_error"])
+    report = make_report(*generate_rows(5, 4), 2, compare=["minimax_error"])
     rows = zip(report.audit.models, criteria_table(report).rows, strict=True)
     for model, (_, largest, whose, *_) in rows:
         losses = [group.observed_loss for group in model.groups]
@@ -157,7 +163,7 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
-    report = report_by(*made_rows(k, 4), 2, compare=[])
+    report = make_report(*generate_rows(k, 4), 2, compare=[])
     sizes = np.array([each.n_rows for each in report.pca.groups], dtype=float)
     for step in report.curves.steps:
         known = np.average(step.errors, weights=sizes)
@@ -166,7 +172,7 @@ def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "nash_welfare"])
 def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion):
-    report = report_by(*made_rows(3, 4), 2, criterion=criterion, compare=[])
+    report = make_report(*generate_rows(3, 4), 2, criterion=criterion, compare=[])
     drawn = figures.losses_figure(report).svg
     assert ('id="l-bound"' in drawn) is (criterion == "minimax_loss")
 
@@ -182,10 +188,10 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
 
 @pytest.mark.parametrize("center", ["group", "global"])
 def test_pca_by_dimension_ignores_groups_and_is_evaluated_about_their_centers(center):
-    X, labels = made_rows(3, 4)
+    X, labels = generate_rows(3, 4)
     X = X + 2.0 * (labels == "group 01")[:, None]
-    facts = report_by(X, labels, 2, compare=[], center=center).to_dict()
-    for d, errors in enumerate(curve_of(facts, "PCA", "observed_error"), start=1):
+    facts = make_report(X, labels, 2, compare=[], center=center).to_dict()
+    for d, errors in enumerate(dimension_curve(facts, "PCA", "observed_error"), start=1):
         axes = PCA(d).fit(X).components_
         for g, error in zip(sorted(set(labels)), errors, strict=True):
             mean = X[labels == g].mean(axis=0) if center == "group" else X.mean(axis=0)
@@ -220,7 +226,7 @@ def test_words_for_those_who_do_not_see_a_figure_are_not_made_shorter():
 
 @pytest.mark.long
 def test_half_a_pair_of_surrogates_in_a_group_s_name_is_shown_as_a_question_mark(tmp_path):
-    X, labels = made_rows(2, 3)
+    X, labels = generate_rows(2, 3)
     labels = labels.astype(object)
     labels[labels == "group 00"] = "\ud800 one"
     fs.write_report(tmp_path / "page.html", X, labels, n_components=1, compare=[])

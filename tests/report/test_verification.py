@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 import real_data
-from cli.by_hand import figures_by_hand
+from case_selection import mark_most_long
+from cli.pca_reference import reference_figures
 from fairspan import (
     Disparity,
     EqualError,
@@ -24,9 +25,8 @@ from fairspan import (
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
-from page_tree import tree_of
-from report_rows import certificate_of, column, facts_by, made_rows, model_of
-from sweeps import mostly_long
+from page_tree import parse_page
+from report_cases import certificate_facts, generate_rows, group_column, model_facts, report_facts
 
 CRITERIA = (
     "minimax_loss",
@@ -108,7 +108,7 @@ def bound_by_hand(criterion, weights, S, d, counts):
     return least
 
 
-@pytest.mark.parametrize("criterion", mostly_long(CRITERIA, step=4), ids=str)
+@pytest.mark.parametrize("criterion", mark_most_long(CRITERIA, step=4), ids=str)
 @pytest.mark.parametrize(
     ("k", "d", "center", "scale"),
     [(2, 2, "global", False), (2, 1, "group", True), (3, 2, "none", False)],
@@ -116,13 +116,13 @@ def bound_by_hand(criterion, weights, S, d, counts):
 def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
     if k == 3 and (isinstance(criterion, Disparity | EqualError) or criterion == "equal_error"):
         return
-    X, labels = made_rows(k, 5)
+    X, labels = generate_rows(k, 5)
     settings = {"criterion": criterion, "compare": [], "center": center, "scale": scale}
-    facts = facts_by(X, labels, d, **settings)
-    printed, certificate = facts["verification"], certificate_of(facts)
+    facts = report_facts(X, labels, d, **settings)
+    printed, certificate = facts["verification"], certificate_facts(facts)
     moments = GroupMoments.from_rows(X / X.std(axis=0) if scale else X, labels)
     S, counts = moments.second_moments(center), moments.counts
-    errors = column(model_of(facts, facts["main_model"]), "observed_error")
+    errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
     within = printed["absolute_tol"]
     found = objective_by_hand(criterion, errors, S, d, counts)
     assert found == pytest.approx(printed["objective"], abs=within, rel=1e-9)
@@ -135,18 +135,18 @@ def test_the_formulas_give_objective_and_bound(criterion, k, d, center, scale):
 
 
 @pytest.mark.parametrize(
-    "criterion", mostly_long([c for c in CRITERIA if c != "equal_error"], step=4), ids=str
+    "criterion", mark_most_long([c for c in CRITERIA if c != "equal_error"], step=4), ids=str
 )
 def test_no_subspace_is_below_the_bound(criterion):
-    X, labels = made_rows(2, 5)
-    certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, compare=[]))
+    X, labels = generate_rows(2, 5)
+    certificate = certificate_facts(report_facts(X, labels, 2, criterion=criterion, compare=[]))
     problem = fit_moments(
         GroupMoments.from_rows(X, labels), FitSettings.parse(2, criterion)
     ).problem
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
-        figures = figures_by_hand(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
+        figures = reference_figures(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
         errors = np.array([each.error for each in figures.values()])
         value = problem.criterion.value(errors, problem)
         assert value >= certificate["lower_bound"] - 1e-9 * problem.total_variance
@@ -154,8 +154,8 @@ def test_no_subspace_is_below_the_bound(criterion):
 
 @pytest.mark.long
 def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
-    X, labels = made_rows(12, 8)
-    certificate = certificate_of(facts_by(X, labels, 3, compare=[]))
+    X, labels = generate_rows(12, 8)
+    certificate = certificate_facts(report_facts(X, labels, 3, compare=[]))
     moments = GroupMoments.from_rows(X, labels)
     S, weights = moments.second_moments(), np.array(certificate["weights"])
     assert certificate["status"] == "open gap"
@@ -164,12 +164,12 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
 
 
 def test_what_the_page_says_about_verifying_is_true_of_arrays_and_of_moments(tmp_path):
-    X, labels = made_rows(2, 5)
+    X, labels = generate_rows(2, 5)
     moments, path = GroupMoments.from_rows(X, labels), tmp_path / "page.html"
     fair = fs.FairPCA(2).fit(X, sensitive_features=labels)
     for given in ({"X": X, "sensitive_features": labels}, {"moments": moments}):
         facts = fs.write_report(path, **given, n_components=2, compare=[], folds=None)
-        printed, text = facts["verification"], tree_of(path.read_text(encoding="utf-8")).text
+        printed, text = facts["verification"], parse_page(path.read_text(encoding="utf-8")).text
         assert "fairspan.verify(model, moments)" in printed["commands"]
         assert "fairspan.verify(model, X, sensitive_features)" in printed["commands_note"]
         assert all(each in text for each in (*printed["commands"], printed["commands_note"]))
@@ -182,7 +182,7 @@ def test_what_the_page_says_about_verifying_is_true_of_arrays_and_of_moments(tmp
 
 def test_an_unknown_group_is_reported_and_not_passed_over():
     with pytest.raises(UnknownGroup):
-        facts_by(*made_rows(2, 3), 1, criterion=Disparity(0.5, "group 99"))
+        report_facts(*generate_rows(2, 3), 1, criterion=Disparity(0.5, "group 99"))
 
 
 @pytest.mark.long
@@ -191,12 +191,12 @@ def test_an_unknown_group_is_reported_and_not_passed_over():
 )
 def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     rows = real_data.load(name)
-    facts = facts_by(rows.X, rows.groups, d, scale=True)
+    facts = report_facts(rows.X, rows.groups, d, scale=True)
     assert {each["status"] for each in facts["certificates"]} == {"optimal"}
-    certificate = certificate_of(facts)
+    certificate = certificate_facts(facts)
     moments = GroupMoments.from_rows(rows.z_scored(0), rows.groups)
     S, counts, weights = moments.second_moments(), moments.counts, certificate["weights"]
-    errors = column(model_of(facts, facts["main_model"]), "observed_error")
+    errors = group_column(model_facts(facts, facts["main_model"]), "observed_error")
     found = objective_by_hand("minimax_loss", errors, S, d, counts)
     assert found == pytest.approx(certificate["objective"], rel=1e-8)
     found = bound_by_hand("minimax_loss", np.array(weights), S, d, counts)
@@ -208,18 +208,18 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 
 
 @pytest.mark.parametrize(
-    ("k", "said"), mostly_long([(2, "supporting line"), (3, "at least this weighted sum")], 2)
+    ("k", "said"), mark_most_long([(2, "supporting line"), (3, "at least this weighted sum")], 2)
 )
 def test_the_proof_of_the_robust_error_gap_is_explained(k, said):
-    X, labels = made_rows(k, 4)
-    facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
+    X, labels = generate_rows(k, 4)
+    facts = report_facts(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
     assert said in " ".join(facts["verification"]["explanation"])
 
 
 def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
-    X, labels = made_rows(2, 5)
+    X, labels = generate_rows(2, 5)
     near, far = (
-        facts_by(unit * X, labels, 2, criterion="nash_welfare", compare=[])["verification"]
+        report_facts(unit * X, labels, 2, criterion="nash_welfare", compare=[])["verification"]
         for unit in (2.0**-12, 2.0**12)
     )
     assert 0.1 < far["absolute_tol"] / near["absolute_tol"] < 10
@@ -332,10 +332,10 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     facts = fs.write_report(path, X, sex, models=models, compare=[], folds=5)
     assert facts["settings"]["scale"] is True
     assert facts["settings"]["n_components"] == 2
-    main = model_of(facts, facts["main_model"])
+    main = model_facts(facts, facts["main_model"])
     errors = [
         [g["observed_error"] for g in each["groups"]]
-        for each in (main, model_of(facts["user_models"], "scaled"))
+        for each in (main, model_facts(facts["user_models"], "scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
     assert {model["name"]: model["is_scaled"] for model in facts["user_models"]["models"]} == {
@@ -346,7 +346,7 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     }
     table = next(
         each
-        for each in tree_of(path.read_text(encoding="utf-8")).all("table")
+        for each in parse_page(path.read_text(encoding="utf-8")).all("table")
         if next(each.all("caption")).text == "Your models"
     )
     rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]

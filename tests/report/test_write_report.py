@@ -18,9 +18,9 @@ import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.opening import open_group_rows
-from report_rows import made_rows
+from report_cases import generate_rows
 
-X, LABELS = made_rows(2, 4)
+X, LABELS = generate_rows(2, 4)
 NAMES = ["age", "income", "debt", "<b>"]
 FEW = {"n_components": 2, "compare": ["minimax_error"]}
 

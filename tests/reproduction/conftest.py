@@ -107,7 +107,7 @@ def quick():
 
     def run(experiment, files=None):
         for name in experiment.files if files is None else files:
-            real_data.path_of(f"{name}.parquet")
+            real_data.data_path(f"{name}.parquet")
         store = stores.setdefault(experiment.files, Store())
         setting = Setting(real_data.FOLDER, Effort.QUICK, 0, lambda *_: None, store)
         return experiment.run(setting)

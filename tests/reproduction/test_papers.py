@@ -191,7 +191,7 @@ def test_resizing_averages_over_areas():
 
 
 def test_the_real_faces_and_credit_are_those_that_their_source_describes():
-    facts = json.loads(real_data.path_of("manifest.json").read_text())
+    facts = json.loads(real_data.data_path("manifest.json").read_text())
     faces = load_faces(real_data.FOLDER, n_per_gender=2000, shape=(24, 24))
     assert faces.X.shape == (4000, 576)
     mean = load_faces(real_data.FOLDER).X.mean()

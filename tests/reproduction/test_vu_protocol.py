@@ -7,7 +7,13 @@ from fairspan.errors import InvalidInput
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.solvers.published.riemannian import _PaperScores, horizontal_projection
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from problems import problem_of, random_basis, random_moments, robust_problem, slope_by_differences
+from problems import (
+    build_problem,
+    finite_difference_slopes,
+    random_basis,
+    random_moments,
+    robust_problem,
+)
 from reproduction.vu.protocol import (
     Part,
     errors_of,
@@ -98,7 +104,7 @@ def test_lipschitz_constant_holds(seed, k):
 
 
 def test_lipschitz_constant_is_attained_in_the_plane():
-    problem = problem_of([np.diag([3.0, 1.0]), np.eye(2)], 1, ErrorGap(0.0), [0.5, 0.5])
+    problem = build_problem([np.diag([3.0, 1.0]), np.eye(2)], 1, ErrorGap(0.0), [0.5, 0.5])
     assert lipschitz_constant(problem) == pytest.approx(1.0)  # C = diag(2, 1)
     diagonal = np.array([[1.0], [1.0]]) / np.sqrt(2)
     assert stationarity(problem, diagonal) == pytest.approx(1.0)
@@ -113,7 +119,7 @@ def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(see
     basis = random_basis(rng, problem.n_features, problem.n_components)
     units = np.eye(basis.size).reshape(-1, *basis.shape)
     directions = [horizontal_projection(basis, unit) for unit in units]
-    numerical = np.linalg.norm(slope_by_differences(problem.objective, basis, directions))
+    numerical = np.linalg.norm(finite_difference_slopes(problem.objective, basis, directions))
     scores = problem.criterion.scores(problem.errors(basis), problem)
     if abs(scores[0] - scores[1]) > numerical / 2:
         assert stationarity(problem, basis) == pytest.approx(numerical, rel=1e-5)
@@ -126,5 +132,5 @@ def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(see
     [(np.zeros((2, 3, 3)), 1), (random_moments(np.random.default_rng(1), 2, 3), 3)],
 )
 def test_without_variance_and_in_all_dimensions_every_subspace_is_stationary(matrices, d):
-    problem = problem_of(matrices, d, RobustErrorGap())
+    problem = build_problem(matrices, d, RobustErrorGap())
     assert stationarity(problem, np.eye(3)[:, :d]) == pytest.approx(0.0, abs=1e-6)

@@ -10,7 +10,7 @@ from fairspan import GroupMoments, RobustErrorGap
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.settings import FitSettings
 from fairspan.problem.build_family import build_problem_family
-from real_data import FOLDER, path_of
+from real_data import FOLDER, data_path
 from reproduction.comparison import printed_table
 from reproduction.experiment import Effort, Setting
 from reproduction.store import Store
@@ -42,7 +42,7 @@ def setting_with(store, data=FOLDER):
 @pytest.fixture(scope="module")
 def quick():
     for name in _QUICK:
-        path_of(f"{name}.parquet")
+        data_path(f"{name}.parquet")
     store = Store()
     result = tables.TABLE_1.run(setting_with(store))
     return store, result
@@ -219,7 +219,7 @@ def test_toys_run_and_draw(experiment):
 
 @pytest.mark.long
 def test_the_trade_off_runs_and_draws():
-    path_of("biodeg.parquet")
+    data_path("biodeg.parquet")
     figure = pytest.importorskip("matplotlib.figure").Figure()
     result = PARETO.run(setting_with(Store()))
     above = [row[result.columns.index("above frontier")] for row in result.rows]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from by_hand import assert_moments, moments_by_hand
 from fairspan import FairPCA, GroupMoments
+from numpy_reference import assert_moments, reference_moments
 
 N, P = 700, 6
 NAMES = [f"x{i}" for i in range(P)]
@@ -63,7 +63,7 @@ class Case:
     def check(self, X: Any, sensitive_features: Any = "g", sample_weight: Any = None) -> None:
         """Moments and fit of a source against numpy on the rows themselves."""
         rows = self.present
-        expected = moments_by_hand(rows.X.astype(float), rows.labels.astype(str), rows.weights)
+        expected = reference_moments(rows.X.astype(float), rows.labels.astype(str), rows.weights)
         moments = GroupMoments.from_rows(
             X, sensitive_features, sample_weight, on_missing=self.on_missing
         )

@@ -13,10 +13,10 @@ import pytest
 import scipy.sparse
 from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.opening import open_rows
-from sweeps import each_once
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 LABELS = list("aababb")
@@ -413,7 +413,9 @@ def test_intersections_are_refused_by_all_names(kind, tmp_path):
 
 
 @pytest.mark.usefixtures("no_matrices")
-@each_once(n_features=[5, 600, 1600, 4000], kind=["dense", "sparse", "sparse and full", "weighted"])
+@parametrize_diagonal(
+    n_features=[5, 600, 1600, 4000], kind=["dense", "sparse", "sparse and full", "weighted"]
+)
 def test_labels_next_to_rows_of_any_width_are_refused(kind, n_features):
     rows = np.zeros((400, n_features))
     rows[:, :2] = PEOPLE[:400, :2]

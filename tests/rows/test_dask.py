@@ -15,12 +15,12 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.rows.aggregation import PartitionedRows
 from fairspan.rows.opening import open_group_rows
+from numpy_reference import assert_moments, projector_distance, reference_moments
 from rows.dask_cluster import (
     DEADLINE,
     block_that_fails_once,
@@ -75,23 +75,23 @@ BESIDE = {
 def test_arrays_with_labels_and_weights_next_to_them(client, kind, beside):
     put = BESIDE[beside]
     moments = GroupMoments.from_rows(ARRAYS[kind], put(GROUPS), put(WEIGHTS))
-    assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
+    assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     assert moments.feature_names is None
 
 
 @pytest.mark.long
 def test_an_array_of_unknown_chunks(client):
     moments = GroupMoments.from_rows(ARRAYS["unknown chunks"], GROUPS.tolist(), WEIGHTS)
-    assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
+    assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     sex = dd.from_pandas(frame()["sex"], npartitions=5)
     assert_moments(
-        GroupMoments.from_rows(ARRAYS["unknown chunks"], sex), moments_by_hand(X, GROUPS)
+        GroupMoments.from_rows(ARRAYS["unknown chunks"], sex), reference_moments(X, GROUPS)
     )
 
 
 def test_two_columns_of_labels_are_crossed(client):
     crossed = list(zip(GROUPS.tolist(), AGES.tolist(), strict=True))
-    expected = moments_by_hand(X, crossed)
+    expected = reference_moments(X, crossed)
     frame_moments = GroupMoments.from_rows(collection([*NAMES, "sex", "age"]), ["sex", "age"])
     assert_moments(frame_moments, expected)
     labels = np.array(crossed, dtype=object)
@@ -107,19 +107,19 @@ def test_data_frames_with_labels_and_weights_next_to_them(client, beside):
     if beside != "series":
         labels, weights = BESIDE[beside](GROUPS), BESIDE[beside](WEIGHTS)
     moments = GroupMoments.from_rows(collection(NAMES), labels, weights)
-    assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
+    assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
 
 
 def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(client):
     ordered = frame().sort_values("sex", ignore_index=True)[[*NAMES, "sex"]]
     whole = dd.from_pandas(ordered, npartitions=9)
     with_gap = dd.concat([whole.partitions[:4], whole[whole.a > 1e9], whole.partitions[4:]])
-    expected = moments_by_hand(X, GROUPS)
+    expected = reference_moments(X, GROUPS)
     assert_moments(GroupMoments.from_rows(with_gap, "sex"), expected)
     # A partition all of whose weights are zero is one without rows.
     weights = np.where(np.arange(len(X)) < 90, 0.0, WEIGHTS)
     moments = GroupMoments.from_rows(array(), GROUPS, da.from_array(weights, chunks=90))
-    assert_moments(moments, moments_by_hand(X, GROUPS, weights))
+    assert_moments(moments, reference_moments(X, GROUPS, weights))
 
 
 def test_every_scheduler_gives_the_same_bits(client):
@@ -145,9 +145,9 @@ def test_partial_fit_adds_partitions_to_those_before(client):
     whole = collection()
     model = FairPCA().partial_fit(whole.partitions[:3], sensitive_features="sex")
     model.partial_fit(whole.partitions[3:], sensitive_features="sex")
-    assert_moments(model.moments_, moments_by_hand(X, GROUPS))
+    assert_moments(model.moments_, reference_moments(X, GROUPS))
     model.partial_fit(collection(["b", "a", "c", "d", "sex"]), sensitive_features="sex")
-    assert_moments(model.moments_, moments_by_hand(np.vstack([X, X]), [*GROUPS, *GROUPS]))
+    assert_moments(model.moments_, reference_moments(np.vstack([X, X]), [*GROUPS, *GROUPS]))
     with pytest.raises(InvalidInput, match="Allowed: the features of the fit"):
         model.partial_fit(collection(["a", "b", "c", "sex"]), sensitive_features="sex")
 
@@ -198,7 +198,7 @@ def test_rows_are_opened_once_and_can_be_read_again(client):
 def test_columns_with_numbers_for_names(client):
     unnamed = dd.from_pandas(pd.DataFrame(X), npartitions=3)
     moments = GroupMoments.from_rows(unnamed, GROUPS)
-    assert_moments(moments, moments_by_hand(X, GROUPS))
+    assert_moments(moments, reference_moments(X, GROUPS))
     assert moments.feature_names is None
 
 

@@ -11,16 +11,16 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
+from case_selection import parametrize_diagonal
+from corruption import accept_or_refuse
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.array_backend import to_numpy
 from fairspan.rows.devices import DeviceRows
 from fairspan.rows.opening import open_group_rows
+from numpy_reference import assert_moments, projector_distance, random_rows, reference_moments
 from rows.source_cases import CASES
-from spoiling import answered_or_refused
-from sweeps import each_once
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
@@ -60,18 +60,18 @@ def test_the_contract_of_every_source(there, case):
     rows.check(there(rows.X), list(rows.labels), weights)
 
 
-@each_once(numbers=BLOCKS, weighted=[False, True], offset=[3.0, 1e6])
+@parametrize_diagonal(numbers=BLOCKS, weighted=[False, True], offset=[3.0, 1e6])
 def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
     weights = rows.weights if weighted else None
     source = open_group_rows(there(rows.X), rows.labels, weights)
     assert isinstance(source, DeviceRows)
     moments = compute_group_moments(replace(source, block_entries=numbers))
-    assert_moments(moments, moments_by_hand(rows.X, rows.labels, weights))
+    assert_moments(moments, reference_moments(rows.X, rows.labels, weights))
     assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
 
 
-@each_once(
+@parametrize_diagonal(
     labels=[
         CODES,
         (CODES * 120 - 128).astype(np.int8),
@@ -89,21 +89,21 @@ def test_labels_may_lie_there_too(there, labels, numbers):
     moments = compute_group_moments(
         source if numbers is None else replace(source, block_entries=numbers)
     )
-    assert_moments(moments, moments_by_hand(ROWS.X, labels.tolist()))
+    assert_moments(moments, reference_moments(ROWS.X, labels.tolist()))
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
 
 def test_two_columns_of_labels_are_crossed(there):
     both = np.stack([CODES, CODES % 2], axis=1)
     moments = GroupMoments.from_rows(there(ROWS.X), there(both))
-    assert_moments(moments, moments_by_hand(ROWS.X, map(tuple, both.tolist())))
+    assert_moments(moments, reference_moments(ROWS.X, map(tuple, both.tolist())))
 
 
 def test_weights_may_lie_there_too_and_zero_counts_as_absent(there):
     weights = np.where(np.arange(5000) % 3 == 0, 0.0, ROWS.weights)
     weights[CODES == 2] = 0
     moments = GroupMoments.from_rows(there(ROWS.X), there(CODES), there(weights))
-    assert_moments(moments, moments_by_hand(ROWS.X, CODES.tolist(), weights))
+    assert_moments(moments, reference_moments(ROWS.X, CODES.tolist(), weights))
     assert moments.labels == [0, 1]
 
 
@@ -112,7 +112,7 @@ def test_a_group_of_one_row_and_rows_sorted_by_group(there):
     labels[-1] = 9
     for named in (labels, there(labels)):
         source = replace(open_group_rows(there(ROWS.X), named), block_entries=1)
-        assert_moments(compute_group_moments(source), moments_by_hand(ROWS.X, labels.tolist()))
+        assert_moments(compute_group_moments(source), reference_moments(ROWS.X, labels.tolist()))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -123,7 +123,7 @@ def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
     # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
     weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
     source = replace(open_group_rows(there(X), ["a"] * 5000, weights), block_entries=1)
-    assert_moments(compute_group_moments(source), moments_by_hand(X, ["a"] * 5000, weights))
+    assert_moments(compute_group_moments(source), reference_moments(X, ["a"] * 5000, weights))
 
 
 def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
@@ -137,10 +137,10 @@ def test_other_numbers_are_accumulated_in_double_precision(there, kind):
     X = np.random.default_rng(5).integers(0, 200, (5000, 4))
     X = (X > 99 if kind == "bool" else X % 100).astype(kind)
     moments = GroupMoments.from_rows(there(X), CODES)
-    assert_moments(moments, moments_by_hand(X, CODES.tolist()))
+    assert_moments(moments, reference_moments(X, CODES.tolist()))
 
 
-@each_once(value=[np.nan, np.inf, -np.inf], weighted=[False, True])
+@parametrize_diagonal(value=[np.nan, np.inf, -np.inf], weighted=[False, True])
 def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
     X = ROWS.X.copy()
     X[4321, 4] = X[4700, 1] = value
@@ -173,7 +173,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
     source = open_group_rows(there(X), labels, weights, "drop")
     moments = compute_group_moments(replace(source, block_entries=1))
     given = None if weights is None else weights[kept]
-    assert_moments(moments, moments_by_hand(X[kept], labels[kept].tolist(), given))
+    assert_moments(moments, reference_moments(X[kept], labels[kept].tolist(), given))
     assert moments.n_dropped == 4
     X[40, 5] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):
@@ -184,7 +184,7 @@ def test_rows_are_dropped_also_where_the_labels_lie_there(there):
     X = ROWS.X.copy()
     X[[0, 4999], [1, 3]] = np.nan
     moments = compute_group_moments(open_group_rows(there(X), there(CODES), None, "drop"))
-    assert_moments(moments, moments_by_hand(X[1:-1], CODES[1:-1].tolist()))
+    assert_moments(moments, reference_moments(X[1:-1], CODES[1:-1].tolist()))
     assert moments.n_dropped == 2
 
 
@@ -326,7 +326,7 @@ def test_audits_and_metrics_are_those_of_numpy(there, weighted):
 
 def test_torch_views_derivatives_and_short_floats(torch):
     X = torch.tensor(ROWS.X)
-    expected = moments_by_hand(ROWS.X, ROWS.labels)
+    expected = reference_moments(ROWS.X, ROWS.labels)
     wide = torch.stack([X, -X], dim=2)
     for view in (wide[:, :, 0], X.T.contiguous().T, X.clone().requires_grad_()):
         assert_moments(GroupMoments.from_rows(view, ROWS.labels), expected)
@@ -336,7 +336,7 @@ def test_torch_views_derivatives_and_short_floats(torch):
         short = X.to(kind)
         same = short.to(torch.float64).numpy()
         moments = GroupMoments.from_rows(short, torch.tensor(CODES))
-        assert_moments(moments, moments_by_hand(same, CODES.tolist()))
+        assert_moments(moments, reference_moments(same, CODES.tolist()))
         assert model.transform(short).dtype == torch.float64
         np.testing.assert_allclose(model.score(short), model.score(same), rtol=1e-12)
 
@@ -362,7 +362,7 @@ def test_only_sums_leave_the_device(torch, monkeypatch):
     monkeypatch.setattr(DeviceRows, "blocks", None)
     source = open_group_rows(torch.tensor(ROWS.X), torch.tensor(CODES))
     assert_moments(
-        compute_group_moments(replace(source, block_numbers=1)), moments_by_hand(ROWS.X, CODES)
+        compute_group_moments(replace(source, block_numbers=1)), reference_moments(ROWS.X, CODES)
     )
     assert max(sizes) == 64 * 6  # the first rows of a group, whatever the number of rows
 
@@ -505,7 +505,7 @@ def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, spoil):
     for which, place, value in spoil:
         array = getattr(matrix, names[which])
         array[place % len(array)] = value
-    with answered_or_refused():
+    with accept_or_refuse():
         FairSubspace(np.eye(2, WIDTH), np.zeros(WIDTH)).transform(matrix)
         FairPCA(2).fit(matrix, sensitive_features=GROUPS)
         found = GroupMoments.from_rows(matrix, GROUPS)

@@ -13,9 +13,9 @@ import pytest
 from pyarrow import csv, feather, parquet
 from scipy import sparse
 
+from case_selection import mark_most_long
 from fairspan import FileRows, GroupMoments
 from rows.source_cases import CASES, NAMES, P
-from sweeps import mostly_long
 
 
 def table(case):
@@ -117,7 +117,7 @@ SOURCES = UNNAMED | {
 
 @pytest.mark.parametrize(
     ("source", "case"),
-    mostly_long([(source, case) for source in SOURCES for case in CASES], step=5),
+    mark_most_long([(source, case) for source in SOURCES for case in CASES], step=5),
     ids=str,
 )
 def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_path):

@@ -12,7 +12,6 @@ import scipy.sparse
 from pyarrow import parquet
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import (
     FairspanWarning,
@@ -27,6 +26,7 @@ from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.folds import Folds
 from fairspan.rows.label_resolution import labels_from_values
 from fairspan.rows.opening import open_group_rows, open_rows
+from numpy_reference import assert_moments, reference_moments
 
 RNG = np.random.default_rng(12)
 N = 40
@@ -115,7 +115,7 @@ def with_groups(kind):
 @pytest.mark.parametrize("table", TABLES)
 def test_every_kind_of_table(table, weights):
     moments = GroupMoments.from_rows(TABLES[table], SEX, weights)
-    assert_moments(moments, moments_by_hand(X, SEX, weights), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, SEX, weights), rtol=1e-12)
 
 
 @pytest.mark.parametrize("table", ["C order", "list of lists", "pandas unnamed"])
@@ -137,14 +137,14 @@ def test_other_tables_have_no_names(table):
 )
 def test_truth_values_count_as_zero_and_one(bits):
     moments = GroupMoments.from_rows(bits, SEX)
-    assert_moments(moments, moments_by_hand(BITS, SEX), rtol=1e-12)
+    assert_moments(moments, reference_moments(BITS, SEX), rtol=1e-12)
 
 
 @pytest.mark.parametrize("table", ["C order", "pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("labels", LABELS)
 def test_every_kind_of_labels_next_to_every_kind_of_table(labels, table):
     moments = GroupMoments.from_rows(TABLES[table], LABELS[labels])
-    assert_moments(moments, moments_by_hand(X, SEX), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, SEX), rtol=1e-12)
     assert list(map(type, moments.labels)) == [str, str]
 
 
@@ -168,7 +168,7 @@ def test_every_kind_of_labels_next_to_every_kind_of_table(labels, table):
 def test_labels_keep_their_type(labels, kind):
     moments = GroupMoments.from_rows(X, labels)
     expected = {int: AGE, float: AGE.astype(float), bool: AGE == 20}[kind]
-    assert_moments(moments, moments_by_hand(X, expected.tolist()), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, expected.tolist()), rtol=1e-12)
     assert list(map(type, moments.labels)) == [kind, kind]
 
 
@@ -176,26 +176,26 @@ def test_labels_keep_their_type(labels, kind):
 @pytest.mark.parametrize("labels", INTERSECTIONS)
 def test_several_attributes_are_crossed_as_tuples(labels, table):
     moments = GroupMoments.from_rows(TABLES[table], INTERSECTIONS[labels])
-    assert_moments(moments, moments_by_hand(X, CROSSED), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, CROSSED), rtol=1e-12)
     assert [tuple(map(type, label)) for label in moments.labels] == [(str, int)] * 4
 
 
 def test_a_text_array_of_two_columns_is_crossed_as_text():
     moments = GroupMoments.from_rows(X, np.array([SEX, AGE]).T)
     as_text = [(sex, str(age)) for sex, age in CROSSED]
-    assert_moments(moments, moments_by_hand(X, as_text), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, as_text), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_named_columns_are_labels_and_no_features(kind):
     frame = with_groups(kind)
     one = GroupMoments.from_rows(frame, "sex")
-    expected = moments_by_hand(np.column_stack([X[:, :2], AGE, X[:, 2]]), SEX)
+    expected = reference_moments(np.column_stack([X[:, :2], AGE, X[:, 2]]), SEX)
     assert_moments(one, expected, rtol=1e-12)
     assert one.feature_names == ("x", "y", "age", "z")
     for names in (["sex", "age"], ("sex", "age")):
         both = GroupMoments.from_rows(frame, names)
-        assert_moments(both, moments_by_hand(X, CROSSED), rtol=1e-12)
+        assert_moments(both, reference_moments(X, CROSSED), rtol=1e-12)
         assert both.feature_names == ("x", "y", "z")
     assert_moments(GroupMoments.from_rows(frame, ["sex"]), expected, rtol=1e-12)
 
@@ -203,7 +203,7 @@ def test_named_columns_are_labels_and_no_features(kind):
 def test_labels_that_look_like_names_are_labels_where_they_cannot_be_names():
     frame = pd.DataFrame({"a": [1.0, 2.0, 5.0], "b": [0.0, 1.0, 1.0]})
     moments = GroupMoments.from_rows(frame, ["a", "a", "c"])
-    assert_moments(moments, moments_by_hand(frame.to_numpy(), "aac"))
+    assert_moments(moments, reference_moments(frame.to_numpy(), "aac"))
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,13 @@ def test_labels_that_look_like_names_are_labels_where_they_cannot_be_names():
 @pytest.mark.parametrize("table", ["C order", "pandas", "polars"])
 def test_every_kind_of_weights(weights, table):
     moments = GroupMoments.from_rows(TABLES[table], SEX, weights)
-    assert_moments(moments, moments_by_hand(X, SEX, WEIGHTS), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, SEX, WEIGHTS), rtol=1e-12)
 
 
 def test_an_index_of_other_values_is_taken_by_position():
     frame = TABLES["pandas"].set_index(np.arange(N) + 500)
     moments = GroupMoments.from_rows(frame, pd.Series(SEX))
-    assert_moments(moments, moments_by_hand(X, SEX), rtol=1e-12)
+    assert_moments(moments, reference_moments(X, SEX), rtol=1e-12)
 
 
 @pytest.mark.parametrize("table", ["C order", "pandas", "pyarrow chunks"])
@@ -246,7 +246,7 @@ def test_frames_of_several_blocks(kind):
     groups = np.random.default_rng(4).choice(["a", "b", "c"], 1500)
     columns = {f"x{j}": wide[:, j] for j in range(400)}
     weights = np.linspace(0, 1, 1500)
-    expected = moments_by_hand(wide, groups, weights)
+    expected = reference_moments(wide, groups, weights)
     beside = GroupMoments.from_rows(kind(columns), groups, weights)
     within = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
     assert_moments(beside, expected)

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.moments.group_moments import MomentsAggregator, compute_group_moments
 from fairspan.rows.opening import open_group_rows
+from numpy_reference import assert_moments, projector_distance, random_rows, reference_moments
 from rows.dask_cluster import lines_of_docs
 from rows.source_cases import CASES
 
@@ -106,7 +106,7 @@ def test_numbers_of_every_kind_count(spark):
     rows = on_spark(spark, frame.assign(g=np.where(np.arange(40) % 2, "u", "v")), 3)
     rows = rows.selectExpr("i", "t", "cast(x as decimal(10, 4)) as x", "g")
     assert rows.first()["x"] == Decimal("0")
-    expected = moments_by_hand(frame.to_numpy(dtype=float), np.where(np.arange(40) % 2, "u", "v"))
+    expected = reference_moments(frame.to_numpy(dtype=float), np.where(np.arange(40) % 2, "u", "v"))
     assert_moments(fs.GroupMoments.from_rows(rows, "g"), expected)
 
 
@@ -133,14 +133,14 @@ def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
         on_spark(spark, frame, 4).where("a > -1e9").union(on_spark(spark, frame, 2).where("false"))
     )
     moments = fs.GroupMoments.from_rows(rows, ["sex", "age"])
-    assert_moments(moments, moments_by_hand(ROWS.X, crossed))
+    assert_moments(moments, reference_moments(ROWS.X, crossed))
     assert moments.feature_names == tuple(NAMES)
 
 
 def test_results_that_are_fetched_one_by_one_give_the_same_bits_every_time(spark):
     rows = open_group_rows(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
     once = compute_group_moments(rows)
-    assert_moments(once, moments_by_hand(ROWS.X, ROWS.labels, ROWS.weights))
+    assert_moments(once, reference_moments(ROWS.X, ROWS.labels, ROWS.weights))
     assert compute_group_moments(rows).to_bytes() == once.to_bytes()
 
 
@@ -223,7 +223,7 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
         fs.GroupMoments.from_rows(rows, "sex")
     moments = compute_group_moments(open_group_rows(rows, "sex", on_missing="drop"))
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])
-    assert_moments(moments, moments_by_hand(ROWS.X[kept], ROWS.labels[kept]))
+    assert_moments(moments, reference_moments(ROWS.X[kept], ROWS.labels[kept]))
     assert moments.n_dropped == 3
 
 

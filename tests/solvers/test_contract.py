@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bank import BANK
+from case_selection import mark_most_long, parametrize_diagonal
 from fairspan import FairPCA
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.errors import IncompatibleParameters
@@ -27,17 +28,16 @@ from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     MINIMAX,
     RELATIVE,
-    divisors_of,
-    errors_of,
+    basis_errors,
+    build_problem,
+    deflate,
+    group_divisors,
     independent_value,
-    left_of,
-    problem_of,
+    nested_value,
     random_moments,
-    references_of,
-    rows_of,
-    value_at,
+    reference_values,
+    rows_with_moments,
 )
-from sweeps import each_once, mostly_long
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ EXACT = ("auto", "boundary", "dual_newton")
 def accepted():
     for entry in BANK:
         for criterion, optimum in entry.optima:
-            problem = problem_of(entry.matrices, entry.n_components, criterion)
+            problem = build_problem(entry.matrices, entry.n_components, criterion)
             for solver in SOLVERS:
                 if solver.unsupported_reason(problem) is None:
                     name = f"{entry.name}-{criterion}-{solver.name}"
@@ -82,7 +82,7 @@ def accepted():
 
 @pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(accepted()))
 def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
-    problem = problem_of(entry.matrices, entry.n_components, criterion)
+    problem = build_problem(entry.matrices, entry.n_components, criterion)
     solution = solver.solve(problem, 1e-9, 0)
     slack = 1e-8 * max(problem.total_variance, 1.0)
     components = solution.components
@@ -117,24 +117,24 @@ def nested():
 
 
 @pytest.mark.parametrize(
-    ("solver", "entry", "criterion", "optimum"), mostly_long(list(nested()), 3)
+    ("solver", "entry", "criterion", "optimum"), mark_most_long(list(nested()), 3)
 )
 def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion, optimum):
     matrices, d = entry.matrices, entry.n_components
-    X, labels = rows_of(matrices)
+    X, labels = rows_with_moments(matrices)
     model = FairPCA(d, criterion=criterion, center="none", solver=solver, nested=True)
     model.fit(X, sensitive_features=labels)
     shares = np.full(len(matrices), 1 / len(matrices))
     slack = 1e-8 * max(float(np.trace(matrices.mean(axis=0))), 1.0)
     solution = model.solution_
-    reached = value_at(matrices, shares, model.components_.T, criterion.name)
+    reached = nested_value(matrices, shares, model.components_.T, criterion.name)
     assert solution.objective == pytest.approx(reached, abs=slack)
     assert solution.lower_bound <= optimum + slack
     assert solution.objective >= optimum - slack
     for step, each in enumerate(solution.steps):
-        left = left_of(matrices, model.components_[:step])
+        left = deflate(matrices, model.components_[:step])
         column = model.components_[step : step + 1].T
-        own = value_at(left, shares, column, criterion.name)
+        own = nested_value(left, shares, column, criterion.name)
         assert each.objective == pytest.approx(own, abs=slack)
         assert each.lower_bound <= own + slack
         if solver.name in EXACT and len(matrices) <= 2:
@@ -143,7 +143,7 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
 
 def answered(solver, matrices, d=2):
     """By one solver, if it takes the largest error of so many groups."""
-    problem = problem_of(matrices, d, MinimaxError())
+    problem = build_problem(matrices, d, MinimaxError())
     problem = (
         problem if solver.unsupported_reason(problem) is None else replace(problem, criterion=GAP)
     )
@@ -151,7 +151,7 @@ def answered(solver, matrices, d=2):
 
 
 # The steps of Riemannian descents are those of the paper, which are not in units of the rows.
-@each_once(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
+@parametrize_diagonal(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
 def test_units_change_nothing_but_the_scale(solver, factor):
     matrices = random_moments(np.random.default_rng(1), 2, 5)
     here, there = (answered(solver, unit * matrices) for unit in (1.0, factor))
@@ -194,7 +194,7 @@ def test_all_solvers_and_criteria_take_part():
 def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
     if k > 2 and isinstance(criterion, EqualError):
         pytest.skip("refused whatever the solver")
-    problem = problem_of(random_moments(np.random.default_rng(9), k, 4), 1, criterion)
+    problem = build_problem(random_moments(np.random.default_rng(9), k, 4), 1, criterion)
     if solver.unsupported_reason(problem) is None:
         check_supported(solver, problem)
         return
@@ -208,7 +208,7 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
 
 
 def test_a_bound_is_worked_out_from_the_weights_and_never_taken_on_trust():
-    problem = problem_of([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
+    problem = build_problem([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
     settings = {"tol": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
     axis, diagonal = np.eye(2)[:, :1], np.full((2, 1), 0.5**0.5)
     poor = certify(problem, axis, np.array([0.5, 0.5]), **settings)
@@ -233,8 +233,8 @@ def conic_optimum(problem):
     limits, total = [cvxpy.trace(P) == d, np.eye(p) - P >> 0], q @ errors
     if criterion in MINIMAX:
         scale = scale if criterion not in RELATIVE else 1.0
-        missing = references_of(second, d, criterion) - captured
-        value = cvxpy.max(missing / divisors_of(second, criterion))
+        missing = reference_values(second, d, criterion) - captured
+        value = cvxpy.max(missing / group_divisors(second, criterion))
     elif isinstance(criterion, ErrorGap):
         value = total + criterion.penalty * (cvxpy.max(errors) - cvxpy.min(errors))
     elif isinstance(criterion, EqualError):
@@ -265,7 +265,7 @@ CONIC = (
 
 
 @pytest.mark.parametrize(
-    ("seed", "criterion"), mostly_long([*product(range(10), CONIC)], 4), ids=str
+    ("seed", "criterion"), mark_most_long([*product(range(10), CONIC)], 4), ids=str
 )
 @pytest.mark.filterwarnings("ignore:.*may be inaccurate")
 def test_bounds_agree_with_a_conic_solver(criterion, seed):
@@ -275,7 +275,7 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
         k = 2
     d = int(rng.integers(1, p))
     matrices = random_moments(rng, k, p)
-    problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
+    problem = build_problem(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
     relaxed = conic_optimum(problem)
     slack = 2e-6 * problem.total_variance
     try:
@@ -294,5 +294,5 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
     basis = solution.components.T
     assert solution.objective == pytest.approx(independent_value(problem, basis), abs=slack)
     if isinstance(criterion, EqualError):
-        apart = np.ptp(errors_of(matrices, basis)) - criterion.tolerance
+        apart = np.ptp(basis_errors(matrices, basis)) - criterion.tolerance
         assert apart <= 1e-8 * problem.total_variance

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from case_selection import mark_most_long, parametrize_diagonal, select_cases
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria.equal_error import EqualError
@@ -19,8 +20,7 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.search_subspace import SearchSubspace
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from problems import RELATIVE, problem_of, random_moments, top_sum
-from sweeps import each_once, mostly_long, part_of
+from problems import RELATIVE, build_problem, random_moments, top_sum
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Growing(Solver):
 
 def both(matrices, d, criterion, tol=1e-9):
     """Solved with whole matrices, and in a subspace that grows."""
-    first, second = (problem_of(matrices, d, criterion) for _ in range(2))
+    first, second = (build_problem(matrices, d, criterion) for _ in range(2))
     solver = BoundarySearch()
     solver = solver if solver.unsupported_reason(first) is None else DualNewton()
     return solver.solve(first, tol), solve_growing(second, solver, tol)
@@ -73,12 +73,12 @@ def test_an_eigenvector_that_the_iteration_never_sees_is_found_by_the_proof(crit
 
 
 def test_losses_are_measured_against_the_optimum_that_the_proof_found():
-    problem = problem_of(out_of_sight(300, 1), 1, MinimaxLoss())
+    problem = build_problem(out_of_sight(300, 1), 1, MinimaxLoss())
     solve_growing(problem, BoundarySearch(), 1e-9)
     assert problem.best_errors[0] == pytest.approx(problem.second_moments.traces[0] - 5, rel=1e-9)
 
 
-@each_once(unit=[1e-6, 1.0, 1e6], k=[1, 2, 3])
+@parametrize_diagonal(unit=[1e-6, 1.0, 1e6], k=[1, 2, 3])
 def test_nash_welfare_is_proven_in_any_unit(k, unit):
     matrices = unit * random_moments(np.random.default_rng(k), k, 40)
     dense, projected = both(matrices, 1, NashWelfare())
@@ -102,7 +102,7 @@ def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
     matrices = 1e-6 * random_moments(np.random.default_rng(0), 1, 300)
     optimum = -np.log(top_sum(matrices[0], 2))
     for tol in (1e-2, 1e-4, 1e-6):
-        problem = problem_of(matrices, 2, NashWelfare())
+        problem = build_problem(matrices, 2, NashWelfare())
         solution = solve_growing(problem, BoundarySearch(), tol)
         assert solution.lower_bound <= optimum + 1e-12
         assert solution.gap <= tol
@@ -113,7 +113,7 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
     rng = np.random.default_rng(1)
     large = with_spectrum(rng, np.exp(-np.arange(60) / 10.0))
     slight = 1e-15 * with_spectrum(rng, np.ones(60))
-    problem = problem_of([large + slight, large], 2, EqualError())
+    problem = build_problem([large + slight, large], 2, EqualError())
     second = problem.second_moments
     weights = np.array([1.0, -1.0])
     assert second.norm_bound(weights) == pytest.approx(2 * np.linalg.norm(large))
@@ -158,7 +158,7 @@ def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
 
 def test_a_subspace_of_all_dimensions_lacks_nothing():
     matrices = random_moments(np.random.default_rng(2), 2, 6)
-    second = problem_of(matrices, 2, MinimaxError()).second_moments
+    second = build_problem(matrices, 2, MinimaxError()).second_moments
     space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(6))
     assert space.project_mixture(np.array([0.3, 0.7])).top_sum_excess(2, 0.0) == 0.0
 
@@ -167,7 +167,7 @@ def test_what_a_subspace_lacks_is_proven_of_all_mixtures_together():
     """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
     rng = np.random.default_rng(2)
     matrices = [1e-3 * with_spectrum(rng, 0.8 ** np.arange(80)) for _ in range(2)]
-    second = problem_of(matrices, 2, MinimaxError()).second_moments
+    second = build_problem(matrices, 2, MinimaxError()).second_moments
     space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(80)[:, :8])
     mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
     for goal in (np.inf, 1e-12):
@@ -195,7 +195,7 @@ WITH_RATES = [(criterion, rate) for criterion in CRITERIA for rate in (0.5, 3, 8
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(("criterion", "rate"), part_of(WITH_RATES, 5), ids=str)
+@pytest.mark.parametrize(("criterion", "rate"), select_cases(WITH_RATES, 5), ids=str)
 def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
     rng = np.random.default_rng(3)
     values = np.exp(-rate * np.arange(120) / 120)
@@ -204,7 +204,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
             continue
         matrices = np.array([with_spectrum(rng, values) for _ in range(k)])
         dense, projected = both(matrices, 3, criterion)
-        slack = 1e-9 * problem_of(matrices, 3, criterion).total_variance
+        slack = 1e-9 * build_problem(matrices, 3, criterion).total_variance
         assert projected.status == dense.status == "optimal"
         assert abs(projected.objective - dense.objective) <= 2 * slack
         assert projected.lower_bound <= dense.objective + slack / 100
@@ -214,7 +214,7 @@ def test_infeasible_equal_errors_are_reported_at_all_dimensions():
     matrices = np.array([np.eye(40), 2 * np.eye(40)])
     for solver in (BoundarySearch(), Growing(BoundarySearch())):
         with pytest.raises(IncompatibleParameters, match="the smallest achievable gap is 38"):
-            solver.solve(problem_of(matrices, 2, EqualError()), 1e-6)
+            solver.solve(build_problem(matrices, 2, EqualError()), 1e-6)
 
 
 @pytest.mark.counts
@@ -222,7 +222,7 @@ def test_infeasible_equal_errors_are_reported_at_all_dimensions():
 @pytest.mark.parametrize(("n_features", "falls", "projects"), [(600, 1.5, True), (600, 0, False)])
 def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects, unit):
     values = unit * (1.0 + np.arange(n_features)) ** -falls
-    problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
+    problem = build_problem([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
     solution = solve_problem(problem, BoundarySearch(), 1e-9)
     assert (solution.eigensolver == "projected") == projects
 
@@ -234,7 +234,7 @@ def test_a_group_without_variance_next_to_others(criterion):
     matrices[0] = 0.0
     if isinstance(criterion, NashWelfare):
         pytest.skip("the product is zero")
-    problem = problem_of(matrices, 1, criterion)
+    problem = build_problem(matrices, 1, criterion)
     try:
         dense, projected = both(matrices, 1, criterion)
     except IncompatibleParameters:
@@ -243,7 +243,7 @@ def test_a_group_without_variance_next_to_others(criterion):
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.total_variance)
 
 
-@each_once(criterion=["minimax_loss", "total_error"], k=[2, 3])
+@parametrize_diagonal(criterion=["minimax_loss", "total_error"], k=[2, 3])
 def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     rng = np.random.default_rng(k)
     p, d, labels = 300, 4, np.arange(600) % k
@@ -268,7 +268,7 @@ def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
         assert loss == pytest.approx(error - best, rel=1e-9)
 
 
-@pytest.mark.parametrize("big", mostly_long([1e4, 1e5], 2))
+@pytest.mark.parametrize("big", mark_most_long([1e4, 1e5], 2))
 def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
     """Beside it, in all rows with both signs, one component less is left for the others."""
     rng = np.random.default_rng(0)

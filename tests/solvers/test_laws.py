@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from by_hand import projector_distance
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, NashWelfare
+from numpy_reference import projector_distance
 from problems import (
     MINIMAX,
-    bound_of,
-    problem_of,
+    build_problem,
+    dual_bound,
+    minimax_value,
     random_basis,
     random_moments,
-    solve,
-    value_of,
+    search_boundary,
 )
-from sweeps import each_once
 
 seeds, dimensions = st.integers(0, 10_000), st.integers(2, 9)
 criteria = st.sampled_from(MINIMAX)
@@ -28,18 +28,20 @@ criteria = st.sampled_from(MINIMAX)
 def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     d = data.draw(st.integers(1, p))
     matrices = random_moments(np.random.default_rng(seed), 2, p)
-    solution = solve(problem_of(matrices, d, criterion))
+    solution = search_boundary(build_problem(matrices, d, criterion))
     rounding, basis = 1e-12 * np.trace(matrices.sum(axis=0)), solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-12)
-    assert value_of(matrices, basis, criterion) == pytest.approx(solution.objective, abs=rounding)
-    proven = bound_of(matrices, solution.weights, d, criterion)
+    assert minimax_value(matrices, basis, criterion) == pytest.approx(
+        solution.objective, abs=rounding
+    )
+    proven = dual_bound(matrices, solution.weights, d, criterion)
     assert solution.lower_bound <= proven + rounding
     # At d = p the value is zero, and so is a share of it.
     assert -solution.resolution <= solution.gap <= max(solution.absolute_tol, solution.resolution)
     assert solution.status == "optimal"
     # No random subspace is better.
     rng = np.random.default_rng(seed)
-    others = [value_of(matrices, random_basis(rng, p, d), criterion) for _ in range(20)]
+    others = [minimax_value(matrices, random_basis(rng, p, d), criterion) for _ in range(20)]
     assert min(others) >= solution.lower_bound - 1e-9 * np.trace(matrices.sum(axis=0))
 
 
@@ -50,10 +52,10 @@ def test_rotation_and_order_of_groups_change_nothing(seed, p, criterion, data):
     matrices = random_moments(rng, 2, p)
     turn = random_basis(rng, p, p)
     rotated = np.array([turn.T @ matrix @ turn for matrix in matrices])
-    original = solve(problem_of(matrices, d, criterion)).objective
+    original = search_boundary(build_problem(matrices, d, criterion)).objective
     scale = np.trace(matrices.sum(axis=0))
     for changed in (rotated, matrices[::-1]):
-        other = solve(problem_of(changed, d, criterion)).objective
+        other = search_boundary(build_problem(changed, d, criterion)).objective
         assert other == pytest.approx(original, abs=2e-9 * scale)
 
 
@@ -78,7 +80,7 @@ def test_relabeling_and_repeated_rows_change_nothing(seed, criterion):
 @given(seeds, criteria)
 def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
     matrices = random_moments(np.random.default_rng(seed), 2, 6)
-    solution = solve(problem_of(matrices, 2, criterion))
+    solution = search_boundary(build_problem(matrices, 2, criterion))
     trace, last = solution.trace, solution.trace[-1]
     assert all(a.lower_bound <= b.lower_bound for a, b in pairwise(trace))
     assert all(a.upper_bound >= b.upper_bound for a, b in pairwise(trace))
@@ -92,8 +94,8 @@ def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
 
 def test_a_loose_tolerance_stops_early_and_reports_it():
     matrices = random_moments(np.random.default_rng(3), 2, 12)
-    tight = solve(problem_of(matrices, 4, MINIMAX[0]), tol=1e-12)
-    loose = solve(problem_of(matrices, 4, MINIMAX[0]), tol=0.1)
+    tight = search_boundary(build_problem(matrices, 4, MINIMAX[0]), tol=1e-12)
+    loose = search_boundary(build_problem(matrices, 4, MINIMAX[0]), tol=0.1)
     assert loose.n_eigenproblems < tight.n_eigenproblems
     assert loose.lower_bound <= tight.objective <= loose.objective
     assert loose.gap <= loose.absolute_tol
@@ -102,7 +104,7 @@ def test_a_loose_tolerance_stops_early_and_reports_it():
 @pytest.mark.parametrize("seed", range(10))
 def test_without_tolerance_the_gap_is_that_of_float64(seed):
     matrices = random_moments(np.random.default_rng(seed), 2, 30)
-    solution = solve(problem_of(matrices, 7, MINIMAX[0]), tol=0.0)
+    solution = search_boundary(build_problem(matrices, 7, MINIMAX[0]), tol=0.0)
     largest = max(np.trace(matrix) for matrix in matrices)
     assert solution.absolute_tol == 0
     assert (solution.status == "optimal") == (solution.gap <= 0)
@@ -121,15 +123,15 @@ def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
     for d in (1, 2, 3):
         plain = np.linalg.eigh(pooled)[1][:, ::-1][:, :d]
         for criterion in MINIMAX:
-            solution = solve(problem_of(matrices, d, criterion))
+            solution = search_boundary(build_problem(matrices, d, criterion))
             rounding = 1e-13 * max(np.trace(matrix) for matrix in matrices)
-            allowed = value_of(matrices, plain, criterion) * (1 + 1e-8) + rounding
-            assert value_of(matrices, solution.components.T, criterion) <= allowed
+            allowed = minimax_value(matrices, plain, criterion) * (1 + 1e-8) + rounding
+            assert minimax_value(matrices, solution.components.T, criterion) <= allowed
             assert solution.gap <= max(1e-9 * abs(solution.objective), solution.resolution)
             assert solution.resolution <= 100 * rounding
 
 
-@each_once(angle=[0, 1e-12, 1e-9, 1e-6, 1e-3], criterion=MINIMAX)
+@parametrize_diagonal(angle=[0, 1e-12, 1e-9, 1e-6, 1e-3], criterion=MINIMAX)
 def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytestconfig):
     most = 20 if pytestconfig.getoption("--path") == "auto" else np.inf
     for seed in range(12):
@@ -138,7 +140,7 @@ def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytest
         turn = np.linalg.qr(np.eye(p) + angle * rng.standard_normal((p, p)))[0]
         first, second = np.diag(rng.uniform(0, 3, p)), (turn * rng.uniform(0, 3, p)) @ turn.T
         matrices = [first, (second + second.T) / 2]
-        solution = solve(problem_of(matrices, int(rng.integers(1, p)), criterion))
+        solution = search_boundary(build_problem(matrices, int(rng.integers(1, p)), criterion))
         assert solution.status == "optimal"
         assert solution.n_eigenproblems <= most
 
@@ -147,7 +149,7 @@ def test_little_kept_next_to_much_variance_leaves_nash_welfare_few_digits():
     """tr S - e loses digits, and the logarithm of what is left says so."""
     matrices = np.array([np.diag([1.0, 2.0, 1e11]), np.diag([2.0, 1.0, 1e11])])
     criterion, epsilon = NashWelfare(), np.finfo(np.float64).eps
-    problem = problem_of(matrices, 1, criterion)
+    problem = build_problem(matrices, 1, criterion)
     traces, kept, nothing = problem.second_moments.traces, np.array([1.0, 2.0]), np.zeros(2)
     errors = traces - kept
     unsure = criterion.rounding_bound(nothing, errors, problem)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairspan
-from by_hand import projector_distance, random_rows
+from case_selection import mark_most_long, parametrize_diagonal
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
 from fairspan.errors import IncompatibleParameters
@@ -16,9 +16,9 @@ from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.limits import CovarianceDifferenceLimit
 from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
-from problems import problem_of, random_basis
+from numpy_reference import projector_distance, random_rows
+from problems import build_problem, random_basis
 from real_data import load
-from sweeps import each_once, mostly_long
 
 ROWS = random_rows(81, n=100, p=6, offset=1.5)
 
@@ -51,7 +51,7 @@ def mean_gap(model):
     return float(np.linalg.norm(model.components_ @ figures()[1]))
 
 
-@each_once(d=[1, 2, 4], share=[0.9, 0.5, 0.1, 0.01])
+@parametrize_diagonal(d=[1, 2, 4], share=[0.9, 0.5, 0.1, 0.01])
 def test_tolerated_means_equal_the_conic_program(d, share):
     S, f, _ = figures()
     delta = share * mean_gap(fit(None, d))
@@ -96,7 +96,7 @@ def covariance_gap(model):
     return beyond(model.components_.T, figures()[2])
 
 
-@each_once(d=[1, 2, 3], share=[0.8, 0.3, 0.1])
+@parametrize_diagonal(d=[1, 2, 3], share=[0.8, 0.3, 0.1])
 def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, share):
     limit = share * covariance_gap(fit(MeanParity(), d))
     try:
@@ -127,7 +127,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
 
 def proven_by(multipliers, S, D, limit, basis):
     """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
-    problem = problem_of([S], basis.shape[1], TotalError())
+    problem = build_problem([S], basis.shape[1], TotalError())
     problem = replace(problem, limit=CovarianceDifferenceLimit(D, limit))
     proof = CovarianceDifferenceProof(problem.proportions, multipliers)
     gap, rounding = proof.gap(problem, basis, problem.errors(basis))
@@ -139,7 +139,7 @@ def proven_by(multipliers, S, D, limit, basis):
     return bound
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(8), 3))
+@pytest.mark.parametrize("seed", mark_most_long(range(8), 3))
 def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
     """For a projector the limit is also PMM'P <= (phi + tau) P, twice as large but the same."""
     rng = np.random.default_rng(seed)
@@ -184,7 +184,7 @@ def test_for_lines_the_best_within_the_limit_is_found():
     assert (V.T @ S @ V).item() >= kept[shift <= limit].max() - 1e-9
 
 
-@pytest.mark.parametrize("unit", mostly_long([1e-8, 1e8], 2))
+@pytest.mark.parametrize("unit", mark_most_long([1e-8, 1e8], 2))
 def test_the_best_within_the_limit_in_any_unit(unit):
     S, _, D = figures()
     limit = 0.1 * np.linalg.norm(D, 2)
@@ -220,7 +220,7 @@ def test_other_solvers_and_too_many_features_are_refused():
 
 @pytest.mark.parametrize(
     ("name", "limits"),
-    mostly_long(
+    mark_most_long(
         [
             ("wine_quality:group__colour", (0.3,)),
             ("wine_quality:group__colour", (0.05,)),
@@ -254,7 +254,7 @@ def test_real_data(name, limits):
         assert tight.solution_.gap <= 0.1 * tight.explained_variance_.sum()
 
 
-@pytest.mark.parametrize("share", mostly_long([0.3, 0.8, 0.1], 3))
+@pytest.mark.parametrize("share", mark_most_long([0.3, 0.8, 0.1], 3))
 def test_no_other_start_of_an_ascent_ends_higher(share):
     limit = share * covariance_gap(fit(MeanParity(), 3))
     S, D, _ = of_equal_means()
@@ -323,7 +323,9 @@ def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu,
     p, d, limit = 6, 2, 0.5
     S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
     D += (trace - np.trace(D)) / p * np.eye(p)
-    problem = replace(problem_of([S], d, TotalError()), limit=CovarianceDifferenceLimit(D, limit))
+    problem = replace(
+        build_problem([S], d, TotalError()), limit=CovarianceDifferenceLimit(D, limit)
+    )
     bound = np.linalg.eigvalsh(S - nu * D)[-d:].sum() + abs(nu) * d * limit
     for _ in range(5):
         V, proof = random_basis(rng, p, d), CovarianceTraceProof(problem.proportions, nu)

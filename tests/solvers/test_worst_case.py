@@ -9,26 +9,26 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import fairspan as fs
-from by_hand import random_rows
+from case_selection import ALL_CASES, parametrize_diagonal, select_cases
 from fairspan import FairPCA
 from fairspan.auditing.models import ordinary_pca
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.metrics import group_errors
 from fairspan.solvers.auto import solve_exactly
+from numpy_reference import random_rows
 from problems import (
     MINIMAX,
     RELATIVE,
-    bound_of,
-    divisors_of,
-    problem_of,
+    build_problem,
+    dual_bound,
+    group_divisors,
+    matrix_traces,
+    minimax_value,
     random_moments,
-    references_of,
-    solve,
-    traces_of,
-    value_of,
+    reference_values,
+    search_boundary,
 )
-from real_data import TWO_GROUPS, load, load_faces, table_of_plain_pca_errors
-from sweeps import WHOLE, each_once, part_of
+from real_data import TWO_GROUPS, load, load_faces, published_pca_errors
 
 CREDIT, ADULT = "default_credit:group__education_sex6", "adult_race5:group__race"
 LOSS, ERROR, VARIANCE = *RELATIVE, fs.LeastVariance()
@@ -66,13 +66,13 @@ def test_the_optimum_of_real_groups_is_proven(name, d, criterion, objective):
     # By numpy alone.
     scaled = moments.divided_by(fair.scale_)
     matrices = np.array([s / n for s, n in zip(scaled.scatters, scaled.weights, strict=True)])
-    value = value_of(matrices, fair.components_.T, criterion)
+    value = minimax_value(matrices, fair.components_.T, criterion)
     assert value == pytest.approx(solution.objective, rel=1e-10)
     kept = fair.group_explained_variance_ratio_.sum(axis=1)
     if criterion == ERROR:
         assert kept.min() == pytest.approx(1 - solution.objective, abs=1e-9)
     if criterion == VARIANCE:
-        assert (kept * traces_of(matrices)).min() == pytest.approx(-solution.objective)
+        assert (kept * matrix_traces(matrices)).min() == pytest.approx(-solution.objective)
 
 
 @EVERY
@@ -82,19 +82,19 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
     matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
-    solution = solve_exactly(problem_of(matrices, d, criterion), 1e-9)
+    solution = solve_exactly(build_problem(matrices, d, criterion), 1e-9)
     basis, size = solution.components.T, np.trace(matrices, axis1=1, axis2=2).max()
-    corners = matrices / divisors_of(matrices, criterion)[:, None, None]
+    corners = matrices / group_divisors(matrices, criterion)[:, None, None]
     for shares in rng.dirichlet(np.full(k, 0.5), 50):
         stranger = np.tensordot(shares, corners, axes=1)
         # Its own optimum counts for losses, since t_d is convex.
-        missing = references_of(stranger[None], d, criterion)[0] - np.trace(
+        missing = reference_values(stranger[None], d, criterion)[0] - np.trace(
             basis.T @ stranger @ basis
         )
         assert missing <= solution.objective + 1e-9 * size
         if criterion in RELATIVE:
             # Normalized matrices have trace one, and so have their mixtures.
-            assert value_of(stranger[None], basis, criterion) <= solution.objective + 1e-9
+            assert minimax_value(stranger[None], basis, criterion) <= solution.objective + 1e-9
 
 
 def largest_of_a_mixture(moments, basis):
@@ -139,14 +139,14 @@ def largest_of_halves(moments, basis):
     return ((within[:, None] + within[None]) / 2 + apart / 4).max()
 
 
-@each_once(seed=range(3), k=[2, 3])
+@parametrize_diagonal(seed=range(3), k=[2, 3])
 def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed):
     """Of matrices with trace one, share kept, relative error and least variance are one problem."""
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, k, 4)
-    normalized = matrices / traces_of(matrices)[:, None, None]
+    normalized = matrices / matrix_traces(matrices)[:, None, None]
     error, loss, least, plain_error, plain_loss = (
-        solve_exactly(problem_of(each, 2, criterion), 1e-9).lower_bound
+        solve_exactly(build_problem(each, 2, criterion), 1e-9).lower_bound
         for each, criterion in (
             *((matrices, ERROR), (matrices, LOSS), (normalized, VARIANCE)),
             *((normalized, fs.MinimaxError()), (normalized, fs.MinimaxLoss())),
@@ -159,7 +159,7 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
 def test_an_end_is_optimal_where_a_group_has_little_to_keep():
     # Of the second group no direction keeps as much as the first one's second best.
     matrices = np.array([np.diag([9.0, 8.0]), np.diag([0.1, 0.2])])
-    solution = solve_exactly(problem_of(matrices, 1, VARIANCE), 1e-9)
+    solution = solve_exactly(build_problem(matrices, 1, VARIANCE), 1e-9)
     assert solution.objective == pytest.approx(-0.2, abs=1e-12)
     np.testing.assert_allclose(solution.weights, [0, 1], atol=1e-12)
     np.testing.assert_allclose(np.abs(solution.components), [[0, 1]], atol=1e-7)
@@ -171,7 +171,7 @@ def made_rows(k, offset=0.0):
     return rows.X, rows.labels
 
 
-@each_once(
+@parametrize_diagonal(
     offset=[1.0, 1e2], center=["global", "group", "none"], k=[2, 3], criterion=[*RELATIVE, VARIANCE]
 )
 def test_within_mean_parity(criterion, k, center, offset):
@@ -183,8 +183,8 @@ def test_within_mean_parity(criterion, k, center, offset):
     means = np.array([fair.transform(X[groups == g]).mean(axis=0) for g in "abcd"[:k]])
     np.testing.assert_allclose(means, means[:1].repeat(k, axis=0), atol=1e-9 * offset)
     matrices = fair.moments_.second_moments(center)
-    size = traces_of(matrices).max() if criterion == VARIANCE else 1.0
-    value = value_of(matrices, fair.components_.T, criterion)
+    size = matrix_traces(matrices).max() if criterion == VARIANCE else 1.0
+    value = minimax_value(matrices, fair.components_.T, criterion)
     assert fair.solution_.objective == pytest.approx(value, abs=1e-11 * size)
     # Three groups may have a gap that is real, at exactly d components.
     assert fair.solution_.status == "optimal" or (k == 3 and fair.solution_.relative_gap < 1e-6)
@@ -194,7 +194,7 @@ def test_within_mean_parity(criterion, k, center, offset):
     rng = np.random.default_rng(1)
     for _ in range(50):
         basis = apart @ np.linalg.qr(rng.standard_normal((apart.shape[1], 2)))[0]
-        other = value_of(matrices, basis, criterion)
+        other = minimax_value(matrices, basis, criterion)
         assert other >= fair.solution_.lower_bound - 1e-11 * size
 
 
@@ -256,7 +256,7 @@ def dimensions(p):
 
     The last one or two are where the least is left.
     """
-    if not WHOLE:
+    if not ALL_CASES:
         return sorted({1, min(3, p - 1), p // 2, p - 1})
     return sorted({*range(1, min(p, 11)), *range(11, p, 1 if p < 40 else 4), p - 1})
 
@@ -279,7 +279,7 @@ def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardized, cen
     for criterion in MINIMAX:
         size = 1.0 if criterion in RELATIVE else total
         for d in dimensions(X.shape[1]):
-            solution = solve(problem_of(matrices, d, criterion, shares))
+            solution = search_boundary(build_problem(matrices, d, criterion, shares))
             # Matrices cannot tell errors of zero, as of collinear features, from rounding.
             is_zero = solution.may_be_zero
             if standardized and (name, d) not in COLLINEAR and not is_zero:
@@ -289,8 +289,8 @@ def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardized, cen
             assert solution.gap <= max(1e-9 * abs(solution.objective), solution.resolution)
             assert solution.resolution <= 1e-9 * size
             # The certificate, from the components and the weights alone.
-            value = value_of(matrices, solution.components.T, criterion)
-            bound = bound_of(matrices, solution.weights, d, criterion)
+            value = minimax_value(matrices, solution.components.T, criterion)
+            bound = dual_bound(matrices, solution.weights, d, criterion)
             assert value - bound <= 1.01e-9 * size
 
 
@@ -301,7 +301,7 @@ def credit():
 
 
 def test_credit_plain_pca_as_published(credit):
-    table = {d: each for d, each in table_of_plain_pca_errors() if "lower" in each and d <= 22}
+    table = {d: each for d, each in published_pca_errors() if "lower" in each and d <= 22}
     for d, figures in table.items():
         errors = group_errors(ordinary_pca(credit, d, "group", scale=False), credit).errors
         assert errors == pytest.approx([figures["higher"], figures["lower"]], abs=5.01e-5)
@@ -324,7 +324,7 @@ def faces():
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
-@pytest.mark.parametrize("d", part_of([1, 5, 20], 2))
+@pytest.mark.parametrize("d", select_cases([1, 5, 20], 2))
 def test_faces_gap_is_closed(faces, d, criterion):
     fair = FairPCA(d, criterion=criterion, center="group").fit_moments(faces)
     total = float(faces.proportions @ np.einsum("gii->g", faces.second_moments("group")))
@@ -336,7 +336,7 @@ def test_faces_gap_is_closed(faces, d, criterion):
 
 @pytest.mark.long
 def test_faces_plain_pca_as_published(faces):
-    table = dict(table_of_plain_pca_errors())
+    table = dict(published_pca_errors())
     # The leading 20 components contain those of every smaller dimension.
     plain = ordinary_pca(faces, 20, "group", scale=False)
     second = faces.second_moments("group")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps import WHOLE
+from case_selection import ALL_CASES
 
 HERE = Path(__file__).parent
 
@@ -22,11 +22,11 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def how_many():
     """Of two numbers of examples, the first for ./run long, the second for ./run long --torture."""
-    return lambda few, many: many if WHOLE else few
+    return lambda few, many: many if ALL_CASES else few
 
 
 def pytest_terminal_summary(terminalreporter):
-    if not WHOLE:
+    if not ALL_CASES:
         return
     found = [
         value

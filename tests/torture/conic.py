@@ -71,5 +71,5 @@ class Relaxation:
 
 
 @cache
-def relaxation(name: str, k: int, p: int) -> Relaxation:
+def solve_relaxation(name: str, k: int, p: int) -> Relaxation:
     return Relaxation(name, k, p)

@@ -11,7 +11,12 @@ import numpy as np
 import pandas as pd
 
 import fairspan as fs
-from parity_of_rows import apart, coordinates, correlation, means_apart
+from measured_parity import (
+    coordinates,
+    largest_correlation,
+    largest_mean_distance,
+    transformed_mean_distance,
+)
 from torture.judges import Wrong
 
 # Of a standard deviation.
@@ -33,7 +38,7 @@ SHAPES = ((300, 6), (200, 12), (60, 8), (40, 45), (60, 600))
 
 
 @dataclass
-class Drawn:
+class FarGroupsCase:
     """Rows, groups, and the restriction under which they are fitted."""
 
     kind: str
@@ -72,14 +77,16 @@ class Drawn:
         """By how much the transformed rows miss the restriction, in standard deviations."""
         X, groups = self.X, self.groups
         if self.kind.startswith("uncorrelated"):
-            return correlation(model, X, self.z, groups if "within" in self.kind else None)
+            return largest_correlation(model, X, self.z, groups if "within" in self.kind else None)
         if self.kind == "marginal attributes":
-            return max(means_apart(model, X, each) for each in (groups, self.second))
+            return max(transformed_mean_distance(model, X, each) for each in (groups, self.second))
         if self.kind == "classes of y":
             own = [self.second == label for label in set(self.second.tolist())]
             Z, encoder = model.transform(X), model.subspace_.encoder
             scaled = X if model.subspace_.scale is None else X / model.subspace_.scale
-            return max(apart(Z[each], scaled[each], groups[each], encoder) for each in own)
+            return max(
+                largest_mean_distance(Z[each], scaled[each], groups[each], encoder) for each in own
+            )
         if self.kind == "tolerance":
             Z = coordinates(model, X)
             means = [Z[groups == each].mean(axis=0) for each in sorted(set(groups.tolist()))]
@@ -87,10 +94,10 @@ class Drawn:
             distance = float(np.sqrt(((means[0] - means[-1]) ** 2).sum()))
             beyond = distance - self.settings["restriction"].tolerance
             return beyond / float(np.max(within))
-        return means_apart(model, X, groups)
+        return transformed_mean_distance(model, X, groups)
 
 
-def drawn_rows(rng: np.random.Generator) -> Drawn:
+def draw_case(rng: np.random.Generator) -> FarGroupsCase:
     """A restriction, and rows for it."""
     kind, place = str(rng.choice(KINDS)), str(rng.choice(PLACES))
     n, p = SHAPES[rng.integers(len(SHAPES))]
@@ -140,10 +147,10 @@ def drawn_rows(rng: np.random.Generator) -> Drawn:
         "center": "global" if kind == "oblique" else str(rng.choice(["global", "group", "none"])),
         "scale": bool(rng.random() < 0.2),
     }
-    return Drawn(kind, place, size, X, groups, second, z, settings)
+    return FarGroupsCase(kind, place, size, X, groups, second, z, settings)
 
 
-def check(case: Drawn, model: fs.FairPCA) -> float:
+def check(case: FarGroupsCase, model: fs.FairPCA) -> float:
     """By how much the rows miss the restriction.
 
     Raises

@@ -21,9 +21,9 @@ from torture.cases import Case
 DIGITS = 60
 EPSILON = float(np.finfo(np.float64).eps)
 # What an entry of a second moment may be off by, in units of epsilon times the two columns' sizes.
-_ENTRIES = 16
+_ENTRY_ERROR_UNITS = 16
 # More halvings of a polygon's sides than this take too long.
-_MOST_SPLITS = 4000
+_MAX_SPLITS = 4000
 
 
 class Wrong(AssertionError):
@@ -121,7 +121,7 @@ class Exact:
             self.unsure.append(
                 [
                     [
-                        _ENTRIES * EPSILON * about[i] * about[j]
+                        _ENTRY_ERROR_UNITS * EPSILON * about[i] * about[j]
                         + about[i] * lost[j]
                         + lost[i] * about[j]
                         + lost[i] * lost[j]
@@ -169,7 +169,7 @@ class Directions:
         if exactly:
             free = _complement(self.differences, p)
             if restriction.name == "covariance_parity":
-                free = _most_alike(exact, free, restriction)
+                free = _best_parity(exact, free, restriction)
             self.basis: Any = free
         else:
             self.basis = mp.eye(p)
@@ -191,7 +191,7 @@ class Directions:
         if not self.restricted:
             return [mp.matrix(each) for each in exact.unsure]
         # Within them only what varies inside the groups counts, and how far the means turn them.
-        by = _ENTRIES * EPSILON
+        by = _ENTRY_ERROR_UNITS * EPSILON
         size = max(mp.norm(f) for f in self.differences)
         angle = by + 4 * EPSILON * mp.norm(mp.matrix(exact.largest)) / size
         found = []
@@ -214,7 +214,7 @@ class Directions:
         return int(self.basis.cols)
 
 
-def judged(case: Case, model: Any) -> Judgment:
+def judge_case(case: Case, model: Any) -> Judgment:
     """Hold the claims of a fitted model against what is true.
 
     Raises
@@ -225,10 +225,10 @@ def judged(case: Case, model: Any) -> Judgment:
     labels = model.groups_.tolist()
     exact = Exact(case, labels, model.scale_)
     with mp.workdps(exact.digits):
-        return _judged(case, model, solution, exact)
+        return _judge(case, model, solution, exact)
 
 
-def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgment:
+def _judge(case: Case, model: Any, solution: Any, exact: Exact) -> Judgment:
     _check_scale(case, model, exact)
     d, criterion = case.n_components, case.criterion
     allowed = Directions(exact)
@@ -263,7 +263,7 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgment:
     if trouble.is_nash:
         size = mpf(1)
     objective, lower = mpf(float(solution.objective)), mpf(float(solution.lower_bound))
-    stored = trouble.moved(errors, _of_storing(exact, allowed), [mpf(0)] * exact.k)
+    stored = trouble.moved(errors, _storage_errors(exact, allowed), [mpf(0)] * exact.k)
     room = resolution + value_unsure + outer + stored + 4 * _spacing(objective)
     said = f"{solution!r}, resolution {float(resolution):.1e}; true value {mp.nstr(value, 17)}, "
     said += f"true bound {mp.nstr(bound, 17)}, true gap {mp.nstr(gap, 3)}, room for rounding "
@@ -390,7 +390,10 @@ class Criterion:
 
     def scores(self, errors: list[Any]) -> list[Any]:
         return [
-            sum((_worst(v, e, r) for v, e, r in zip(pair, errors, self.radii, strict=True)), mpf(0))
+            sum(
+                (_worst_case(v, e, r) for v, e, r in zip(pair, errors, self.radii, strict=True)),
+                mpf(0),
+            )
             for pair in self.pairs
         ]
 
@@ -595,12 +598,12 @@ class Proven:
             height, wobble = self.least(w)
             size = max(abs(x) for x in w)
             moved = max(moved, wobble / size) if size > 0 else moved
-            corners = _cut(corners, w, height)
+            corners = _cut_polygon(corners, w, height)
             if not corners:
                 raise Wrong("the supporting lines leave no errors at all")
         unit, nothing = [moved] * 2, [mpf(0)] * 2
         allowance = 4 * max(self.criterion.moved(list(c), unit, nothing) for c in corners)
-        return _least_on_sides(self.criterion.scores, corners), allowance
+        return _minimum_on_sides(self.criterion.scores, corners), allowance
 
 
 def smallest_sum(matrix: Any, d: int, *, wanted: bool = False) -> tuple[Any, Any]:
@@ -646,7 +649,7 @@ def _errors(case: Case, exact: Exact, allowed: Directions, components: Any) -> t
     return [_trace(left * each * left) for each in exact.matrices], left
 
 
-def _of_storing(exact: Exact, allowed: Directions) -> list[Any]:
+def _storage_errors(exact: Exact, allowed: Directions) -> list[Any]:
     """What error it makes that the components themselves are float64.
 
     The square of an angle; beside directions that are forbidden, where errors are not least at the
@@ -710,7 +713,7 @@ def _check_restriction(case: Case, exact: Exact, allowed: Directions, components
             raise Wrong(f"components leave the directions by {mp.nstr(mp.norm(outside), 3)}")
 
 
-def _most_alike(exact: Exact, free: Any, restriction: Any) -> Any:
+def _best_parity(exact: Exact, free: Any, restriction: Any) -> Any:
     """The directions along which two groups' covariances differ least."""
     first, second = (
         mp.matrix([[_mpf(x) for x in row] for row in each]) for each in exact.covariances
@@ -730,13 +733,13 @@ def _complement(vectors: list[Any], p: int) -> Any:
     found: list[Any] = []
     for vector in vectors:
         size = mp.norm(vector)
-        rest = _without(vector / size, found) if size > 0 else vector
+        rest = _project_out(vector / size, found) if size > 0 else vector
         if size > 0 and mp.norm(rest) > mpf("1e-9"):
             found.append(rest / mp.norm(rest))
     rank = len(found)
     axes = [mp.matrix([mpf(int(i == j)) for i in range(p)]) for j in range(p)]
     while len(found) < p:
-        rests = [_without(axis, found) for axis in axes]
+        rests = [_project_out(axis, found) for axis in axes]
         rest = max(rests, key=mp.norm)
         found.append(rest / mp.norm(rest))
     basis = mp.matrix(p, p - rank)
@@ -746,7 +749,7 @@ def _complement(vectors: list[Any], p: int) -> Any:
     return basis
 
 
-def _without(vector: Any, others: list[Any]) -> Any:
+def _project_out(vector: Any, others: list[Any]) -> Any:
     for _ in range(2):
         for other in others:
             vector = vector - other * (other.T * vector)[0]
@@ -756,12 +759,12 @@ def _without(vector: Any, others: list[Any]) -> Any:
 def _orthonormal(rows: Any) -> Any:
     found: list[Any] = []
     for i in range(rows.rows):
-        vector = _without(rows[i, :].T, found)
+        vector = _project_out(rows[i, :].T, found)
         found.append(vector / mp.norm(vector))
     return mp.matrix([list(vector) for vector in found])
 
 
-def _cut(corners: list[Any], w: list[Any], height: Any) -> list[Any]:
+def _cut_polygon(corners: list[Any], w: list[Any], height: Any) -> list[Any]:
     """What a half-plane w.e >= height leaves of a convex polygon."""
     left = []
     for first, last in zip(corners, corners[1:] + corners[:1], strict=True):
@@ -775,7 +778,7 @@ def _cut(corners: list[Any], w: list[Any], height: Any) -> list[Any]:
     return left
 
 
-def _least_on_sides(scores: Any, corners: list[Any]) -> Any:
+def _minimum_on_sides(scores: Any, corners: list[Any]) -> Any:
     """A lower bound on the largest score along all sides, to twelve digits.
 
     Each score is concave, so along a part of a side it is nowhere below the lesser of its ends.
@@ -784,14 +787,14 @@ def _least_on_sides(scores: Any, corners: list[Any]) -> Any:
 
     def push(first: Any, last: Any, a: Any, b: Any) -> None:
         below = max(min(x, y) for x, y in zip(a, b, strict=True))
-        heappush(heap, (below, len(heap) + _MOST_SPLITS * splits, first, last, a, b))
+        heappush(heap, (below, len(heap) + _MAX_SPLITS * splits, first, last, a, b))
 
     least, splits = mp.inf, 0
     for first, last in zip(corners, corners[1:] + corners[:1], strict=True):
         a, b = scores(list(first)), scores(list(last))
         least = min(least, max(a), max(b))
         push(first, last, a, b)
-    while least - heap[0][0] > mpf("1e-12") * abs(least) and splits < _MOST_SPLITS:
+    while least - heap[0][0] > mpf("1e-12") * abs(least) and splits < _MAX_SPLITS:
         splits += 1
         _, _, first, last, a, b = heappop(heap)
         middle = tuple((x + y) / 2 for x, y in zip(first, last, strict=True))
@@ -802,7 +805,7 @@ def _least_on_sides(scores: Any, corners: list[Any]) -> Any:
     return heap[0][0]
 
 
-def _worst(v: Any, error: Any, radius: Any) -> Any:
+def _worst_case(v: Any, error: Any, radius: Any) -> Any:
     """The extreme of v E over errors E with (sqrt E - sqrt e)^2 <= radius."""
     root, spread = mp.sqrt(max(error, mpf(0))), mp.sqrt(radius)
     return v * (root + spread) ** 2 if v >= 0 else v * max(root - spread, mpf(0)) ** 2

@@ -19,7 +19,7 @@ _ENTRIES = 16
 
 
 @dataclass(frozen=True)
-class Twin:
+class EquivalentCase:
     """A case posed in another way.
 
     Attributes
@@ -33,73 +33,75 @@ class Twin:
     factor: float = 1.0
 
 
-Change = Callable[[np.random.Generator, Case], Twin]
+Change = Callable[[np.random.Generator, Case], EquivalentCase]
 
 
-def rows_in_another_order(rng: np.random.Generator, case: Case) -> Twin:
+def reorder_rows(rng: np.random.Generator, case: Case) -> EquivalentCase:
     order = rng.permutation(len(_rows(case)))
-    return Twin(_with_rows(case, _rows(case)[order], [case.groups[i] for i in order]))
+    return EquivalentCase(_with_rows(case, _rows(case)[order], [case.groups[i] for i in order]))
 
 
-def groups_renamed(rng: np.random.Generator, case: Case) -> Twin:
+def rename_groups(rng: np.random.Generator, case: Case) -> EquivalentCase:
     labels = sorted(set(case.groups))
     names = dict(zip(labels, [labels[i] for i in rng.permutation(len(labels))], strict=True))
     chosen = case.criterion
     if chosen.name == "disparity":
         chosen = replace(chosen, protected=names[chosen.protected])
-    return Twin(replace(case, groups=[names[each] for each in case.groups], criterion=chosen))
+    return EquivalentCase(
+        replace(case, groups=[names[each] for each in case.groups], criterion=chosen)
+    )
 
 
-def features_turned(rng: np.random.Generator, case: Case) -> Twin:
+def rotate_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     p = _rows(case).shape[1]
     turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
-    return Twin(_with_rows(case, _rows(case) @ turn, case.groups))
+    return EquivalentCase(_with_rows(case, _rows(case) @ turn, case.groups))
 
 
-def features_permuted(rng: np.random.Generator, case: Case) -> Twin:
+def permute_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     p = _rows(case).shape[1]
     turned = _rows(case)[:, rng.permutation(p)] * rng.choice([-1.0, 1.0], p)
-    return Twin(_with_rows(case, turned, case.groups))
+    return EquivalentCase(_with_rows(case, turned, case.groups))
 
 
-def features_scaled(rng: np.random.Generator, case: Case) -> Twin:
+def scale_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     factor = 2.0 ** int(rng.integers(-40, 41))
     chosen = case.criterion
     if chosen.name == "robust_error_gap":
         chosen = replace(chosen, radius=chosen.radius * factor**2)
     scaled = replace(_with_rows(case, factor * _rows(case), case.groups), criterion=chosen)
-    return Twin(scaled, factor**2)
+    return EquivalentCase(scaled, factor**2)
 
 
-def rows_repeated(rng: np.random.Generator, case: Case) -> tuple[Case, Twin]:
+def repeat_rows(rng: np.random.Generator, case: Case) -> tuple[Case, EquivalentCase]:
     """Weights of whole numbers, against rows as often as their weights say."""
     times = rng.integers(1, 4, len(_rows(case)))
     weighted = replace(case, weights=times.astype(float))
     groups = np.array(case.groups).repeat(times).tolist()
-    return weighted, Twin(_with_rows(case, _rows(case).repeat(times, axis=0), groups))
+    return weighted, EquivalentCase(_with_rows(case, _rows(case).repeat(times, axis=0), groups))
 
 
 CHANGES: dict[str, Callable[[np.random.Generator, Case], Any]] = {
     change.__name__: change
     for change in (
-        rows_in_another_order,
-        groups_renamed,
-        features_turned,
-        features_permuted,
-        features_scaled,
-        rows_repeated,
+        reorder_rows,
+        rename_groups,
+        rotate_features,
+        permute_features,
+        scale_features,
+        repeat_rows,
     )
 }
 
 
-def drawn_pair(rng: np.random.Generator, change: str) -> tuple[Case, Twin]:
+def draw_pair(rng: np.random.Generator, change: str) -> tuple[Case, EquivalentCase]:
     """A case and its twin."""
     case = _KINDS[int(rng.integers(len(_KINDS)))](rng)
     found = CHANGES[change](rng, case)
     return found if isinstance(found, tuple) else (case, found)
 
 
-def refutation(first: Any, second: Any, case: Case, twin: Twin) -> float:
+def find_disagreement(first: Any, second: Any, case: Case, twin: EquivalentCase) -> float:
     """By how much a bound is above the other's value, beyond what rounding explains; or 0.
 
     Parameters
@@ -108,8 +110,8 @@ def refutation(first: Any, second: Any, case: Case, twin: Twin) -> float:
         Fitted to the case, and to its twin.
     """
     one, other = first.solution_, second.solution_
-    room = one.resolution + _moved(case, first)
-    other_room = other.resolution + _moved(twin.case, second)
+    room = one.resolution + _transform_difference(case, first)
+    other_room = other.resolution + _transform_difference(twin.case, second)
     if case.criterion.name == "nash_welfare":
         shift = np.log(twin.factor)
         other_bound, other_value = other.lower_bound + shift, other.objective + shift
@@ -122,8 +124,8 @@ def refutation(first: Any, second: Any, case: Case, twin: Twin) -> float:
         # A float is no finer than its last digit.
         most += 4 * EPSILON * (abs(one.objective) + abs(other_value))
     # Errors that differ, as the tolerance lets them, make a total below that of equal ones.
-    reached = one.objective + _unequal(one, other, second, case.tol)
-    other_reached = other_value + _unequal(other, one, first, case.tol) / twin.factor
+    reached = one.objective + _objective_difference(one, other, second, case.tol)
+    other_reached = other_value + _objective_difference(other, one, first, case.tol) / twin.factor
     apart = max(one.lower_bound - other_reached, other_bound - reached)
     return float(apart - most) if apart > most else 0.0
 
@@ -133,7 +135,7 @@ def is_relative(criterion_: Any) -> bool:
     return bool(getattr(criterion_, "relative", False))
 
 
-def _unequal(reached: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
+def _objective_difference(reached: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
     """How much less unequal errors may cost than equal ones, for which the bound is."""
     if not reached.constraint_violation:
         return 0.0
@@ -204,7 +206,7 @@ def _with_rows(case: Case, rows: FloatArray, groups: list[str]) -> Case:
     return replace(case, rows=rows, groups=groups)
 
 
-def _moved(case: Case, model: fs.FairPCA) -> float:
+def _transform_difference(case: Case, model: fs.FairPCA) -> float:
     """How much rounding of the second moments may move the value, or the bound."""
     rows, criterion_ = _rows(case), case.criterion
     weights = np.ones(len(rows)) if case.weights is None else case.weights

@@ -34,11 +34,11 @@ def least_value(
         along = np.einsum("ni,gij,nj->gn", directions, matrices, directions)
         return value(traces - along if d == 1 else along)
 
-    found = _spread(_DIRECTIONS)
-    best = _apart(found[np.argsort(at(found))])
-    radius, disc = np.full((len(best), 1, 1), 2.5 / np.sqrt(_DIRECTIONS)), _disc(_TRIED)
+    found = _spread_points(_DIRECTIONS)
+    best = _angular_distance(found[np.argsort(at(found))])
+    radius, disc = np.full((len(best), 1, 1), 2.5 / np.sqrt(_DIRECTIONS)), _disc_points(_TRIED)
     for _ in range(_ROUNDS):
-        moved = best[:, None, :] + radius * _tangent(best, disc)
+        moved = best[:, None, :] + radius * _tangent_points(best, disc)
         tried = np.concatenate([best[:, None, :], moved], axis=1)
         tried /= np.linalg.norm(tried, axis=2, keepdims=True)
         values = at(tried.reshape(-1, 3)).reshape(tried.shape[:2])
@@ -50,7 +50,7 @@ def least_value(
     return float(values.min()), best[values.argmin()]
 
 
-def _apart(sorted_directions: FloatArray) -> FloatArray:
+def _angular_distance(sorted_directions: FloatArray) -> FloatArray:
     """The first of them, and those that follow and are not near one that was chosen."""
     chosen: list[FloatArray] = []
     for direction in sorted_directions:
@@ -62,7 +62,7 @@ def _apart(sorted_directions: FloatArray) -> FloatArray:
     return np.array(chosen)
 
 
-def _spread(n: int) -> FloatArray:
+def _spread_points(n: int) -> FloatArray:
     """Directions spread evenly over half a sphere, by golden angles."""
     height = (np.arange(n) + 0.5) / n
     angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
@@ -70,13 +70,13 @@ def _spread(n: int) -> FloatArray:
     return np.stack([width * np.cos(angle), width * np.sin(angle), height], axis=1)
 
 
-def _disc(n: int) -> FloatArray:
+def _disc_points(n: int) -> FloatArray:
     length = np.sqrt((np.arange(n) + 0.5) / n)
     angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
     return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1)
 
 
-def _tangent(directions: FloatArray, disc: FloatArray) -> FloatArray:
+def _tangent_points(directions: FloatArray, disc: FloatArray) -> FloatArray:
     helper = np.eye(3)[np.argmin(np.abs(directions), axis=1)]
     first = np.cross(directions, helper)
     first /= np.linalg.norm(first, axis=1, keepdims=True)

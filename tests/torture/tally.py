@@ -1,4 +1,4 @@
-"""Trying many cases, and what came of them: counts, and the smallest case that failed."""
+"""Counts of outcomes over many cases, and the smallest case that failed."""
 
 import signal
 import traceback
@@ -13,16 +13,16 @@ import numpy as np
 
 from fairspan.errors import FairspanError
 from torture.cases import Case
-from torture.judges import Judgment, Wrong, judged
+from torture.judges import Judgment, Wrong, judge_case
 
-# No case here is large: a fit that takes longer does not end, for all that a user knows. Of
-# processor time, as other work may run beside.
-MOST_SECONDS = 30
+# Cases are small, so a fit that takes longer counts as endless. CPU time, as other work may run
+# at the same time.
+MAX_CPU_SECONDS = 30
 
 
 @dataclass
 class Failure:
-    """A case whose answer is wrong, and why."""
+    """A case with a wrong result, and the reason."""
 
     number: int
     cause: str
@@ -36,7 +36,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What came of some examples.
+    """Outcomes of a series of examples.
 
     Attributes
     ----------
@@ -62,10 +62,10 @@ class Tally:
 
     @contextmanager
     def example(self, number: int, cases: Callable[[], Case | None]) -> Iterator[None]:
-        """Whatever goes wrong inside is a failure of this example."""
+        """Count any exception inside as a failure of this example."""
         self.examples += 1
         try:
-            with at_most(MOST_SECONDS):
+            with limit_cpu_time(MAX_CPU_SECONDS):
                 yield
         except Wrong as error:
             message = str(error)
@@ -78,7 +78,7 @@ class Tally:
 
     @property
     def report(self) -> str:
-        """Each cause with how often it was met, and the smallest case of each."""
+        """Description of each cause with its count and its smallest case."""
         parts = [f"{len(self.failures)} of {self.examples} examples are wrong."]
         for cause, count in Counter(each.cause for each in self.failures).most_common():
             least = min((f for f in self.failures if f.cause == cause), key=lambda f: f.size)
@@ -86,7 +86,7 @@ class Tally:
             parts.append(f"{count} x {cause}; example {least.number}: {least.message}{code}")
         return "\n\n".join(parts)
 
-    def settled(self, record_property: Callable[[str, Any], None], name: str) -> None:
+    def conclude(self, record_property: Callable[[str, Any], None], name: str) -> None:
         """Hand the counts to the summary, and fail if an example did."""
         facts = {
             "name": name,
@@ -98,16 +98,16 @@ class Tally:
         assert not self.failures, self.report
 
 
-class TookTooLong(Exception):
-    """A fit that did not end in time."""
+class TimeLimitExceeded(Exception):
+    """A fit that exceeded the limit of CPU time."""
 
 
 @contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Raise TookTooLong where something takes longer."""
+def limit_cpu_time(seconds: int) -> Iterator[None]:
+    """Raise TimeLimitExceeded if the body takes more CPU seconds."""
 
     def stop(*_: Any) -> None:
-        raise TookTooLong(f"more than {seconds} seconds")
+        raise TimeLimitExceeded(f"more than {seconds} seconds")
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -118,13 +118,13 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def generator(name: str, number: int) -> np.random.Generator:
-    """The same for the same example, on every machine."""
+def case_generator(name: str, number: int) -> np.random.Generator:
+    """Return the generator of an example, the same on every machine."""
     return np.random.default_rng([zlib.crc32(name.encode()), number])
 
 
-def answer(case: Case, tally: Tally) -> tuple[Any, Judgment] | None:
-    """Fit, judge and verify one case; None where it was refused.
+def check_case(case: Case, tally: Tally) -> tuple[Any, Judgment] | None:
+    """Fit, judge and verify one case; return None if it was refused.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def answer(case: Case, tally: Tally) -> tuple[Any, Judgment] | None:
             raise Wrong(f"refused, though there is an answer: {model}")
         tally.outcomes["refused"] += 1
         return None
-    judgment = judged(case, model)
+    judgment = judge_case(case, model)
     if case.must_be_optimal and judgment.status != "optimal":
         raise Wrong(f"{judgment.status}, though the optimum is known: {model.solution_!r}")
     verification = case.verified(model)

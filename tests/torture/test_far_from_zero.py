@@ -15,7 +15,7 @@ import scipy.sparse
 import fairspan as fs
 from fairspan.errors import FairspanError
 from torture.judges import Wrong
-from torture.tally import Tally, generator
+from torture.tally import Tally, case_generator
 
 FloatArray = np.ndarray
 EPSILON = float(np.finfo(np.float64).eps)
@@ -385,7 +385,7 @@ def test_columns_far_from_zero(part, how_many, record_property, monkeypatch):
     for number in range(how_many(10, 500)):
         drawn: list[Any] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            case = far(generator(name, number))
+            case = far(case_generator(name, number))
             drawn.append(case)
             try:
                 model = case.fitted()
@@ -394,4 +394,4 @@ def test_columns_far_from_zero(part, how_many, record_property, monkeypatch):
             except FairspanError:
                 outcome = "refused"
             tally.outcomes[outcome] += 1
-    tally.settled(record_property, name)
+    tally.conclude(record_property, name)

@@ -1,16 +1,16 @@
 """Restrictions of rows that lie far apart, or have very different sizes: none is wrong."""
 
 from fairspan.errors import FairspanError
-from torture.far_groups import Drawn, check, drawn_rows
-from torture.tally import Tally, generator
+from torture.far_groups import FarGroupsCase, check, draw_case
+from torture.tally import Tally, case_generator
 
 
 def test_none_misses_its_restriction(how_many, record_property):
     tally = Tally()
     for number in range(how_many(30, 2_000)):
-        case: list[Drawn] = []
+        case: list[FarGroupsCase] = []
         with tally.example(number, lambda: None):
-            case.append(drawn_rows(generator("far groups", number)))
+            case.append(draw_case(case_generator("far groups", number)))
             try:
                 model = case[0].fit()
             except FairspanError:
@@ -22,4 +22,4 @@ def test_none_misses_its_restriction(how_many, record_property):
             if status == "optimal":
                 tally.disagreement("rows, in deviations, where optimal", missed)
             tally.outcomes[status] += 1
-    tally.settled(record_property, "restrictions of far groups")
+    tally.conclude(record_property, "restrictions of far groups")

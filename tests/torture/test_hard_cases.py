@@ -10,8 +10,8 @@ from real_data import load
 from torture.cases import Case
 from torture.hard_cases import HARD_CASES
 from torture.judges import Wrong
-from torture.pairs import CHANGES, drawn_pair, refutation
-from torture.tally import Tally, answer, generator
+from torture.pairs import CHANGES, draw_pair, find_disagreement
+from torture.tally import Tally, case_generator, check_case
 
 # Many a fit takes a tenth of a second or more: fewer examples of these by default.
 SLOW = (
@@ -35,9 +35,9 @@ def test_right_or_refused(name, how_many, record_property):
     for number in range(how_many(4 if name in SLOW else 20, 500)):
         drawn: list[Case] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            drawn.append(HARD_CASES[name](generator(name, number)))
-            answer(drawn[0], tally)
-    tally.settled(record_property, name)
+            drawn.append(HARD_CASES[name](case_generator(name, number)))
+            check_case(drawn[0], tally)
+    tally.conclude(record_property, name)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -47,14 +47,14 @@ def test_no_two_answers_refute_each_other(change, part, how_many, record_propert
     for number in range(how_many(5, 420)):
         drawn: list[Case] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            case, twin = drawn_pair(generator(f"{change} {part}", number), change)
+            case, twin = draw_pair(case_generator(f"{change} {part}", number), change)
             drawn.append(case)
             first, second = case.fit_or_refusal(), twin.case.fit_or_refusal()
             refused = [isinstance(each, FairspanError) for each in (first, second)]
             if any(refused):
                 tally.outcomes["both refused" if all(refused) else "one refused"] += 1
                 continue
-            amount = refutation(first, second, case, twin)
+            amount = find_disagreement(first, second, case, twin)
             if amount > 0:
                 raise Wrong(
                     f"answers refute each other: by {amount:.2e} beyond rounding; "
@@ -64,7 +64,7 @@ def test_no_two_answers_refute_each_other(change, part, how_many, record_propert
                 )
             both = {str(each.solution_.status) for each in (first, second)}
             tally.outcomes["both " + both.pop() if len(both) == 1 else "of two statuses"] += 1
-    tally.settled(record_property, f"pairs: {change}, part {part + 1}")
+    tally.conclude(record_property, f"pairs: {change}, part {part + 1}")
 
 
 P, D = 50, 5

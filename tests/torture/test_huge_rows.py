@@ -13,7 +13,7 @@ import numpy as np
 import fairspan as fs
 from fairspan.errors import FairspanError
 from torture.judges import Wrong
-from torture.tally import Tally, generator
+from torture.tally import Tally, case_generator
 
 FloatArray = np.ndarray
 CRITERIA = ("minimax_loss", "minimax_error", "total_error", "error_gap", "robust_error_gap")
@@ -148,7 +148,7 @@ def test_huge_rows_never_hide_others(how_many, record_property):
     for number in range(how_many(100, 2_000)):
         problems: list[HugeRows] = []
         with tally.example(number, lambda: None):
-            rng = generator("huge rows", number)
+            rng = case_generator("huge rows", number)
             problems.append(draw_problem(rng))
             try:
                 model = problems[0].fit()
@@ -163,4 +163,4 @@ def test_huge_rows_never_hide_others(how_many, record_property):
             verification = fs.verify(model, problems[0].values, problems[0].groups)
             if not verification.holds:
                 raise Wrong(f"verification does not hold: {verification.messages}")
-    tally.settled(record_property, "huge rows")
+    tally.conclude(record_property, "huge rows")

@@ -17,7 +17,7 @@ import fairspan as fs
 from fairspan.errors import FairspanError
 from fairspan.verification.verification_failure import CANNOT_BE_VERIFIED
 from torture.judges import Wrong
-from torture.tally import Tally, generator
+from torture.tally import Tally, case_generator
 
 FloatArray = np.ndarray
 EPSILON = float(np.finfo(np.float64).eps)
@@ -594,13 +594,13 @@ def test_room(name, how_many, record_property):
     for number in range(how_many(few, many)):
         drawn: list[Any] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-            drawn.append(make(generator(name, number)))
+            drawn.append(make(case_generator(name, number)))
             try:
                 outcome = check(drawn[0])
             except FairspanError:
                 outcome = "refused"
             tally.outcomes[outcome] += 1
-    tally.settled(record_property, name)
+    tally.conclude(record_property, name)
 
 
 # Each fell once: roots of rounding (parts 265), means that are rounded (182, 365),
@@ -640,4 +640,4 @@ FELL += [
 @pytest.mark.parametrize(("name", "number"), FELL)
 def test_examples_that_fell(name, number):
     make, check, _, _ = ROOMS[name]
-    assert check(make(generator(name, number)))
+    assert check(make(case_generator(name, number)))

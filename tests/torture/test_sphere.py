@@ -6,10 +6,10 @@ import pytest
 import fairspan as fs
 from fairspan.errors import FairspanError
 from torture.cases import Case
-from torture.conic import ACCURACY, relaxation
-from torture.judges import Wrong, judged
+from torture.conic import ACCURACY, solve_relaxation
+from torture.judges import Wrong, judge_case
 from torture.sphere import least_value
-from torture.tally import Tally, generator
+from torture.tally import Tally, case_generator
 
 # Beaten by no more than this share of the objective.
 MOST = 1e-3
@@ -48,7 +48,7 @@ def drawn(rng, name, k):
 def beaten(case, tally):
     """Raise Wrong where a direction is clearly better than the answer."""
     model = case.fit()
-    judgment = judged(case, model)
+    judgment = judge_case(case, model)
     tally.outcomes[judgment.status] += 1
     value = value_of(case.criterion.name, case.matrices, case.n_components)
     least, direction = least_value(case.matrices, case.n_components, value)
@@ -72,9 +72,9 @@ def test_no_direction_is_clearly_better(name, k, how_many, record_property):
     for number in range(how_many(5, 167)):
         cases = []
         with tally.example(number, lambda: cases[0] if cases else None):  # noqa: B023
-            cases.append(drawn(generator(f"sphere {name} {k}", number), name, k))
+            cases.append(drawn(case_generator(f"sphere {name} {k}", number), name, k))
             beaten(cases[0], tally)
-    tally.settled(record_property, f"sphere: {name}, {k} groups")
+    tally.conclude(record_property, f"sphere: {name}, {k} groups")
 
 
 def test_seven_groups_that_need_one_more_start(record_property):
@@ -85,7 +85,7 @@ def test_seven_groups_that_need_one_more_start(record_property):
         case = Case(2, CRITERIA[name], matrices=matrices, may_be_refused=False)
         with tally.example(number, lambda: case):  # noqa: B023
             beaten(case, tally)
-    tally.settled(record_property, "sphere: seven groups")
+    tally.conclude(record_property, "sphere: seven groups")
 
 
 NAMES = ("minimax_loss", "minimax_error", "error_gap", "total_error", "equal_error")
@@ -119,10 +119,10 @@ def test_bounds_against_conic_solvers(name, how_many, record_property):
     for number in range(how_many(2, 200)):
         cases = []
         with tally.example(number, lambda: cases[0] if cases else None):  # noqa: B023
-            case, penalty = drawn_case(generator(f"conic {name}", number), name)
+            case, penalty = drawn_case(case_generator(f"conic {name}", number), name)
             cases.append(case)
             compare(case, penalty, tally)
-    tally.settled(record_property, f"conic solvers: {name}")
+    tally.conclude(record_property, f"conic solvers: {name}")
 
 
 def compare(case, penalty, tally):
@@ -130,7 +130,7 @@ def compare(case, penalty, tally):
     q = case.shares / case.shares.sum()
     model = case.fit_or_refusal()
     refused = isinstance(model, FairspanError)
-    judgment = None if refused else judged(case, model)
+    judgment = None if refused else judge_case(case, model)
     if judgment is not None:
         tally.outcomes[judgment.status] += 1
         tally.disagreement("mpmath, objective", abs(judgment.objective - judgment.value))
@@ -138,7 +138,7 @@ def compare(case, penalty, tally):
     else:
         tally.outcomes["refused"] += 1
     for solver, accuracy in ACCURACY.items():
-        optimum = relaxation(case.criterion.name, k, p).optimum(
+        optimum = solve_relaxation(case.criterion.name, k, p).optimum(
             solver, case.matrices, q, case.n_components, penalty
         )
         if optimum is None:

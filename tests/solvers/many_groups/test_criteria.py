@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bank import INTEGRALITY_GAP
+from case_selection import parametrize_diagonal, select_cases
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
@@ -19,18 +20,17 @@ from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
     RELATIVE,
-    bound_of,
+    build_problem,
+    dual_bound,
     independent_value,
-    least_of_angles,
-    problem_from,
-    problem_of,
+    minimax_value,
+    minimize_over_angles,
+    problem_from_moments,
     random_basis,
     random_moments,
-    relaxed,
-    value_of,
+    solve_relaxation,
 )
 from real_data import MORE_GROUPS, load
-from sweeps import each_once, part_of
 
 # Relaxed minimax losses, standardized (ddof 0), about each group's mean, at d = 1, 3, 10.
 PUBLISHED = {
@@ -60,8 +60,8 @@ def test_exactly_d_components_reach_the_published_relaxation(real, d):
     assert solution.gap <= 1e-6 * solution.objective
     # From the components and the weights alone.
     second = moments.second_moments("group")
-    value = value_of(second, fair.components_.T, MinimaxLoss())
-    bound = bound_of(second, solution.weights, d, MinimaxLoss())
+    value = minimax_value(second, fair.components_.T, MinimaxLoss())
+    bound = dual_bound(second, solution.weights, d, MinimaxLoss())
     assert value - bound <= 1e-8 * value
     assert fair.group_losses_.max() == pytest.approx(value, rel=1e-9)
 
@@ -84,7 +84,7 @@ NO_RANK = [("default_credit:group__education_sex6", criterion, 10) for criterion
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("criterion", "d"),
-    part_of([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 3),
+    select_cases([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 3),
     ids=lambda value: getattr(value, "name", value),
 )
 def test_other_criteria_are_proven_on_real_data(real, d, criterion):
@@ -93,7 +93,7 @@ def test_other_criteria_are_proven_on_real_data(real, d, criterion):
     is_open = criterion.name == "robust_error_gap" or (name, criterion, d) in NO_RANK
     assert solution.status == ("open gap" if is_open else "optimal")
     assert solution.relative_gap <= (0.005 if (name, criterion, d) in NO_RANK else np.inf)
-    problem = problem_from(moments, d, criterion)
+    problem = problem_from_moments(moments, d, criterion)
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
 
@@ -107,8 +107,8 @@ def test_equal_errors_of_more_than_two_groups_are_refused(real):
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_the_relaxation_alone_and_its_rank(real, d):
     _, moments = real
-    problem = problem_from(moments, d, MinimaxLoss())
-    check_reduction(problem, relaxed(problem))
+    problem = problem_from_moments(moments, d, MinimaxLoss())
+    check_reduction(problem, solve_relaxation(problem))
 
 
 def check_reduction(problem, relaxation):
@@ -134,19 +134,19 @@ def test_the_bound_on_the_rank(k, extra):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(20), 4))
+@pytest.mark.parametrize("seed", select_cases(range(20), 4))
 def test_rank_reduction_of_random_problems(seed):
     rng = np.random.default_rng(seed)
     k, p = int(rng.integers(2, 12)), int(rng.integers(3, 12))
     d = int(rng.integers(1, p))
     criterion = [MinimaxLoss(), MinimaxError(), ErrorGap(0.5)][seed % 3]
-    problem = problem_of(random_moments(rng, k, p), d, criterion)
-    check_reduction(problem, relaxed(problem))
+    problem = build_problem(random_moments(rng, k, p), d, criterion)
+    check_reduction(problem, solve_relaxation(problem))
 
 
 def test_rank_reduction_from_shares_of_all_dimensions():
     """P = (d / p) I has as many fractional eigenvalues as there can be."""
-    problem = problem_of(random_moments(np.random.default_rng(5), 6, 9), 4, MinimaxError())
+    problem = build_problem(random_moments(np.random.default_rng(5), 6, 9), 4, MinimaxError())
     even = np.eye(9) * np.sqrt(4 / 9)
     soft = reduce_rank(problem.second_moments, problem.pieces, even)
     assert soft.shape[1] <= max_relaxed_rank(4, 6)
@@ -159,14 +159,14 @@ def test_rank_reduction_from_shares_of_all_dimensions():
 def test_many_groups_and_features(p, k, d):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((p, p)) * np.exp(rng.standard_normal(p)) for _ in range(k)]
-    problem = problem_of([f @ f.T / p for f in factors], d, MinimaxLoss())
+    problem = build_problem([f @ f.T / p for f in factors], d, MinimaxLoss())
     solution = DualNewton().solve(problem, 1e-8)
     assert solution.gap <= 1e-8 * solution.objective
     assert solution.status == "optimal"
 
 
 def test_an_integrality_gap_is_open_and_a_soft_projection_closes_it():
-    problem = problem_of(INTEGRALITY_GAP.matrices, 1, MinimaxError())
+    problem = build_problem(INTEGRALITY_GAP.matrices, 1, MinimaxError())
     solution = DualNewton().solve(problem, 1e-9)
     assert solution.status == "open gap"
     assert solution.objective == pytest.approx(42 / 17, abs=1e-9)
@@ -211,18 +211,18 @@ def test_a_soft_projection_through_the_estimator():
 def test_nash_welfare_of_identical_groups_takes_few_eigenproblems():
     # Its start, a step or two that find nothing better, and the bound that closes the gap.
     matrix = random_moments(np.random.default_rng(1), 1, 6)[0]
-    solution = DualNewton().solve(problem_of([matrix] * 3, 2, NashWelfare()), 1e-9)
+    solution = DualNewton().solve(build_problem([matrix] * 3, 2, NashWelfare()), 1e-9)
     assert solution.status == "optimal"
     assert [step.n_eigenproblems for step in solution.trace] in ([3], [4])
 
 
-@each_once(
+@parametrize_diagonal(
     seed=[2, 7],
     criterion=[MinimaxLoss(), ErrorGap(0.7), NashWelfare(), RobustErrorGap(), LeastVariance()],
 )
 def test_bounds_in_the_trace_enclose_the_optimum_and_close_in(criterion, seed):
     matrices = random_moments(np.random.default_rng(seed), 3, 6)
-    solution = DualNewton().solve(problem_of(matrices, 2, criterion), 1e-9)
+    solution = DualNewton().solve(build_problem(matrices, 2, criterion), 1e-9)
     counts, lower, upper = np.array(
         [[step.n_eigenproblems, step.lower_bound, step.upper_bound] for step in solution.trace]
     ).T
@@ -238,14 +238,14 @@ def test_bounds_in_the_trace_enclose_the_optimum_and_close_in(criterion, seed):
 
 @pytest.mark.long
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(6), 2))
+@pytest.mark.parametrize("seed", select_cases(range(6), 2))
 def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     rng = np.random.default_rng(seed)
     k, p = int(rng.integers(3, 6)), int(rng.integers(3, 8))
     d = int(rng.integers(1, p))
     matrices = random_moments(rng, k, p)
     criterion = RobustErrorGap(float(rng.choice([0.1, 1.0, 5.0])), float(rng.choice([1.0, 60.0])))
-    problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
+    problem = build_problem(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
     solution = DualNewton().solve(problem, 1e-9)
     for _ in range(400):
         basis = random_basis(rng, p, d)
@@ -261,7 +261,7 @@ def test_the_robust_error_gap_of_two_groups_is_that_of_branch_and_bound():
     rng = np.random.default_rng(1)
     for _ in range(6):
         matrices = random_moments(rng, 2, 6)
-        problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
+        problem = build_problem(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
         exact = BoundarySearch().solve(problem, 1e-9)
         found = DualNewton().solve(problem, 1e-9)
         assert found.objective == pytest.approx(exact.objective, rel=1e-7)
@@ -273,23 +273,23 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
     rng = np.random.default_rng(5)
     matrices = random_moments(rng, 3, 5)
     shares = [0.2, 0.3, 0.5]
-    problem = problem_of(matrices, 2, criterion, shares)
+    problem = build_problem(matrices, 2, criterion, shares)
     value = DualNewton().solve(problem, 1e-9).objective
     turned = random_basis(rng, 5, 5)
     for other in (
-        problem_of(matrices[[2, 0, 1]], 2, criterion, [0.5, 0.2, 0.3]),
-        problem_of(turned @ matrices @ turned.T, 2, criterion, shares),
+        build_problem(matrices[[2, 0, 1]], 2, criterion, [0.5, 0.2, 0.3]),
+        build_problem(turned @ matrices @ turned.T, 2, criterion, shares),
     ):
         assert DualNewton().solve(other, 1e-9).objective == pytest.approx(value, rel=1e-8)
 
 
 @pytest.mark.filterwarnings("error")
-@each_once(d=[1, 2], penalty=[0.3, 1000.0])
+@parametrize_diagonal(d=[1, 2], penalty=[0.3, 1000.0])
 def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
     matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
-    problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))
+    problem = build_problem(matrices, d, RobustErrorGap(penalty, 0.5))
     solution = DualNewton().solve(problem, 1e-9)
-    least, _ = least_of_angles(lambda basis: independent_value(problem, basis))
+    least, _ = minimize_over_angles(lambda basis: independent_value(problem, basis))
     least = least if d == 1 else np.inf
     rounding = 1e-12 * penalty
     assert solution.lower_bound <= least + rounding
@@ -302,7 +302,7 @@ def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
 def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to_it(size):
     # At an error of zero the score is a root: rounding of 1e-15 moves it by 1e-8.
     criterion = RobustErrorGap(100.0, {"group 0": 1.0, "group 1": 5.0, "group 2": 1e6})
-    problem = problem_of(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
+    problem = build_problem(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
     errors = size * problem.second_moments.traces
     roundings = 1e-15 * problem.second_moments.traces
     moved = criterion.value(errors + roundings, problem)
@@ -314,7 +314,7 @@ def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to
 @pytest.mark.parametrize("solver", [AUTO, DualNewton()])
 @pytest.mark.parametrize("sizes", [(0,), (1, 0, 1)])
 def test_nash_welfare_of_a_group_without_variance_is_reported(solver, sizes):
-    problem = problem_of([size * np.eye(3) for size in sizes], 1, NashWelfare())
+    problem = build_problem([size * np.eye(3) for size in sizes], 1, NashWelfare())
     with pytest.raises(IncompatibleParameters, match="without variance"):
         choose_solver(solver, problem)
 
@@ -326,7 +326,7 @@ def test_a_step_without_curvature_does_not_overflow():
     matrices = np.zeros((2, 3, 3))
     matrices[0][np.ix_([0, 1], [0, 1])] = square
     matrices[1][np.ix_([0, 2], [0, 2])] = square
-    problem = problem_of(matrices, 1, MinimaxError())
+    problem = build_problem(matrices, 1, MinimaxError())
     here = Iterate.from_basis(problem, np.eye(3)[:, :1], np.full(2, 0.5))
     model = QuadraticModel(problem, here)
     model.curvatures = np.zeros((2, 1))
@@ -338,7 +338,7 @@ def test_a_step_without_curvature_does_not_overflow():
 def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     rng = np.random.default_rng(0)
     p, d = 40, 3
-    problem = problem_of(random_moments(rng, 2, p), d, MinimaxError())
+    problem = build_problem(random_moments(rng, 2, p), d, MinimaxError())
     model = QuadraticModel(problem, Iterate.from_basis(problem, np.eye(p)[:, :d], np.full(2, 0.5)))
     curvatures = np.zeros((p - d, d))
     curvatures[:4] = rng.uniform(1, 2, (4, d))
@@ -356,15 +356,15 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
 def test_weights_prove_the_bound_in_any_unit(criterion, unit):
     # Incomes in units of a currency have second moments of 1e13.
-    for seed in part_of(range(20), 4):
+    for seed in select_cases(range(20), 4):
         rng = np.random.default_rng(seed)
         k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
         whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
-        problem = problem_of(unit * whole, 1, criterion)
+        problem = build_problem(unit * whole, 1, criterion)
         solution = DualNewton().solve(problem, 1e-9)
-        proven = bound_of(problem.second_moments.matrices, solution.weights, 1, criterion)
+        proven = dual_bound(problem.second_moments.matrices, solution.weights, 1, criterion)
         assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.total_variance
-        plain = DualNewton().solve(problem_of(whole, 1, criterion), 1e-9)
+        plain = DualNewton().solve(build_problem(whole, 1, criterion), 1e-9)
         assert solution.status == plain.status
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)
 
@@ -373,7 +373,7 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
 def test_nash_welfare_leaves_the_local_optimum_that_its_first_descent_finds(seed, k, p):
     rng = np.random.default_rng(seed)
     rng.integers(2, 7), rng.integers(3, 8), rng.integers(1, p)
-    problem = problem_of(random_moments(rng, k, p), 2, NashWelfare())
+    problem = build_problem(random_moments(rng, k, p), 2, NashWelfare())
     solution = DualNewton().solve(problem, 1e-9)
 
     def value(numbers):

@@ -6,6 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 
+from case_selection import select_cases
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.criteria.linear import TotalError
@@ -21,14 +22,13 @@ from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.many_groups.searches import PrimalDualSearch
 from problems import (
     FloatArray,
+    build_problem,
     independent_value,
-    problem_of,
     random_basis,
     random_moments,
-    relaxed,
+    solve_relaxation,
     top_sum,
 )
-from sweeps import part_of
 
 
 def pairwise(problem, penalty):
@@ -48,7 +48,9 @@ def blocks_of(rng, n_blocks):
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_blocks_equal_the_pairs_at_any_errors(k):
     rng = np.random.default_rng(k)
-    problem = problem_of(random_moments(rng, k, 5), 2, ErrorGap(0.8), list(rng.dirichlet([1] * k)))
+    problem = build_problem(
+        random_moments(rng, k, 5), 2, ErrorGap(0.8), list(rng.dirichlet([1] * k))
+    )
     pieces, pairs = problem.pieces, pairwise(problem, 0.8)
     assert len(pieces.offsets) == (2 if k == 2 else 2 * k)
     for _ in range(50):
@@ -62,7 +64,7 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
 def test_blocks_and_pairs_have_the_same_bound(seed):
     rng = np.random.default_rng(seed)
     k, p, penalty = 3 + seed % 4, 8, [0.2, 5.0][seed % 2]
-    problem = problem_of(random_moments(rng, k, p), 1 + seed % 5, ErrorGap(penalty))
+    problem = build_problem(random_moments(rng, k, p), 1 + seed % 5, ErrorGap(penalty))
     tolerance = 1e-9 * (1 + penalty) * problem.total_variance
     bounds = []
     for pieces in (problem.pieces, pairwise(problem, penalty)):
@@ -138,7 +140,7 @@ class SumOfTwoMaxima(Criterion):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
     rng = np.random.default_rng(seed)
-    problem = problem_of(random_moments(rng, 4, 7), 1 + seed, SumOfTwoMaxima())
+    problem = build_problem(random_moments(rng, 4, 7), 1 + seed, SumOfTwoMaxima())
     solution = solve_exactly(problem, 1e-9)
     mixture = np.tensordot(solution.weights, problem.second_moments.matrices, axes=1)
     bound = float(np.trace(mixture)) - top_sum(mixture, 1 + seed)
@@ -160,7 +162,7 @@ CRITERIA = (ErrorGap(0.5), MinimaxLoss(), MinimaxError(), NashWelfare())
 def test_fifty_groups_are_answered_honestly(criterion):
     rng = np.random.default_rng(1)
     matrices = random_moments(rng, 50, 12)
-    problem = problem_of(matrices, 3, criterion, list(rng.dirichlet(np.full(50, 5.0))))
+    problem = build_problem(matrices, 3, criterion, list(rng.dirichlet(np.full(50, 5.0))))
     solution = solve_exactly(problem, 1e-9)
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
@@ -177,7 +179,7 @@ def test_fifty_groups_are_answered_honestly(criterion):
 @pytest.mark.parametrize("n_uncounted", [0, 1])
 def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     rng = np.random.default_rng(3)
-    problem = problem_of(random_moments(rng, 5 + n_uncounted, 8), 2, TotalError())
+    problem = build_problem(random_moments(rng, 5 + n_uncounted, 8), 2, TotalError())
     gap = gap_alone(5)
     nothing = np.zeros((len(gap.offsets), n_uncounted))
     gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
@@ -189,20 +191,20 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
 
 @pytest.mark.long
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(3), 3))
+@pytest.mark.parametrize("seed", select_cases(range(3), 3))
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
     # Newton's steps used to end damped, with the solution good to nine digits only.
     rng = np.random.default_rng(seed)
-    problem = problem_of(random_moments(rng, 200, 12), 3, criterion)
-    assert relaxed(problem, 1e-11).n_eigenproblems <= 80
+    problem = build_problem(random_moments(rng, 200, 12), 3, criterion)
+    assert solve_relaxation(problem, 1e-11).n_eigenproblems <= 80
 
 
 @pytest.mark.parametrize("unit", [2.0**-27, 2.0**27])
 def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     matrices = random_moments(np.random.default_rng(0), 3, 4)
     searches = [
-        PrimalDualSearch(problem_of(u * matrices, 2, ErrorGap(1.0)), 0.0) for u in (1.0, unit)
+        PrimalDualSearch(build_problem(u * matrices, 2, ErrorGap(1.0)), 0.0) for u in (1.0, unit)
     ]
     for search in searches:
         search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
@@ -259,7 +261,7 @@ def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p)
     def panics(*arguments):
         return np.full(4, np.nan), np.full((6, 6), np.nan)
 
-    problem = problem_of(tied(4, p, 0), 2, MinimaxLoss())
+    problem = build_problem(tied(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
     monkeypatch.setattr(relaxation, "solve_saddle_point", panics)
     found = DualNewton().solve(problem, 1e-9)
@@ -314,7 +316,7 @@ def test_a_program_of_nothing_but_zeros_is_solved():
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
-    problem = problem_of(random_moments(rng, 4, 9), 3, criterion)
+    problem = build_problem(random_moments(rng, 4, 9), 3, criterion)
     relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
     model = relaxation.evaluate_dual(rng.dirichlet(np.ones(m)))
     model = replace(model, cluster=(1, 5) if block else (3, 3))
@@ -341,8 +343,8 @@ def tied(k, p, seed):
 def test_a_tie_at_the_optimum_takes_few_eigenproblems():
     # Cutting planes alone took 80 to 340, and stalled at 1e-6 on some.
     for p, k, d in [(50, 8, 10), (60, 16, 10), (160, 16, 10)]:
-        problem = problem_of(tied(k, p, 0), d, MinimaxLoss())
-        assert relaxed(problem, 1e-11).n_eigenproblems <= 30
+        problem = build_problem(tied(k, p, 0), d, MinimaxLoss())
+        assert solve_relaxation(problem, 1e-11).n_eigenproblems <= 30
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -352,12 +354,14 @@ def test_a_tie_at_the_optimum_takes_few_eigenproblems():
 def test_damped_steps_do_not_end_the_search_before_the_gap_is_closed(seed, k, p, d, unit):
     # One in thirty such problems was left with a gap of 1e-9 to 1e-8 while steps were damped.
     matrices = unit * random_moments(np.random.default_rng(seed), k, p)
-    relaxed(problem_of(matrices, d, MinimaxLoss() if seed % 2 else MinimaxError()), 1e-11)
+    solve_relaxation(
+        build_problem(matrices, d, MinimaxLoss() if seed % 2 else MinimaxError()), 1e-11
+    )
 
 
 def test_multipliers_that_cancel_are_no_start():
     # The least gap of three groups: even weights of all ordered pairs leave no mixture at all.
-    relaxed(problem_of(tied(3, 8, 1), 2, ErrorGap(1e6)), 1e-9 * 1e6)
+    solve_relaxation(build_problem(tied(3, 8, 1), 2, ErrorGap(1e6)), 1e-9 * 1e6)
 
 
 def test_descents_of_scores_that_bend_converge_like_newtons_method():
@@ -365,7 +369,7 @@ def test_descents_of_scores_that_bend_converge_like_newtons_method():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         d = int(rng.integers(2, 8))
-        problem = problem_of(tied(4, 20, seed), d, NashWelfare())
+        problem = build_problem(tied(4, 20, seed), d, NashWelfare())
         start = problem.second_moments.leading(1 / problem.second_moments.traces, d).vectors
         local, n_steps = descend(problem, start)
         assert n_steps <= 20

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from case_selection import mark_most_long, select_cases
 from fairspan import DualNewton, GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria.error_gap import ErrorGap
@@ -12,20 +13,19 @@ from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, Minim
 from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from problems import (
     MINIMAX,
-    bound_of,
-    divisors_of,
-    errors_of,
-    problem_from,
-    problem_of,
+    basis_errors,
+    build_problem,
+    dual_bound,
+    group_divisors,
+    matrix_traces,
+    problem_from_moments,
     random_moments,
-    references_of,
-    solve,
-    traces_of,
+    reference_values,
+    search_boundary,
 )
 from real_data import load
-from sweeps import mostly_long, part_of
 
-SEEDS = pytest.mark.parametrize("seed", mostly_long(range(8), 3))
+SEEDS = pytest.mark.parametrize("seed", mark_most_long(range(8), 3))
 each_criterion = pytest.mark.parametrize("criterion", MINIMAX, ids=str)
 
 
@@ -33,28 +33,28 @@ def random_problem(seed, k, criterion, allow_extra=False):
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 9))
     matrices = random_moments(rng, k, p)
-    problem = problem_of(matrices, int(rng.integers(1, p)), criterion)
+    problem = build_problem(matrices, int(rng.integers(1, p)), criterion)
     return replace(problem, allow_extra=allow_extra), matrices
 
 
 def most_of(matrices, n_components, criterion):
     """By how much values vary at most: what is kept is between zero and the variance."""
-    most = references_of(matrices, n_components, criterion)
+    most = reference_values(matrices, n_components, criterion)
     if isinstance(criterion, LeastVariance):
-        most = traces_of(matrices)
-    return (most / divisors_of(matrices, criterion)).max()
+        most = matrix_traces(matrices)
+    return (most / group_divisors(matrices, criterion)).max()
 
 
 @each_criterion
 @SEEDS
 def test_two_groups_against_the_exact_optimum(seed, criterion):
     problem, matrices = random_problem(seed, 2, criterion)
-    optimum = solve(problem).objective
+    optimum = search_boundary(problem).objective
     solution = MultiplicativeWeights(1.0).solve(problem, 0.0)
     rounding = 1e-9 * problem.total_variance
     assert solution.lower_bound <= optimum + rounding
     assert solution.objective >= optimum - rounding
-    proven = bound_of(matrices, solution.weights, problem.n_components, criterion)
+    proven = dual_bound(matrices, solution.weights, problem.n_components, criterion)
     assert solution.lower_bound <= proven + rounding
     basis = solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
@@ -63,14 +63,14 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
 @each_criterion
 def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
     problem, matrices = random_problem(3, 3, criterion, allow_extra=True)
-    d, divisors = problem.n_components, divisors_of(matrices, criterion)
+    d, divisors = problem.n_components, group_divisors(matrices, criterion)
     even = np.full(3, 1 / 3) / divisors
     leading = np.linalg.eigh(np.tensordot(even, matrices, axes=1))[1][:, -d:]
     captured = np.einsum("pd,gpq,qd->g", leading, matrices, leading)
-    values = (references_of(matrices, d, criterion) - captured) / divisors
+    values = (reference_values(matrices, d, criterion) - captured) / divisors
     raised = np.exp(0.5 * values / most_of(matrices, d, criterion))
     bounds = [
-        bound_of(matrices, weights, d, criterion)
+        dual_bound(matrices, weights, d, criterion)
         for weights in (even, raised / raised.sum() / divisors)
     ]
     assert bounds[0] < bounds[1]
@@ -83,7 +83,7 @@ def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
 @pytest.mark.parametrize("step", [0.1, 1.0])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @each_criterion
-@pytest.mark.parametrize("seed", part_of(range(8), 3))
+@pytest.mark.parametrize("seed", select_cases(range(8), 3))
 def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
     problem, matrices = random_problem(seed, k, criterion, allow_extra=True)
     scale = most_of(matrices, problem.n_components, criterion)
@@ -111,7 +111,7 @@ def test_soft_projection_has_the_errors_of_the_average(seed):
     problem, matrices = random_problem(seed, 3, MinimaxError(), allow_extra=True)
     solution = MultiplicativeWeights().solve(problem, 0.0)
     projection = solution.components.T @ solution.components
-    errors = errors_of(matrices, solution.components.T)
+    errors = basis_errors(matrices, solution.components.T)
     assert max(errors) == pytest.approx(solution.objective, rel=1e-9)
     values = np.linalg.eigvalsh(projection)
     # lb = 1 - (1 - lambda)^2 of each eigenvalue; together they are d dimensions.
@@ -122,7 +122,7 @@ def test_only_a_soft_projection_reaches_the_bound_of_three_lines_in_the_plane():
     """Lines at 0, 60, 120 degrees: P = I / 2 loses 1/2 of each, one direction 3/4 of two."""
     angles = np.radians([0, 60, 120])
     matrices = [np.outer(u, u) for u in np.column_stack([np.cos(angles), np.sin(angles)])]
-    problem = problem_of(matrices, 1, MinimaxLoss())
+    problem = build_problem(matrices, 1, MinimaxLoss())
     solver = MultiplicativeWeights(step_size=0.02, max_iter=2000)
     soft = solver.solve(replace(problem, allow_extra=True), 1e-2)
     assert soft.objective == pytest.approx(1 / 2, abs=5e-3)
@@ -165,8 +165,8 @@ def test_an_accuracy_is_kept(criterion):
 def test_the_steps_of_auto_close_what_one_small_step_leaves_open(d):
     rows = load("default_credit:group__education")
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
-    problem = problem_from(moments, d, MinimaxLoss(), "group")
-    optimum = solve(problem).objective
+    problem = problem_from_moments(moments, d, MinimaxLoss(), "group")
+    optimum = search_boundary(problem).objective
     small = MultiplicativeWeights(1.0).solve(problem, 1e-9)
     auto = MultiplicativeWeights().solve(problem, 1e-9)
     assert auto.lower_bound <= optimum + 1e-9
@@ -181,9 +181,9 @@ def test_what_it_takes():
     matrices = random_moments(np.random.default_rng(0), 3, 4)
     solver = MultiplicativeWeights()
     for criterion in MINIMAX:
-        assert solver.unsupported_reason(problem_of(matrices, 2, criterion)) is None
-    assert "minimax" in solver.unsupported_reason(problem_of(matrices, 2, ErrorGap()))
-    assert "two groups" in solver.unsupported_reason(problem_of(matrices[:1], 2, MinimaxLoss()))
+        assert solver.unsupported_reason(build_problem(matrices, 2, criterion)) is None
+    assert "minimax" in solver.unsupported_reason(build_problem(matrices, 2, ErrorGap()))
+    assert "two groups" in solver.unsupported_reason(build_problem(matrices[:1], 2, MinimaxLoss()))
     step_sizes = [{"step_size": value} for value in (0.0, -1.0, "small")]
     for wrong in ({"max_iter": 0}, *step_sizes):
         kind = InvalidType if "small" in wrong.values() else InvalidParameter

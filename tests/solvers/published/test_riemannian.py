@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from case_selection import parametrize_diagonal, select_cases
 from fairspan import GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
@@ -16,15 +17,14 @@ from fairspan.solvers.published.riemannian import (
 )
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
-    problem_from,
-    problem_of,
+    build_problem,
+    problem_from_moments,
     random_basis,
     random_moments,
     robust_problem,
     top_sum,
 )
 from real_data import load
-from sweeps import each_once, part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(12))
 
@@ -65,7 +65,7 @@ def printed_algorithm(problem, start, iterations, retraction, returned):
     )
 
 
-@each_once(returned=["best", "last"], retraction=["qr", "polar"])
+@parametrize_diagonal(returned=["best", "last"], retraction=["qr", "polar"])
 @SEEDS
 def test_same_subspaces_as_printed(seed, retraction, returned):
     problem, _ = robust_problem(2 * seed + 1)
@@ -91,11 +91,11 @@ PROVEN = {
 }
 
 
-@each_once(which=[0, 1], name=PROVEN)
+@parametrize_diagonal(which=[0, 1], name=PROVEN)
 def test_paper_settings_never_end_below_the_proven_value(name, which):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
-    problem = problem_from(moments, 3, RobustErrorGap((0.5, 2.5)[which], 0.15), "none")
+    problem = problem_from_moments(moments, 3, RobustErrorGap((0.5, 2.5)[which], 0.15), "none")
     solution = RiemannianSubgradient().solve(problem, 1e-9)
     proven = PROVEN[name][which]
     assert solution.objective >= proven * (1 - 1e-6)
@@ -113,7 +113,7 @@ def test_the_printed_objective_is_not_convex_at_large_penalties():
     for _ in range(30):
         matrices = np.array(random_moments(rng, 2, 4))
         matrices /= np.mean([np.trace(each) for each in matrices])
-        problem = problem_of(matrices, 2, RobustErrorGap(2.0, 0.15))
+        problem = build_problem(matrices, 2, RobustErrorGap(2.0, 0.15))
 
         def value(U):
             errors = np.einsum("pr,gpq,qr->g", U, matrices, U)  # noqa: B023
@@ -131,7 +131,7 @@ def test_the_last_subspace_is_worse_after_few_steps():
     """The figures of docs/guide/solvers.md."""
     rows = load("parkinsons:group__sex")
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
-    problem = problem_from(moments, 3, RobustErrorGap(0.5, 0.15), "none")
+    problem = problem_from_moments(moments, 3, RobustErrorGap(0.5, 0.15), "none")
     best, last = (
         RiemannianSubgradient(50, 2, return_iterate=returned).solve(problem, 1e-9).objective
         for returned in ("best", "last")
@@ -143,7 +143,7 @@ def test_the_last_subspace_is_worse_after_few_steps():
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("k", [2, 3, 4])
-@pytest.mark.parametrize("seed", part_of(range(12), 4))
+@pytest.mark.parametrize("seed", select_cases(range(12), 4))
 def test_solution_is_evaluated_by_the_criterion(seed, k):
     problem, rng = robust_problem(seed, k, ErrorGap(0.8) if seed % 3 == 0 else None)
     solver = RiemannianSubgradient(max_iter=200, n_starts=4)
@@ -165,7 +165,7 @@ def test_solution_is_evaluated_by_the_criterion(seed, k):
 def test_iterates_are_evaluated_by_the_supremum_where_equation_6_falls_short():
     matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
     criterion = RobustErrorGap(3.0, {"group 0": 0.1, "group 1": 0.5})
-    problem = problem_of(matrices, 1, criterion, [0.5, 0.5])
+    problem = build_problem(matrices, 1, criterion, [0.5, 0.5])
     scores = _PaperScores(problem)
     errors = np.array([[2.0, 0.05], [0.3, 0.05], [0.01, 3.0], [1.0, 1.0]])
     values, active = scores.values_and_active_pairs(errors.T)
@@ -181,7 +181,7 @@ def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():
     """Equation (6) is below the criterion here; what is returned must not be judged by it."""
     matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
     criterion = RobustErrorGap(3.0, {"group 0": 0.0, "group 1": 0.5})
-    problem = problem_of(matrices, 1, criterion, [0.5, 0.5])
+    problem = build_problem(matrices, 1, criterion, [0.5, 0.5])
     assert not criterion.theorem_3_2_holds(problem)
     solution = RiemannianSubgradient().solve(problem, 1e-9)
     exact = BoundarySearch().solve(problem, 1e-9)
@@ -207,10 +207,10 @@ def test_random_state():
 def test_what_it_takes():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     solver = RiemannianSubgradient()
-    assert solver.unsupported_reason(problem_of(matrices, 2, ErrorGap())) is None
-    assert solver.unsupported_reason(problem_of(matrices, 2, RobustErrorGap())) is None
-    assert "error_gap" in solver.unsupported_reason(problem_of(matrices, 2, MinimaxLoss()))
-    assert "two groups" in solver.unsupported_reason(problem_of(matrices[:1], 2, ErrorGap()))
+    assert solver.unsupported_reason(build_problem(matrices, 2, ErrorGap())) is None
+    assert solver.unsupported_reason(build_problem(matrices, 2, RobustErrorGap())) is None
+    assert "error_gap" in solver.unsupported_reason(build_problem(matrices, 2, MinimaxLoss()))
+    assert "two groups" in solver.unsupported_reason(build_problem(matrices[:1], 2, ErrorGap()))
     for wrong in ({"max_iter": 0}, {"n_starts": 0}, {"retraction": "cayley"}):
         with pytest.raises(InvalidParameter):
             RiemannianSubgradient(**wrong)

@@ -6,6 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 
+from case_selection import parametrize_diagonal, select_cases
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
@@ -14,11 +15,10 @@ from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss
 from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.solvers.published import semidefinite
 from fairspan.solvers.published.semidefinite import Semidefinite
-from problems import problem_of, random_moments, solve, top_sum
-from sweeps import each_once, part_of
+from problems import build_problem, random_moments, search_boundary, top_sum
 
 pytestmark = pytest.mark.sweep
-SEEDS = pytest.mark.parametrize("seed", part_of(range(5), 3))
+SEEDS = pytest.mark.parametrize("seed", select_cases(range(5), 3))
 
 
 def by_name(criterion):
@@ -30,11 +30,11 @@ def random_problem(seed, k, criterion, allow_extra):
     p = int(rng.integers(3, 9))
     matrices = random_moments(rng, k, p)
     shares = list(rng.dirichlet(np.full(k, 4.0)))
-    problem = problem_of(matrices, int(rng.integers(1, p)), criterion, shares)
+    problem = build_problem(matrices, int(rng.integers(1, p)), criterion, shares)
     return replace(problem, allow_extra=allow_extra)
 
 
-@each_once(
+@parametrize_diagonal(
     allow_extra=[False, True],
     criterion=[
         MinimaxLoss(),
@@ -47,7 +47,7 @@ def random_problem(seed, k, criterion, allow_extra):
 @SEEDS
 def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
     problem = random_problem(seed, 2, criterion, allow_extra)
-    exact = solve(problem)
+    exact = search_boundary(problem)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6 * problem.total_variance)
     assert solution.status == "optimal"
@@ -94,7 +94,7 @@ def test_three_groups_against_another_program(seed, criterion):
     assert solution.status == "optimal"
 
 
-@each_once(k=[2, 3, 5], criterion=[MinimaxLoss(), ErrorGap(0.4), TotalError()])
+@parametrize_diagonal(k=[2, 3, 5], criterion=[MinimaxLoss(), ErrorGap(0.4), TotalError()])
 @SEEDS
 def test_rank_of_the_vertex(seed, criterion, k):
     problem = random_problem(seed, k, criterion, allow_extra=True)
@@ -118,16 +118,16 @@ def test_what_it_takes():
     solver = Semidefinite()
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     for criterion in (TotalError(), MinimaxLoss(), ErrorGap(), RobustErrorGap(1.0, 0.0)):
-        assert solver.unsupported_reason(problem_of(matrices, 2, criterion)) is None
+        assert solver.unsupported_reason(build_problem(matrices, 2, criterion)) is None
     for criterion in (EqualError(), NashWelfare(), RobustErrorGap()):
-        assert "affine" in solver.unsupported_reason(problem_of(matrices, 2, criterion))
-    wide = problem_of(np.broadcast_to(np.eye(101), (2, 101, 101)), 2, MinimaxLoss())
+        assert "affine" in solver.unsupported_reason(build_problem(matrices, 2, criterion))
+    wide = build_problem(np.broadcast_to(np.eye(101), (2, 101, 101)), 2, MinimaxLoss())
     assert "100 features" in solver.unsupported_reason(wide)
 
 
 def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
-    optimum = solve(problem).objective
+    optimum = search_boundary(problem).objective
     monkeypatch.setattr(semidefinite, "CONIC_TOL", 0.5)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.lower_bound < optimum < solution.objective

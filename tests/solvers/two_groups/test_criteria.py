@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from case_selection import parametrize_diagonal, select_cases
 from fairspan import (
     Disparity,
     DualNewton,
@@ -19,17 +20,16 @@ from fairspan import (
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
 from problems import (
-    errors_of,
+    basis_errors,
+    build_problem,
     independent_value,
-    least_of_angles,
-    problem_from,
-    problem_of,
+    minimize_over_angles,
+    problem_from_moments,
     random_basis,
     random_moments,
-    solve,
+    search_boundary,
 )
 from real_data import TWO_GROUPS, load, load_faces
-from sweeps import each_once, part_of
 
 PENALTIES, ALPHAS = (0.0, 0.5, 2.5, 25.0), (0.0, 0.15, 5.0)
 
@@ -95,9 +95,9 @@ def test_robust_error_gap_is_proven_on_every_data_set(name, pytestconfig):
     for number, d in enumerate(dimensions(moments.n_features)):
         for penalty in PENALTIES:
             # Each penalty and each radius at every number of dimensions, if not each pair.
-            for alpha in part_of(ALPHAS, 3, PENALTIES.index(penalty) + number):
-                problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
-                solution = solve(problem)
+            for alpha in select_cases(ALPHAS, 3, PENALTIES.index(penalty) + number):
+                problem = problem_from_moments(moments, d, RobustErrorGap(penalty, alpha), "none")
+                solution = search_boundary(problem)
                 # Of an error that is nothing but rounding, float64 has no root of nine digits.
                 check_proven(problem, solution)
                 value = independent_value(problem, solution.components.T)
@@ -132,9 +132,9 @@ def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
     moments = moments_of(name)
     for number, d in enumerate(dimensions(moments.n_features)):
         for penalty in PENALTIES[1::2]:
-            for alpha in part_of(ALPHAS[:2], 2, PENALTIES.index(penalty) // 2 + number):
-                problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
-                n_eigenproblems = solve(problem, 1e-6).n_eigenproblems
+            for alpha in select_cases(ALPHAS[:2], 2, PENALTIES.index(penalty) // 2 + number):
+                problem = problem_from_moments(moments, d, RobustErrorGap(penalty, alpha), "none")
+                n_eigenproblems = search_boundary(problem, 1e-6).n_eigenproblems
                 assert n_eigenproblems <= 90  # eight on average
 
 
@@ -167,12 +167,12 @@ def test_the_supporting_lines_prove_the_bound():
     for penalty in (0.2, 1.0, 10.0):
         matrices = random_moments(rng, 2, 5)
         criterion = RobustErrorGap(penalty, 20.0)
-        problem = problem_of(matrices, 2, criterion, [0.3, 0.7])
-        solution = solve(problem)
+        problem = build_problem(matrices, 2, criterion, [0.3, 0.7])
+        solution = search_boundary(problem)
         assert least_on_polygon(problem, solution) >= solution.lower_bound - 1e-6
         for _ in range(300):
             basis = random_basis(rng, 5, 2)
-            assert criterion.value(errors_of(matrices, basis), problem) >= solution.lower_bound
+            assert criterion.value(basis_errors(matrices, basis), problem) >= solution.lower_bound
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -180,7 +180,7 @@ def test_robust_error_gap_in_two_dimensions_by_brute_force(seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 2)
     penalty, alpha = float(rng.choice([0.1, 0.6, 4.0])), float(rng.choice([0.0, 5.0, 200.0]))
-    problem = problem_of(matrices, 1, RobustErrorGap(penalty, alpha), [0.35, 0.65])
+    problem = build_problem(matrices, 1, RobustErrorGap(penalty, alpha), [0.35, 0.65])
 
     def value(line):
         # The error is measured along the normal, so that it is exact where it is small.
@@ -188,17 +188,21 @@ def test_robust_error_gap_in_two_dimensions_by_brute_force(seed):
         errors = np.maximum(normal @ matrices @ normal, 0.0)
         return problem.criterion.scores(errors, problem).max()
 
-    brute, _ = least_of_angles(value)
-    solution = solve(problem)
+    brute, _ = minimize_over_angles(value)
+    solution = search_boundary(problem)
     assert solution.objective == pytest.approx(brute, rel=1e-9)
     assert solution.status == "optimal"
 
 
 def test_where_theorem_3_2_fails_it_is_said():
-    problem = problem_of(random_moments(np.random.default_rng(0), 2, 4), 3, RobustErrorGap(5, 900))
-    assert solve(problem).theorem_3_2_holds is False
+    problem = build_problem(
+        random_moments(np.random.default_rng(0), 2, 4), 3, RobustErrorGap(5, 900)
+    )
+    assert search_boundary(problem).theorem_3_2_holds is False
     assert (
-        solve(problem_of(problem.second_moments.matrices, 3, TotalError())).theorem_3_2_holds
+        search_boundary(
+            build_problem(problem.second_moments.matrices, 3, TotalError())
+        ).theorem_3_2_holds
         is None
     )
 
@@ -214,14 +218,14 @@ def test_error_gap_and_equal_error_are_proven_on_every_data_set(name, pytestconf
     p = moments.n_features
     for number, d in enumerate(sorted({1, 3, p // 2, p - 1})):
         for n_centers, center in enumerate(("none", "group")):
-            for penalty in part_of(PENALTIES, 2, number + n_centers):
-                problem = problem_from(moments, d, ErrorGap(penalty), center)
-                solution = solve(problem)
+            for penalty in select_cases(PENALTIES, 2, number + n_centers):
+                problem = problem_from_moments(moments, d, ErrorGap(penalty), center)
+                solution = search_boundary(problem)
                 check_proven(problem, solution)
                 value = independent_value(problem, solution.components.T)
                 assert solution.objective == pytest.approx(value, rel=1e-9, abs=1e-12)
                 assert solution.n_eigenproblems <= most
-            _check_equal_error(problem_from(moments, d, EqualError(), center))
+            _check_equal_error(problem_from_moments(moments, d, EqualError(), center))
 
 
 def _check_equal_error(problem):
@@ -231,23 +235,23 @@ def _check_equal_error(problem):
     least, most = differences[:left].sum(), differences[::-1][:left].sum()
     if least > 1e-9 or most < -1e-9:
         with pytest.raises(IncompatibleParameters) as error:
-            solve(problem)
+            search_boundary(problem)
         told = float(error.value.args[0].rsplit(" ", 1)[1])
         assert told == pytest.approx(max(least, -most), rel=1e-5)
         return
-    solution = solve(problem)
+    solution = search_boundary(problem)
     check_proven(problem, solution)
     assert solution.constraint_violation <= 1e-9
-    errors = errors_of(problem.second_moments.matrices, solution.components.T)
+    errors = basis_errors(problem.second_moments.matrices, solution.components.T)
     assert abs(errors[1] - errors[0]) <= 1e-9
     assert solution.objective == pytest.approx(problem.proportions @ errors, rel=1e-9, abs=1e-9)
 
 
-@each_once(tolerance=[0.0, 0.2, 1.0, 3.0], seed=range(6))
+@parametrize_diagonal(tolerance=[0.0, 0.2, 1.0, 3.0], seed=range(6))
 def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
     """Two features, one component: every line through the origin is looked at."""
     first, second = random_moments(np.random.default_rng(seed), 2, 2)
-    problem = problem_of([first, second], 1, EqualError(tolerance), [0.3, 0.7])
+    problem = build_problem([first, second], 1, EqualError(tolerance), [0.3, 0.7])
     angles = np.linspace(0, np.pi, 400_001)
     lines = np.array([np.cos(angles), np.sin(angles)])
     errors = [np.trace(each) - (lines * (each @ lines)).sum(axis=0) for each in (first, second)]
@@ -255,38 +259,40 @@ def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
     allowed = gaps <= tolerance + 1e-4
     if gaps.min() > tolerance + 1e-4:
         with pytest.raises(IncompatibleParameters, match="smallest achievable gap") as refused:
-            solve(problem)
+            search_boundary(problem)
         told = float(str(refused.value.args[0]).rsplit(" ", 1)[1])
         assert told == pytest.approx(gaps.min(), rel=1e-5)
         return
     best = (0.3 * errors[0] + 0.7 * errors[1])[allowed].min()
-    solution = solve(problem)
+    solution = search_boundary(problem)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=2e-3)
-    assert np.ptp(errors_of([first, second], solution.components.T)) <= tolerance + 1e-9
+    assert np.ptp(basis_errors([first, second], solution.components.T)) <= tolerance + 1e-9
 
 
 def test_errors_within_a_tolerance_are_those_of_the_error_gap():
     """The multiplier of the constraint is the penalty that has the same answer."""
     moments = moments_of("default_credit:group__education")
-    near = solve(problem_from(moments, 10, EqualError(0.05), "group"), 1e-13)
+    near = search_boundary(problem_from_moments(moments, 10, EqualError(0.05), "group"), 1e-13)
     weights = near.weights / near.weights.sum()
     q = moments.weights / moments.weights.sum()
     penalty = float(abs(weights[0] - q[0]))
     assert penalty > 0.01
-    gap = solve(problem_from(moments, 10, ErrorGap(penalty), "group"), 1e-13)
+    gap = search_boundary(problem_from_moments(moments, 10, ErrorGap(penalty), "group"), 1e-13)
     assert gap.objective == pytest.approx(near.objective + penalty * 0.05, rel=1e-11)
     # Beyond the gap of ordinary PCA the constraint says nothing.
-    plain = solve(problem_from(moments, 10, TotalError(), "group"))
-    free = solve(problem_from(moments, 10, EqualError(float(np.ptp(plain.errors)) + 1), "group"))
+    plain = search_boundary(problem_from_moments(moments, 10, TotalError(), "group"))
+    free = search_boundary(
+        problem_from_moments(moments, 10, EqualError(float(np.ptp(plain.errors)) + 1), "group")
+    )
     assert free.objective == pytest.approx(plain.objective, rel=1e-12)
 
 
 def test_a_large_penalty_is_equal_error():
     moments = moments_of("default_credit:group__education")
     # A value is least to second order: subspaces are known to the root of the tolerance.
-    equal = solve(problem_from(moments, 10, EqualError(), "group"), 1e-13)
-    gap = solve(problem_from(moments, 10, ErrorGap(25.0), "group"), 1e-13)
+    equal = search_boundary(problem_from_moments(moments, 10, EqualError(), "group"), 1e-13)
+    gap = search_boundary(problem_from_moments(moments, 10, ErrorGap(25.0), "group"), 1e-13)
     np.testing.assert_allclose(
         gap.components.T @ gap.components, equal.components.T @ equal.components, atol=1e-6
     )
@@ -295,7 +301,7 @@ def test_a_large_penalty_is_equal_error():
 TOY = np.array([[2.0, 0], [3, 0], [4, 0], [0, 1], [0, 2], [0, 3]])
 
 
-@each_once(trade_off=np.linspace(0, 1, 11), data=["toy", "credit"])
+@parametrize_diagonal(trade_off=np.linspace(0, 1, 11), data=["toy", "credit"])
 def test_theorem_1_of_the_notes(data, trade_off):
     if data == "toy":
         X, groups, d = TOY, np.array(list("AAABBB")), 1
@@ -335,9 +341,9 @@ def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
     rng = np.random.default_rng(8)
     matrices = random_moments(rng, 3, 4)
     criterion = RobustErrorGap(2.5, {f"group {g}": 0.5 for g in range(3)})
-    problem = problem_of(matrices, 2, criterion, [0.2, 0.3, 0.5])
+    problem = build_problem(matrices, 2, criterion, [0.2, 0.3, 0.5])
     bases = [random_basis(rng, 4, 2) for _ in range(200)]
-    errors = np.array([errors_of(matrices, basis) for basis in bases])
+    errors = np.array([basis_errors(matrices, basis) for basis in bases])
     whole = np.array([criterion.value(each, problem) for each in errors])
     without = whole - errors @ problem.proportions - 0.5
     assert np.argmin(whole) != np.argmin(without)
@@ -360,8 +366,8 @@ def test_heavy_penalties_do_not_give_the_minimax_loss():
 def test_faces_robust_error_gap():
     rows = load_faces()
     moments = GroupMoments.from_rows(rows.X, rows.groups)
-    problem = problem_from(moments, 20, RobustErrorGap(0.5, 0.15), "global")
-    solution = solve(problem)
+    problem = problem_from_moments(moments, 20, RobustErrorGap(0.5, 0.15), "global")
+    solution = search_boundary(problem)
     assert solution.status == "optimal"
     assert solution.gap <= 1e-9 * problem.total_variance
     assert solution.n_eigenproblems <= 60
@@ -379,9 +385,9 @@ def test_robust_bound_holds_where_nearly_tied_subspaces_miss_their_line(tol):
         ]
     )
     criterion = RobustErrorGap(1000.0, {"group 0": 357.5, "group 1": 7522.2})
-    problem = problem_of(matrices, 1, criterion, [0.99774628, 0.00225372])
-    solution = solve(problem, tol)
-    least, _ = least_of_angles(lambda basis: independent_value(problem, basis))
+    problem = build_problem(matrices, 1, criterion, [0.99774628, 0.00225372])
+    solution = search_boundary(problem, tol)
+    least, _ = minimize_over_angles(lambda basis: independent_value(problem, basis))
     assert solution.lower_bound <= least * (1 + 1e-12)
     if solution.status == "optimal":
         assert solution.objective <= least + solution.absolute_tol * 1.001

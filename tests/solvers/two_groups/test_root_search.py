@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from by_hand import projector_distance
 from fairspan import (
     DualNewton,
     EqualError,
@@ -20,7 +19,8 @@ from fairspan.solvers.two_groups.branch_and_bound import clip_to_quadrant
 from fairspan.solvers.two_groups.frontier import supporting_contact
 from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic, face_endpoints
 from fairspan.solvers.two_groups.root_search import RootSearch
-from problems import errors_of, problem_of, random_basis, random_moments, top_sum
+from numpy_reference import projector_distance
+from problems import basis_errors, build_problem, random_basis, random_moments, top_sum
 from real_data import load
 
 EACH = np.eye(2)
@@ -28,7 +28,7 @@ EACH = np.eye(2)
 
 def search_of(matrices, d, coefficients=EACH, *, constrained=False):
     criterion = EqualError() if constrained else MinimaxError()
-    problem = problem_of(np.array(matrices, dtype=float), d, criterion)
+    problem = build_problem(np.array(matrices, dtype=float), d, criterion)
 
     def values_at(basis, errors):
         return tuple((coefficients @ errors).tolist())
@@ -52,7 +52,7 @@ def test_the_bound_at_any_weight_is_below_every_subspace(seed):
     for t in rng.uniform(0, 1, 5):
         contact = search.solve_at(t)
         for _ in range(100):
-            errors = errors_of(matrices, random_basis(rng, 5, 2))
+            errors = basis_errors(matrices, random_basis(rng, 5, 2))
             assert (1 - t) * errors[0] + t * errors[1] >= contact.dual_value * (1 - 1e-12)
             assert errors.max() >= search.lower * (1 - 1e-12)
     assert search.lower == pytest.approx(proven(search), rel=1e-12)
@@ -67,7 +67,7 @@ def random_searches(constrained):
         coefficients = EACH
         if constrained:
             pooled = matrices.mean(axis=0)
-            errors = errors_of(matrices, np.linalg.eigh(pooled)[1][:, ::-1][:, :d])
+            errors = basis_errors(matrices, np.linalg.eigh(pooled)[1][:, ::-1][:, :d])
             sign = 1.0 if errors[0] >= errors[1] else -1.0
             coefficients = np.array([[0.5, 0.5], [sign, -sign]])
         search = search_of(matrices, d, coefficients, constrained=constrained)
@@ -81,7 +81,7 @@ def random_searches(constrained):
 def test_random_problems_are_closed_in_few_steps(constrained, most):
     counts = []
     for matrices, search in random_searches(constrained=constrained):
-        errors = errors_of(matrices, search.basis)
+        errors = basis_errors(matrices, search.basis)
         # What the excess may be still counts in the value through the multiplier alone.
         assert not constrained or abs(errors[0] - errors[1]) <= 1e-9 * errors.mean()
         value, rel = (errors.mean(), 1e-9) if constrained else (errors.max(), 1e-10)
@@ -153,7 +153,7 @@ def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed)
     values = rng.uniform(0.1, 3, (k, p)) * (np.arange(p) < (p if seed % 2 else p // 3))
     matrices = np.array([(axes * each) @ axes.T for each in values])
     matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
-    solution = DualNewton().solve(problem_of(matrices, 2, ErrorGap(256.0)), 1e-9)
+    solution = DualNewton().solve(build_problem(matrices, 2, ErrorGap(256.0)), 1e-9)
     assert solution.lower_bound <= solution.objective
 
 
@@ -208,7 +208,7 @@ def test_ends_of_the_edge_are_extreme():
 
 def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
     # The mixture with weights (1, 0) has eigenvalues 3, 2 and 1.9, of which two are taken as tied.
-    problem = problem_of([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
+    problem = build_problem([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
     ends = supporting_contact(problem, 0.0, 0.2)
     assert sorted(end.errors[0] for end in ends) == pytest.approx([1.9, 2.0])
     assert [end.foot[0] for end in ends] == pytest.approx([1.9, 1.9], rel=1e-14)

@@ -1,4 +1,4 @@
-"""Claims and records of certificates, by name: read them, or put others in their place."""
+"""Read and replace the claims and records of a certificate by name."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -15,22 +15,22 @@ PARTS = {
     "run": RunRecord,
 }
 # Name of each claim or record, and of the part that has it; None for the certificate itself.
-PART_OF: dict[str, str | None] = {
+CLAIM_PARTS: dict[str, str | None] = {
     each.name: None for each in fields(Certificate) if each.name not in PARTS
 } | {each.name: part for part, kind in PARTS.items() for each in fields(kind)}
-# What verification does not judge.
+# Names of records, which verification does not check.
 RECORDS = {each.name for each in fields(RunRecord)}
 
 
-def values_of(certificate: Certificate) -> dict[str, Any]:
-    """Each claim and record of a certificate."""
-    return {name: getattr(certificate, name) for name in PART_OF}
+def claim_values(certificate: Certificate) -> dict[str, Any]:
+    """Return each claim and record of a certificate by name."""
+    return {name: getattr(certificate, name) for name in CLAIM_PARTS}
 
 
-def with_claims(certificate: Certificate, **claims: Any) -> Certificate:
-    """The certificate with other claims or records, each named as an attribute."""
+def replace_claims(certificate: Certificate, **claims: Any) -> Certificate:
+    """Return the certificate with other values for the named claims or records."""
     for name, value in claims.items():
-        part = PART_OF[name]
+        part = CLAIM_PARTS[name]
         if part is not None:
             value = replace(getattr(certificate, part), **{name: value})
         certificate = replace(certificate, **{part or name: value})

@@ -12,8 +12,8 @@ KINDS = ("plain", "large column", "tie", "signed", "low rank", "large column of 
 
 
 @dataclass(frozen=True)
-class Case:
-    """The sum of the p - d smallest eigenvalues of sum_g weights_g S_g is asked for."""
+class SumProblem:
+    """Sum of the p - d smallest eigenvalues of sum_g weights_g S_g, d = n_leading."""
 
     kind: str
     matrices: FloatArray
@@ -21,7 +21,7 @@ class Case:
     n_leading: int
 
     def sums(self) -> tuple[mpmath.mpf, float]:
-        """The sum, and that of absolute values."""
+        """Return the sum and the sum of absolute values, to 60 digits."""
         values = exact_eigenvalues(self.matrices, self.weights)
         left = values[: len(values) - self.n_leading]
         with mpmath.workdps(60):
@@ -29,7 +29,7 @@ class Case:
 
 
 def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[mpmath.mpf]:
-    """Of the mixture of exactly these float64 numbers, smallest first."""
+    """Return the eigenvalues of the mixture of these exact float64 numbers, smallest first."""
     with mpmath.workdps(60):
         mixture = mpmath.zeros(matrices.shape[1])
         for weight, matrix in zip(weights, matrices, strict=True):
@@ -37,14 +37,14 @@ def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[mpmath.
         return sorted(mpmath.eigsy(mixture, eigvals_only=True))
 
 
-def case_of(seed: int) -> Case:
-    """Of every kind in turn, with one to three groups, and any d from 1 to p."""
+def draw_problem(seed: int) -> SumProblem:
+    """Draw a problem: kinds take turns, with one to three groups and d from 1 to p."""
     rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
     k, p = int(rng.integers(1, 4)), int(rng.integers(2, 8))
     n_leading = int(rng.integers(1, p + 1))
     weights = rng.dirichlet(np.ones(k))
     if kind == "tie":
-        return Case(kind, *_tied(rng, k, p, n_leading), n_leading)
+        return SumProblem(kind, *_draw_tied_matrices(rng, k, p, n_leading), n_leading)
     rank = max(1, p - 2) if "low rank" in kind else p
     factors = rng.standard_normal((k, p, rank))
     if "low rank" in kind:
@@ -54,13 +54,13 @@ def case_of(seed: int) -> Case:
     if kind == "signed":
         weights = weights * rng.choice([-1.0, 1.0], k)
     matrices = factors @ factors.transpose(0, 2, 1)
-    return Case(kind, (matrices + matrices.transpose(0, 2, 1)) / 2, weights, n_leading)
+    return SumProblem(kind, (matrices + matrices.transpose(0, 2, 1)) / 2, weights, n_leading)
 
 
-def _tied(
+def _draw_tied_matrices(
     rng: np.random.Generator, k: int, p: int, n_leading: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Whole numbers, whose mixture has the eigenvalue at d several times, exactly."""
+    """Draw integer matrices whose mixture has its d-th eigenvalue repeated exactly."""
     values = np.sort(rng.integers(1, 4, p))[::-1].astype(np.float64)
     values[max(n_leading - 2, 0) : n_leading + 1] = 2.0
     values = np.sort(values)[::-1]

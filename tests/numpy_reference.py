@@ -1,4 +1,4 @@
-"""Group moments, errors and subspaces from the raw rows with numpy alone, to compare with."""
+"""Reference values of moments, errors and projectors, from raw rows with numpy alone."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from claims import values_of
+from certificate_claims import claim_values
 from fairspan import GroupMoments
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
     return Rows(X, labels, rng.uniform(0.2, 3, n))
 
 
-def made_rows(k=2, p=6, n=30, seed=0):
+def generate_group_rows(k=2, p=6, n=30, seed=0):
     """Rows of k groups away from the origin, each with its own covariance; and their labels."""
     rng = np.random.default_rng(seed)
     blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
@@ -40,7 +40,7 @@ def made_rows(k=2, p=6, n=30, seed=0):
     return np.vstack(blocks) + rng.normal(size=p), labels
 
 
-def moments_by_hand(X, labels, weights=None, dtype=np.float64):
+def reference_moments(X, labels, weights=None, dtype=np.float64):
     """Each label's rows, weight, mean and scatter, straight from the definitions."""
     X, labels = np.asarray(X, dtype=dtype), list(labels)
     weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -72,12 +72,12 @@ def assert_moments(moments, expected, rtol=1e-9):
 
 
 def relative_error(actual, expected):
-    """In norm; the absolute error where zero is expected."""
+    """Return the relative error in norm, or the absolute one where zero is expected."""
     return np.linalg.norm(actual - expected) / (np.linalg.norm(expected) or 1.0)
 
 
 def projector_distance(one, other):
-    """Largest singular value of the difference of the projectors on the rows of two bases."""
+    """Return the spectral norm of the difference of the projectors of two bases, given as rows."""
     return np.linalg.norm(projector(one) - projector(other), ord=2)
 
 
@@ -85,8 +85,8 @@ def projector(components):
     return components.T @ components
 
 
-def errors_by_hand(X, labels, components, center, weights=None):
-    """Each label's weighted mean of squared distances to the reconstruction.
+def reference_errors(X, labels, components, center, weights=None):
+    """Return each group's weighted mean of squared distances to the reconstruction.
 
     center is a (p,) point, or None for each group's own mean.
     """
@@ -101,17 +101,17 @@ def errors_by_hand(X, labels, components, center, weights=None):
 
 
 def assert_same_certificate(one, other):
-    """Every field of two certificates is the same, and of the same kind."""
+    """Assert that two certificates agree in the value and type of every field."""
     np.testing.assert_equal(asdict(one), asdict(other))
     assert (one.criterion, one.restriction) == (other.criterion, other.restriction)
     assert type(one.proof) is type(other.proof)
-    for mine, theirs in zip(values_of(one).values(), values_of(other).values(), strict=True):
+    for mine, theirs in zip(claim_values(one).values(), claim_values(other).values(), strict=True):
         assert type(mine) is type(theirs)
 
 
 @contextmanager
-def traced():
-    """Gives a function that tells the most memory in use so far."""
+def trace_peak_memory():
+    """Yield a function that returns the peak of traced memory so far, in bytes."""
     tracemalloc.start()
     try:
         yield lambda: tracemalloc.get_traced_memory()[1]

@@ -16,7 +16,7 @@ def residuals(rows, basis):
     return ((rows - rows @ basis @ basis.T) ** 2).sum(axis=1)
 
 
-def losses(
+def reference_losses(
     X,
     groups,
     basis,
@@ -30,10 +30,10 @@ def losses(
     clusters=None,
     level=0.95,
 ):
-    """Of each group: its error, loss, cross-fitted loss, and ends of the interval of the loss.
+    """Return error, loss, cross-fitted loss and interval of the loss of each group.
 
-    `point` is that about which errors are measured; None for each group's own mean. `by_fold` are
-    the bases of the model fitted without each fold.
+    `point` is the center about which errors are measured, or None for the mean of each group.
+    `by_fold` has the basis of the model refitted without each fold.
     """
     n = len(X)
     weights = np.ones(n) if weights is None else weights
@@ -65,17 +65,17 @@ def losses(
         crossed = mine - outside
         tied = None if clusters is None else np.asarray(clusters)[own]
         loss, cross = error - best_error, np.average(crossed, weights=w)
-        beside = 0.0 if by_fold is None else training_error(crossed, w, f, tied)
+        beside = 0.0 if by_fold is None else training_standard_error(crossed, w, f, tied)
         # At once for all groups (Bonferroni).
         each = 1 - (1 - level) / len(np.unique(groups))
-        low = cross - half_width(crossed, w, tied, each, beside)
-        high = loss + half_width(corrected, w, tied, each)
+        low = cross - interval_half_width(crossed, w, tied, each, beside)
+        high = loss + interval_half_width(corrected, w, tied, each)
         found[label] = (error, loss, cross, low, high)
     return found
 
 
 def standard_error(values, weights, clusters):
-    """For weights of sampling, and for sums over clusters."""
+    """Return the standard error of a weighted mean, over clusters if given, and their number."""
     deviations = weights * (values - np.average(values, weights=weights))
     if clusters is not None:
         deviations = np.array([deviations[clusters == c].sum() for c in np.unique(clusters)])
@@ -83,14 +83,14 @@ def standard_error(values, weights, clusters):
     return np.sqrt(n / (n - 1) * (deviations**2).sum()) / weights.sum(), n
 
 
-def half_width(values, weights, clusters, level, beside=0.0):
-    """Student's, of two independent errors."""
+def interval_half_width(values, weights, clusters, level, beside=0.0):
+    """Return the half-width of Student's interval for the sum of two independent errors."""
     error, n = standard_error(values, weights, clusters)
     return stats.t.ppf(0.5 + level / 2, n - 1) * np.hypot(error, beside)
 
 
-def training_error(values, weights, folds, clusters):
-    """By how much folds differ beyond what their rows explain (Nadeau and Bengio 2003)."""
+def training_standard_error(values, weights, folds, clusters):
+    """Return the spread of folds beyond sampling (Nadeau and Bengio 2003), as a standard error."""
     own = np.unique(folds)
     means = np.array([np.average(values[folds == f], weights=weights[folds == f]) for f in own])
     shares = np.array([weights[folds == f].sum() for f in own]) / weights.sum()

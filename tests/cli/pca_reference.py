@@ -10,7 +10,7 @@ from scipy import stats
 FloatArray = npt.NDArray[np.float64]
 
 
-def plain_pca_by_hand(
+def reference_pca(
     X: Any, labels: Any, d: int, *, center: str = "global", standardize: bool = False
 ) -> dict[Any, Any]:
     """Figures of ordinary PCA for each group, from singular vectors of the rows."""
@@ -18,10 +18,10 @@ def plain_pca_by_hand(
     mean = np.zeros(X.shape[1]) if center == "none" else X.mean(axis=0)
     scale = X.std(axis=0) if standardize else np.ones(X.shape[1])
     basis = np.linalg.svd((X - mean) / scale, full_matrices=False)[2][:d]
-    return figures_by_hand(X, labels, basis, mean, scale, center=center)
+    return reference_figures(X, labels, basis, mean, scale, center=center)
 
 
-def figures_by_hand(
+def reference_figures(
     X: Any, labels: Any, basis: FloatArray, mean: FloatArray, scale: FloatArray, *, center: str
 ) -> dict[Any, Any]:
     """Figures of any projection for each group, row by row."""

@@ -1,7 +1,7 @@
-"""How far transformed rows are from a parity, from the rows alone, with all digits of the machine.
+"""Distance of transformed rows from parity, from the rows alone in extended precision.
 
-Judged are pairs of groups, in units of the standard deviation that each coordinate has within the
-two groups. A coordinate along which rows do not vary by more than rounding is not judged.
+Pairs of groups are compared in units of the standard deviation of each coordinate within the two
+groups. Coordinates whose variance is within rounding are left out.
 """
 
 from itertools import combinations
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def coordinates(model, X):
-    """Rows as the model transforms them, in extended precision from its arrays, (n, d)."""
+    """Return the rows as the model transforms them, (n, d), in extended precision."""
     X = np.asarray(X, dtype=np.longdouble)
     own = model.subspace_
     encoder = own.encoder.astype(np.longdouble)
@@ -22,8 +22,8 @@ def coordinates(model, X):
     return rows @ encoder.T
 
 
-def apart(Z, X, groups, encoder, weights=None):
-    """The largest distance of two groups' means along a coordinate, in standard deviations."""
+def largest_mean_distance(Z, X, groups, encoder, weights=None):
+    """Return the largest distance of two groups' means along a coordinate, in deviations."""
     groups = np.asarray(groups)
     weights = np.ones(len(groups)) if weights is None else weights
     Z, X, weights = (np.asarray(each, dtype=np.longdouble) for each in (Z, X, weights))
@@ -49,18 +49,18 @@ def apart(Z, X, groups, encoder, weights=None):
     return worst
 
 
-def means_apart(model, X, groups, weights=None):
-    """The same of the rows that a model transforms: by itself, and in extended precision."""
+def transformed_mean_distance(model, X, groups, weights=None):
+    """Return the largest distance of transformed means, in float64 and extended precision."""
     encoder = model.subspace_.encoder
     scaled = X if model.subspace_.scale is None else X / model.subspace_.scale
     return max(
-        apart(Z, scaled, groups, encoder, weights)
+        largest_mean_distance(Z, scaled, groups, encoder, weights)
         for Z in (model.transform(X), coordinates(model, X))
     )
 
 
-def correlation(model, X, z, groups=None):
-    """The largest correlation of a coordinate with a column, in any group or over all rows."""
+def largest_correlation(model, X, z, groups=None):
+    """Return the largest correlation of a coordinate with a column, within groups or overall."""
     own, z = model.subspace_, np.asarray(z, dtype=np.longdouble)
     rows = np.asarray(X, dtype=np.longdouble)
     groups = np.zeros(len(z)) if groups is None else np.asarray(groups)

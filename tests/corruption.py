@@ -1,7 +1,6 @@
-"""What spoils honest inputs: strategies of Hypothesis for bytes, JSON documents and archives.
+"""Hypothesis strategies that corrupt bytes, JSON documents, arrays and archives.
 
-A few examples, the same ones each time, run with the other tests; `./run long --fuzz` takes random
-ones, thousands of them.
+A few fixed examples run with the other tests; `./run long --fuzz` draws thousands of random ones.
 """
 
 import copy
@@ -26,13 +25,13 @@ ODD_VALUES = [
 ]
 ODD_NUMBERS = [0.0, -1.0, 1.0, np.nan, np.inf, -np.inf, 1e300, 5e-324, 2.0**53, 2.0**63, 1e-200]
 ODD_TYPES = ["f8", "f4", "f2", ">f8", "f16", "i8", "i2", "u1", "b1", "c16", "U3", "M8[s]"]
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 
 
 @contextmanager
-def answered_or_refused():
-    """No error but one of fairspan, and no gigabyte of memory."""
-    before = _most_memory()
+def accept_or_refuse():
+    """Fail on any error that is not fairspan's, and on a gigabyte of memory."""
+    before = _peak_memory()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -40,10 +39,10 @@ def answered_or_refused():
             event("answered")
         except FairspanError:
             event("refused")
-    assert _most_memory() - before < MOST_BYTES
+    assert _peak_memory() - before < MAX_BYTES
 
 
-def _most_memory():
+def _peak_memory():
     if sys.platform == "win32":
         return 0
     import resource  # which only POSIX has
@@ -52,8 +51,8 @@ def _most_memory():
 
 
 @st.composite
-def spoilt_bytes(draw, content):
-    """Parts cut out, doubled, or replaced by noise; a part may be all that follows."""
+def corrupted_bytes(draw, content):
+    """Draw bytes with parts cut out, doubled or replaced by noise."""
     changed = bytearray(content)
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(changed)))
@@ -64,7 +63,7 @@ def spoilt_bytes(draw, content):
 
 
 @st.composite
-def spoilt_document(draw, document):
+def corrupted_document(draw, document):
     """One entry somewhere in a JSON document replaced, left out, or added."""
     changed = node = copy.deepcopy(document)
     while keys := list(node) if isinstance(node, dict) else range(len(node)):
@@ -83,7 +82,7 @@ def spoilt_document(draw, document):
 
 
 @st.composite
-def spoilt_array(draw, array):
+def corrupted_array(draw, array):
     """Another type or shape, or an odd number somewhere."""
     what = draw(st.sampled_from(["type", "shape", "number"]))
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -102,19 +101,19 @@ def spoilt_array(draw, array):
 
 
 @st.composite
-def spoilt_archive(draw, content):
+def corrupted_archive(draw, content):
     """An archive whose header, arrays or bytes are not what was written."""
     if draw(st.integers(0, 3)) == 0:
-        return draw(spoilt_bytes(content))
+        return draw(corrupted_bytes(content))
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = dict(archive)
     header = json.loads(arrays.pop("header").tobytes())
     for _ in range(draw(st.integers(1, 2))):
         if draw(st.booleans()):
-            header = draw(spoilt_document(header))
+            header = draw(corrupted_document(header))
         else:
             name = draw(st.sampled_from(sorted(arrays)))
-            arrays[name] = draw(spoilt_array(arrays[name]))
+            arrays[name] = draw(corrupted_array(arrays[name]))
     file = io.BytesIO()
     compression = draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))
     with zipfile.ZipFile(file, "w", compression) as archive:

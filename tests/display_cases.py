@@ -1,4 +1,4 @@
-"""Pictures of plain numbers, and what is written in them when they are drawn."""
+"""Displays of synthetic figures, and the texts that they draw."""
 
 import matplotlib as mpl
 import numpy as np
@@ -37,8 +37,8 @@ HOSTILE = (
 LONG = tuple(f"people of age group number {i + 1}, at work" for i in range(12))
 
 
-def records_of(groups, models, quantity, ends=(), dimensions=(None,), **more):
-    """One record for each model, dimension and group, with figures of one shape in that order."""
+def make_records(groups, models, quantity, ends=(), dimensions=(None,), **more):
+    """Return a record for each model, dimension and group; figures are arrays in that order."""
     places = [(name, d, g) for name in models for d in dimensions for g in groups]
     figures = {quantity: [*models.values()], **more}
     figures |= {
@@ -54,8 +54,8 @@ def records_of(groups, models, quantity, ends=(), dimensions=(None,), **more):
     ]
 
 
-def pictures_of(groups, seed=0):
-    """One of each kind, of these groups."""
+def make_displays(groups, seed=0):
+    """Return a display of each kind for these groups, by name."""
     rng, k = np.random.default_rng(seed), len(groups)
     dimensions = range(1, 9)
     falling = np.linspace(8, 0, 8)[:, None]
@@ -69,20 +69,20 @@ def pictures_of(groups, seed=0):
     of_audit = dict(zip(("minimax_loss", "PCA", groups[0]), audited, strict=True))
     points, factors = rng.standard_normal((40 * k, 2)), rng.standard_normal((k, 2, 2))
     pictures = {
-        "errors": ErrorCurveDisplay(records_of(*of_curves), "observed_error", 3),
+        "errors": ErrorCurveDisplay(make_records(*of_curves), "observed_error", 3),
         "losses": ErrorCurveDisplay(
-            records_of(
+            make_records(
                 groups, dict(zip(two, both, strict=True)), "observed_loss", dimensions=dimensions
             ),
             "observed_loss",
         ),
         "kept": VarianceKeptDisplay(
-            records_of(groups, dict(zip(three, shares, strict=True)), "observed_variance_kept"),
+            make_records(groups, dict(zip(three, shares, strict=True)), "observed_variance_kept"),
             "observed_variance_kept",
             n_components=2,
         ),
         "group losses": GroupLossDisplay(
-            records_of(groups, dict(zip(two, losses, strict=True)), "observed_loss"),
+            make_records(groups, dict(zip(two, losses, strict=True)), "observed_loss"),
             "observed_loss",
             n_components=2,
             bound=1.5,
@@ -119,7 +119,7 @@ def pictures_of(groups, seed=0):
             5000,
         ),
         "audit": AuditDisplay(
-            records_of(groups, of_audit, "observed_error", (audited - 0.2, audited + 0.2)),
+            make_records(groups, of_audit, "observed_error", (audited - 0.2, audited + 0.2)),
             "observed_error",
         ),
     }
@@ -137,13 +137,13 @@ def pictures_of(groups, seed=0):
     return pictures
 
 
-def texts_in(picture):
-    """Every text of a drawn picture, its lines joined."""
+def display_texts(picture):
+    """Return every text of a drawn display, its lines joined."""
     return [" ".join(text.get_text().split()) for text in picture.figure_.findobj(Text)]
 
 
-def written_in(figure, dpi=100):
-    """Every text that is drawn, with its box in pixels and its size in points."""
+def drawn_texts(figure, dpi=100):
+    """Return every drawn text with its box in pixels and its size in points."""
     written = []
     original = Text.draw
 
@@ -163,8 +163,8 @@ def written_in(figure, dpi=100):
     return written
 
 
-def overlaps(written, slack=1.0):
-    """Pairs of texts whose boxes overlap by more than the slack, in pixels."""
+def find_overlaps(written, slack=1.0):
+    """Return pairs of texts whose boxes overlap by more than the slack, in pixels."""
     found = []
     for i, (one, a, _) in enumerate(written):
         for other, b, _ in written[i + 1 :]:

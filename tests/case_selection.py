@@ -1,0 +1,51 @@
+"""Selection of cases: a part in `./run test`, more in `./run long`, all with `--torture`.
+
+A test that uses `select_cases` has the marker `sweep`: `./run long --torture`, which sets
+FAIRSPAN_TORTURE=1, runs it with all cases. Cases that `mark_most_long` and `parametrize_diagonal`
+mark as long run in `./run long`.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, TypeVar
+
+import pytest
+
+Case = TypeVar("Case")
+
+ALL_CASES = os.environ.get("FAIRSPAN_TORTURE", "") not in ("", "0")
+
+
+def select_cases(cases: Sequence[Case], step: int, first: int = 0) -> Sequence[Case]:
+    """Return every `step`-th case from number `first` on, or all under torture."""
+    return cases if ALL_CASES else cases[first % step :: step]
+
+
+def mark_most_long(cases: Sequence[Any], step: int) -> list[Any]:
+    """Mark all but every `step`-th case as long. A case of several values is a tuple."""
+    return [case if i % step == 0 else _mark_long(case) for i, case in enumerate(cases)]
+
+
+def _mark_long(case: Any) -> Any:
+    if hasattr(case, "marks"):  # of pytest.param
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.long])
+    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long)
+
+
+def parametrize_diagonal(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrize with all combinations of values; those off the diagonal are marked as long.
+
+    The diagonal has the first value of each axis, the second of each, and so on, so each value
+    occurs once.
+    """
+    values = [list(each) for each in axes.values()]
+    few = {tuple(i % len(each) for each in values) for i in range(max(map(len, values)))}
+    cases = [
+        pytest.param(
+            *(each[i] for each, i in zip(values, place, strict=True)),
+            marks=() if place in few else pytest.mark.long,
+        )
+        for place in product(*(range(len(each)) for each in values))
+    ]
+    return pytest.mark.parametrize(tuple(axes), cases, ids=str)
