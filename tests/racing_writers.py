@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from fairspan.moments.files import MOMENTS_SCHEMA
-from fairspan.storage.archive import read_archive, write_archive
+from fairspan.moments.group_moments import load_partial
+from fairspan.storage.archive import write_archive
 
 # Large enough that a file is not written at once.
 N_FEATURES = 300
@@ -30,10 +30,10 @@ def save(path, number):
 
 def check_complete(path):
     """Read the file, and make sure that one process wrote all of it."""
-    arrays = read_archive(path, MOMENTS_SCHEMA)
-    number = arrays["counts"][0] - 1
-    assert (arrays["triangles"] == number).all()
-    assert (arrays["means"] == number).all()
+    moments = load_partial(path)
+    number = moments.counts[0] - 1
+    assert (moments.scatters == number).all()
+    assert (moments.means == number).all()
 
 
 def save_repeatedly(path, number, how_often):

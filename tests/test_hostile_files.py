@@ -346,7 +346,7 @@ MODELS = {
     "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of unique entries"),
     "a proof of another kind": ({"proof": "oracle"}, {}, "proof is 'oracle'"),
     "a proof without numbers": ({"proof": "weights"}, {}, "argument: 'weights'"),
-    "numbers without a proof": ({}, {"proof_weights": np.ones(2)}, "certificate cannot be used"),
+    "numbers without a proof": ({}, {"proof_weights": np.ones(2)}, "member proof is None"),
     "a proof of NaN": (
         {"proof": "weights"},
         {"proof_weights": np.array([np.nan, 1])},

@@ -1,7 +1,7 @@
 """Parameters may be numbers of numpy or of the standard library; a model keeps Python's own."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from fairspan import (
 )
 from fairspan.errors import CorruptFile, InvalidParameter
 from fairspan.extending import Criterion
-from fairspan.model import serialization
 
 ROWS = np.random.default_rng(0).standard_normal((60, 4)) * [3.0, 2.0, 1.0, 0.5]
 GROUPS = np.arange(60) % 2
@@ -113,10 +112,8 @@ def test_a_file_whose_criterion_does_not_fit_its_groups_is_refused(
     criterion: Criterion, tmp_path: Path
 ) -> None:
     model = FairPCA(2, criterion="error_gap").fit(ROWS, sensitive_features=GROUPS)
-    subspace = model.subspace_
-    members = {field.name: getattr(subspace, field.name) for field in fields(subspace)}
-    members["certificate"] = replace_claims(model.solution_, criterion=criterion)
-    serialization.write_subspace(tmp_path / "model.npz", members)
+    certificate = replace_claims(model.solution_, criterion=criterion)
+    replace(model.subspace_, certificate=certificate).save(tmp_path / "model.npz")
     with pytest.raises(CorruptFile, match="does not fit the groups"):
         FairSubspace.load(tmp_path / "model.npz")
 

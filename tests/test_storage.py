@@ -7,10 +7,9 @@ import pytest
 
 import fairspan as fs
 from fairspan.errors import CorruptFile, InvalidParameter
-from fairspan.moments.files import MOMENTS_SCHEMA
-from fairspan.storage.archive import looks_like_archive, read_archive, write_archive
+from fairspan.storage.archive import looks_like_archive, open_archive, write_archive
 from fairspan.storage.atomic import open_atomic
-from fairspan.storage.schema import MAPPING, TEXT, Schema, array_of, list_of, optional, record
+from fairspan.storage.fields import FileKind
 
 ARRAYS = {
     "ints": np.arange(6, dtype=np.int64),
@@ -18,15 +17,20 @@ ARRAYS = {
     "empty": np.empty((0, 3)),
 }
 HEADER = {"names": ["a", "ß", "名"], "nothing": None, "deep": {"x": [1, 2.5, True]}}
-THING = Schema(
-    "thing",
-    "a thing",
-    record(
-        {"names": list_of(TEXT), "nothing": optional(TEXT), "deep": MAPPING}
-        | {"ints": array_of("*"), "fortran": array_of("2 *"), "empty": array_of("* 3")}
-    ),
-)
-OTHER = Schema("other", "another thing", record({}))
+THING = FileKind("thing", "a thing")
+OTHER = FileKind("other", "another thing")
+
+
+def read_thing(path):
+    with open_archive(path, THING) as fields:
+        return {
+            "names": fields.read_texts("names"),
+            "nothing": None if fields.is_null("nothing") else fields.read_text("nothing"),
+            "deep": fields.read_mapping("deep"),
+            "ints": fields.read_array("ints", "n", (None,)),
+            "fortran": fields.read_array("fortran", "2 n", (2, None)),
+            "empty": fields.read_array("empty", "n 3", (None, 3)),
+        }
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def contents(folder):
 
 
 def test_written_files_are_read_back(archive):
-    found = read_archive(archive, THING)
+    found = read_thing(archive)
     assert found.keys() == HEADER.keys() | ARRAYS.keys()
     assert {name: found[name] for name in HEADER} == HEADER
     for name, array in ARRAYS.items():
@@ -72,12 +76,12 @@ def test_arrays_of_objects_are_neither_written_nor_read(tmp_path):
     assert contents(tmp_path) == []
     np.savez(tmp_path / "pickled.npz", header=objects)
     with pytest.raises(CorruptFile, match=r"header\.npy contains object"):
-        read_archive(tmp_path / "pickled.npz", THING)
+        read_thing(tmp_path / "pickled.npz")
 
 
 def test_another_kind_or_version_is_refused(archive, tmp_path):
     with pytest.raises(CorruptFile, match=r"of kind 'fairspan\.thing'.*'fairspan\.other'"):
-        read_archive(archive, OTHER)
+        open_archive(archive, OTHER).__enter__()
     for version, remedy in (
         (b"3", "version 3.*Update fairspan"),
         (b'"2"', "version '2'.*Update fairspan"),
@@ -86,21 +90,21 @@ def test_another_kind_or_version_is_refused(archive, tmp_path):
         header = b'{"format": "fairspan.thing", "version": ' + version + b', "arrays": []}'
         np.savez(tmp_path / "other.npz", header=np.frombuffer(header, dtype=np.uint8))
         with pytest.raises(CorruptFile, match=remedy):
-            read_archive(tmp_path / "other.npz", THING)
+            read_thing(tmp_path / "other.npz")
 
 
 def test_moments_of_an_older_format_have_to_be_computed_again(tmp_path):
     header = b'{"format": "fairspan.moments", "version": 1, "arrays": []}'
     np.savez(tmp_path / "old.npz", header=np.frombuffer(header, dtype=np.uint8))
     with pytest.raises(CorruptFile, match="Compute the moments again"):
-        read_archive(tmp_path / "old.npz", MOMENTS_SCHEMA)
+        fs.GroupMoments.load(tmp_path / "old.npz")
 
 
 @pytest.mark.parametrize("header", [b"[]", b"{}", b"not json", b"\xff\xfe", b"", b"[" * 100_000])
 def test_a_header_that_is_no_document_is_refused(tmp_path, header):
     np.savez(tmp_path / "file.npz", header=np.frombuffer(header, dtype=np.uint8))
     with pytest.raises(CorruptFile, match="cannot be read as a fairspan file"):
-        read_archive(tmp_path / "file.npz", THING)
+        read_thing(tmp_path / "file.npz")
 
 
 def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
@@ -108,7 +112,7 @@ def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
     for length in [*range(0, len(whole), 7), len(whole) - 1]:
         part.write_bytes(whole[:length])
         with pytest.raises(CorruptFile, match="truncated, modified or of another kind"):
-            read_archive(part, THING)
+            read_thing(part)
 
 
 def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path):
@@ -120,7 +124,7 @@ def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path):
             changed[position] ^= flip
             altered.write_bytes(changed)
             try:
-                found = read_archive(altered, THING)
+                found = read_thing(altered)
             except CorruptFile:
                 noticed += 1
                 continue
@@ -137,7 +141,7 @@ def test_random_bytes_are_refused(tmp_path, start, length):
     path = tmp_path / "noise"
     path.write_bytes(start + np.random.default_rng(length).bytes(length))
     with pytest.raises(CorruptFile):
-        read_archive(path, THING)
+        read_thing(path)
 
 
 def test_a_hidden_array_is_noticed(archive, tmp_path):
@@ -146,20 +150,20 @@ def test_a_hidden_array_is_noticed(archive, tmp_path):
             if name != "ints.npy":
                 less.writestr(name, whole.read(name))
     with pytest.raises(CorruptFile, match="do not match the header"):
-        read_archive(tmp_path / "less", THING)
+        read_thing(tmp_path / "less")
 
 
 def test_an_archive_of_other_things_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
         other.writestr("header", "{}")
     with pytest.raises(CorruptFile):
-        read_archive(tmp_path / "other.zip", THING)
+        read_thing(tmp_path / "other.zip")
     assert not looks_like_archive(tmp_path / "other.zip")
 
 
 def test_a_missing_file_is_missing_and_not_corrupt(tmp_path):
     with pytest.raises(FileNotFoundError):
-        read_archive(tmp_path / "none", THING)
+        read_thing(tmp_path / "none")
 
 
 def test_is_archive_looks_at_the_first_bytes(tmp_path):

@@ -13,22 +13,16 @@ from pathlib import Path
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
 from fairspan.rows.labels import format_list
-from fairspan.storage.archive import read_json, write_json
-from fairspan.storage.schema import TEXT, Schema, list_of, mapping_of, record, scalar
+from fairspan.storage.archive import open_json, write_json
+from fairspan.storage.fields import FieldReader, FileKind
 
 MANIFEST = "manifest.json"
-MANIFEST_SCHEMA = Schema(
+_MANIFEST_FILE = FileKind(
     "parts",
     "the manifest of a folder of moments",
-    record(
-        {
-            "options": mapping_of(list_of(TEXT)),
-            # Fingerprint of each source file: size, modification time and hash.
-            "parts": mapping_of(list_of(scalar((int, str), "text or an integer"), "3")),
-        }
-    ),
-    "Delete the folder, and recompute the moments",
-    "Delete the folder, and recompute the moments; folders of older versions are not read",
+    remedy="Delete the folder, and recompute the moments",
+    outdated_remedy="Delete the folder, and recompute the moments; folders of older versions are "
+    "not read",
 )
 # Number of bytes hashed at each end of a file: Parquet keeps its index at the end, and edits shift
 # the end of text files.
@@ -102,15 +96,17 @@ class Manifest:
         path = folder / MANIFEST
         if (
             not path.is_file()
-            or MANIFEST_SCHEMA.kind.encode() not in path.read_bytes()[:_HEADER_BYTES]
+            or _MANIFEST_FILE.name.encode() not in path.read_bytes()[:_HEADER_BYTES]
         ):
             return None
-        stored = read_json(path, MANIFEST_SCHEMA)
-        return cls(
-            folder,
-            stored["options"],
-            {name: tuple(state) for name, state in stored["parts"].items()},
-        )
+        with open_json(path, _MANIFEST_FILE) as fields:
+            options = fields.read_record("options")
+            parts = fields.read_record("parts")
+            return cls(
+                folder,
+                options={name: options.read_texts(name) for name in options.names},
+                sources={name: _read_fingerprint(parts, name) for name in parts.names},
+            )
 
     def moments_path(self, source: str) -> Path:
         """Path of the moments of a source file; path separators are percent-encoded."""
@@ -147,7 +143,7 @@ class Manifest:
         path = self.folder / MANIFEST
         if not path.exists():
             self.folder.mkdir(exist_ok=True)
-            write_json(path, MANIFEST_SCHEMA, {"options": self.options, "parts": self.sources})
+            write_json(path, _MANIFEST_FILE, {"options": self.options, "parts": self.sources})
 
     def _changes(self, now: "Manifest") -> Iterator[str]:
         """Yield a text for each kind of difference between this manifest and the current one."""
@@ -169,3 +165,15 @@ class Manifest:
                 before = format_list(previous_values) or "none"
                 after = format_list(current_values) or "none"
                 yield f"{name}: was {before}, is {after}"
+
+
+def _read_fingerprint(parts: FieldReader, name: str) -> FileFingerprint:
+    """Read the fingerprint of the source file `name` from a manifest."""
+    size, modification_time, digest = parts.read_list(name, length=3)
+    if type(size) is int and type(modification_time) is int and type(digest) is str:
+        return size, modification_time, digest
+    raise parts.error(
+        name,
+        f"is {[size, modification_time, digest]!r:.60}",
+        "size, modification time and hash of a file",
+    )

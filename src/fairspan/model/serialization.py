@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -17,112 +17,29 @@ from fairspan.certificates.certificate_parts import (
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.certificates.status import GapAssessment, Status
-from fairspan.errors import Cause, FairspanError, InvalidInput, InvalidParameter
-from fairspan.moments.normal_model import validated_normal_model
+from fairspan.errors import Cause, FairspanError, InvalidParameter
+from fairspan.moments.normal_model import NormalModel, validated_normal_model
 from fairspan.moments.projector import Projector
 from fairspan.parameters import init_parameters
+from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.restrictions.base import Restriction
 from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.registry import builtin_names
 from fairspan.rows.labels import to_python_label, to_python_labels
-from fairspan.storage.archive import read_archive, write_archive
-from fairspan.storage.schema import (
-    BOOLEAN,
-    MAPPING,
-    TEXT,
-    Schema,
-    SchemaViolation,
-    all_positive,
-    array_of,
-    integer,
-    label_list,
-    list_of,
-    number,
-    one_of,
-    optional,
-    record,
-)
-from fairspan.typing import FloatArray
+from fairspan.storage.archive import open_archive, write_archive
+from fairspan.storage.fields import FieldReader, FileKind
+from fairspan.typing import AnyArray, FloatArray, JsonValue
 
-# Prefix of the proof's arrays in the file.
-_PROOF_PREFIX = "proof_"
-# Prefix of the imputation model's arrays in the file.
-_IMPUTATION_PREFIX = "normal_"
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from fairspan.model.subspace import FairSubspace
+
+_SUBSPACE_FILE = FileKind("subspace", "a consistent subspace")
+_CENTERS = ("global", "group", "none")
 # Mappings by group are stored as pairs, since JSON keys are strings.
 _GROUP_MAPPING_KEY = "by_group"
-_TRACE_POINT_FIELDS = {
-    "n_eigenproblems": integer(0),
-    "lower_bound": number(may_be_infinite=True),
-    "upper_bound": number(may_be_infinite=True),
-}
-# Fields stored for every certificate, including steps and prefixes.
-_CERTIFICATE_FIELDS = {
-    "n_components": integer(1),
-    "objective": number(may_be_infinite=True),
-    "lower_bound": number(may_be_infinite=True),
-    "scale": number(0, may_be_infinite=True),
-    "absolute_tol": number(0, may_be_infinite=True),
-    "resolution": number(0, may_be_infinite=True),
-    "constraint_violation": number(0),
-    "theorem_3_2_holds": optional(BOOLEAN),
-    "total_variance": number(0),
-    "status": one_of(*Status),
-    "unresolved_reason": optional(TEXT),
-    "errors": list_of(number(), "g"),
-    "losses": list_of(number(), "g"),
-    "solver": TEXT,
-    "n_eigenproblems": integer(0),
-    "eigensolver": one_of(*Eigensolver),
-    "trace": list_of(record(_TRACE_POINT_FIELDS)),
-}
-# Fields that a certificate shares with its steps and prefixes.
-_SHARED_FIELDS = {
-    "tol": number(0, below=1),
-    "center": one_of("global", "group", "none"),
-    "version": TEXT,
-}
-# Steps and prefixes of nested components are proven by group weights.
-_NESTED_CERTIFICATES = list_of(record({**_CERTIFICATE_FIELDS, "weights": list_of(number(), "g")}))
-_OBJECT_SCHEMA = record({"name": TEXT, "settings": MAPPING})
-_CERTIFICATE_SCHEMA = {
-    **_CERTIFICATE_FIELDS,
-    **_SHARED_FIELDS,
-    "criterion": _OBJECT_SCHEMA,
-    "restriction": optional(_OBJECT_SCHEMA),
-    "groups": label_list("g"),
-    "counts": list_of(integer(0), "g"),
-    "steps": _NESTED_CERTIFICATES,
-    "prefixes": _NESTED_CERTIFICATES,
-}
-_POSITIVE_ARRAY = ("fiu", "finite numbers above 0", all_positive)
-_OPTIONAL_ARRAYS = {
-    "mean": array_of("p"),
-    "scale": array_of("p", *_POSITIVE_ARRAY),
-    "oblique_decoder": array_of("p d"),
-    "whitening": array_of("d", *_POSITIVE_ARRAY),
-    "normal_mean": array_of("p"),
-    "normal_covariance": array_of("p p"),
-    # Further consistency is checked by the proofs.
-    "proof_weights": array_of("*"),
-    "proof_lines": array_of("* 2"),
-    "proof_multiplier": array_of("1"),
-    "proof_multipliers": array_of("2 p p"),
-}
-_SUBSPACE_SCHEMA = Schema(
-    "subspace",
-    "a consistent subspace",
-    record(
-        {
-            "components": array_of("d p"),
-            "feature_names": optional(list_of(TEXT, "p", unique=True)),
-            "center": _SHARED_FIELDS["center"],
-            "certificate": optional(record(_CERTIFICATE_SCHEMA)),
-            "proof": optional(one_of(*PROOF_KINDS)),
-            **_OPTIONAL_ARRAYS,
-        },
-        *_OPTIONAL_ARRAYS,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -133,12 +50,13 @@ class UnresolvedObject:
     ----------
     kind : {"criterion", "restriction"}
     name : str
-    settings : dict
+    settings : mapping of str to JSON values
+        Parameters, as stored.
     """
 
     kind: str
     name: str
-    settings: dict[str, Any]
+    settings: Mapping[str, JsonValue]
     bounds_largest_loss: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ()
     constraint_text: ClassVar[str] = ""
@@ -156,39 +74,49 @@ class UnresolvedObject:
         )
 
 
-def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> None:
-    """Write the fields of a subspace, by name, to exactly the given path, atomically.
+def write_subspace(path: str | os.PathLike[str], subspace: "FairSubspace") -> None:
+    """Write a subspace to exactly the given path, atomically.
 
     Arrays are stored as such; the certificate and names of features in the JSON header.
     """
-    certificate = members["certificate"]
-    proof_members = None if certificate is None else proof_arrays(certificate.proof)
-    certificate_fields = None if certificate is None else _certificate_to_dict(certificate)
-    proof_kind = None if proof_members is None else certificate.proof.kind
+    certificate = subspace.certificate
+    proof = None if certificate is None else certificate.proof
+    # None also for a proof of another package, which is not stored.
+    arrays_of_proof = proof_arrays(proof)
     header = {
-        "center": members["center"],
-        "feature_names": members["feature_names"],
-        "certificate": certificate_fields,
-        "proof": proof_kind,
+        "center": subspace.center,
+        "feature_names": subspace.feature_names,
+        "certificate": None if certificate is None else _certificate_to_dict(certificate),
+        "proof": None if proof is None or arrays_of_proof is None else proof.kind,
     }
-    arrays = {name: value for name, value in members.items() if isinstance(value, np.ndarray)}
-    if proof_members is not None:
-        arrays |= {_PROOF_PREFIX + name: value for name, value in proof_members.items()}
-    imputation_model = members["imputation_model"]
-    if imputation_model is not None:
-        arrays[_IMPUTATION_PREFIX + "mean"] = imputation_model.mean
-        arrays[_IMPUTATION_PREFIX + "covariance"] = imputation_model.covariance
-    write_archive(path, _SUBSPACE_SCHEMA.kind, header, arrays)
+    optional_arrays = {
+        "components": subspace.components,
+        "mean": subspace.mean,
+        "scale": subspace.scale,
+        "oblique_decoder": subspace.oblique_decoder,
+        "whitening": subspace.whitening,
+    }
+    arrays = {name: array for name, array in optional_arrays.items() if array is not None}
+    if arrays_of_proof is not None:
+        arrays |= {f"proof_{name}": array for name, array in arrays_of_proof.items()}
+    if subspace.imputation_model is not None:
+        arrays["normal_mean"] = subspace.imputation_model.mean
+        arrays["normal_covariance"] = subspace.imputation_model.covariance
+    write_archive(path, _SUBSPACE_FILE.name, header, arrays)
 
 
 def read_subspace(
-    path: str | os.PathLike[str], custom_objects: Sequence[Any] = ()
-) -> dict[str, Any]:
-    """Read the fields of a subspace from a file, as arguments of `FairSubspace`.
+    path: str | os.PathLike[str],
+    subspace_class: type["FairSubspace"],
+    custom_objects: Sequence["DataclassInstance"] = (),
+) -> "FairSubspace":
+    """Read a subspace from a file.
 
     Parameters
     ----------
     path : str or path
+    subspace_class : class
+        FairSubspace, or a subclass.
     custom_objects : sequence of objects
         Criterion and restriction objects of other packages, matched by name.
 
@@ -199,206 +127,314 @@ def read_subspace(
     CorruptFile
         The file is truncated, modified or of another kind.
     """
-    members: dict[str, Any] = {"mean": None, **read_archive(path, _SUBSPACE_SCHEMA)}
-    if members["feature_names"] is not None:
-        members["feature_names"] = tuple(members["feature_names"])
-    proof_members = {
-        name.removeprefix(_PROOF_PREFIX): members.pop(name).astype(np.float64)
-        for name in [*members]
-        if name.startswith(_PROOF_PREFIX)
-    }
-    try:
-        projector = Projector(members["components"], members.get("oblique_decoder"))
-        projector.check()
-        kind = members.pop("proof")
-        # Unexpected arrays for a kind, or arrays without one, are rejected below.
-        proof = _proof(kind, proof_members) if kind or proof_members else None
-        imputation_members = {
-            name: members.pop(_IMPUTATION_PREFIX + name, None) for name in ("mean", "covariance")
-        }
-        if any(value is not None for value in imputation_members.values()):
-            members["imputation_model"] = validated_normal_model(**imputation_members)
-        if members["certificate"] is not None:
+    with open_archive(path, _SUBSPACE_FILE) as fields:
+        components = fields.read_array("components", "d p", (None, None))
+        d, p = components.shape
+        oblique_decoder = _read_optional_array(fields, "oblique_decoder", "p d", (p, d))
+        projector = Projector(components, oblique_decoder)
+        with fields.explain_errors("components"):
+            projector.check()
+        proof = _read_proof(fields)
+        certificate = None
+        if not fields.is_null("certificate"):
             # A certificate is about the rows of D': for an oblique projection, E differs.
             rows = np.ascontiguousarray(projector.decoder.T)
-            members["certificate"] = _certificate_from_dict(
-                members["certificate"], rows, proof, custom_objects
-            )
-    except SchemaViolation as error:
-        raise _SUBSPACE_SCHEMA.error_for(str(path), error) from error
-    except (ValueError, TypeError, LookupError) as error:
-        # The checks of components (and of an imputation model) raise InvalidInput; other errors are
-        # those of the certificate.
-        member = "components" if isinstance(error, InvalidInput) else "certificate"
-        reason = SchemaViolation(member, f"cannot be used ({error})", "what a fit writes")
-        raise _SUBSPACE_SCHEMA.error_for(str(path), reason) from error
-    return members
+            certificate_fields = fields.read_record("certificate")
+            with fields.explain_errors("certificate"):
+                certificate = _read_certificate(certificate_fields, rows, proof, custom_objects)
+        feature_names = None
+        if not fields.is_null("feature_names"):
+            feature_names = fields.read_unique_texts("feature_names", length=p)
+        return subspace_class(
+            components=components,
+            mean=_read_optional_array(fields, "mean", "p", (p,)),
+            scale=_read_optional_array(fields, "scale", "p", (p,), positive=True),
+            center=fields.read_choice("center", _CENTERS),
+            feature_names=feature_names,
+            certificate=certificate,
+            oblique_decoder=oblique_decoder,
+            whitening=_read_optional_array(fields, "whitening", "d", (d,), positive=True),
+            imputation_model=_read_imputation_model(fields, p),
+        )
 
 
-def _proof(kind: str, members: dict[str, FloatArray]) -> Proof:
-    """Return the proof of this kind, or raise SchemaViolation."""
-    try:
-        return PROOF_KINDS[kind](**members)
-    except InvalidInput as error:
-        raise SchemaViolation("proof", f"cannot be used ({error})", "what a fit writes") from error
+def _read_optional_array(
+    fields: FieldReader,
+    name: str,
+    axes: str,
+    shape: tuple[int | None, ...],
+    *,
+    positive: bool = False,
+) -> AnyArray | None:
+    """Read an array that may be missing; None if it is. Parameters as for `read_array`."""
+    return fields.read_array(name, axes, shape, positive=positive) if fields.has(name) else None
 
 
-def _certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+def _read_imputation_model(fields: FieldReader, p: int) -> NormalModel | None:
+    """Read the normal model of p features by which missing cells are imputed; None if missing."""
+    mean = _read_optional_array(fields, "normal_mean", "p", (p,))
+    covariance = _read_optional_array(fields, "normal_covariance", "p p", (p, p))
+    if mean is None and covariance is None:
+        return None
+    with fields.explain_errors("normal_covariance"):
+        return validated_normal_model(mean, covariance)
+
+
+def _read_proof(fields: FieldReader) -> Proof | None:
+    """Read the proof, which is stored as its kind and its arrays; None if there is none."""
+    # Every kind of proof has some of these arrays; it checks itself which ones, and their lengths.
+    arrays = {
+        "weights": _read_optional_array(fields, "proof_weights", "k", (None,)),
+        "lines": _read_optional_array(fields, "proof_lines", "m 2", (None, 2)),
+        "multiplier": _read_optional_array(fields, "proof_multiplier", "1", (1,)),
+        "multipliers": _read_optional_array(fields, "proof_multipliers", "2 p p", (2, None, None)),
+    }
+    stored_arrays = {
+        name: array.astype(np.float64) for name, array in arrays.items() if array is not None
+    }
+    if fields.is_null("proof"):
+        if stored_arrays:
+            raise fields.error("proof", "is None", "a kind of proof, as there are its arrays")
+        return None
+    kind = fields.read_choice("proof", PROOF_KINDS)
+    with fields.explain_errors("proof"):
+        return PROOF_KINDS[kind](**stored_arrays)
+
+
+def _certificate_to_dict(certificate: Certificate) -> dict[str, object]:
     """JSON representation of a certificate, without its components and proof."""
-    names = ("groups", "counts", *_SHARED_FIELDS, *_CERTIFICATE_FIELDS)
     return {
-        **{name: getattr(certificate, name) for name in names},
-        "steps": [_nested_certificate_to_dict(step) for step in certificate.steps],
-        "prefixes": [_nested_certificate_to_dict(prefix) for prefix in certificate.prefixes],
+        **_claims_to_dict(certificate),
+        "tol": certificate.tol,
+        "center": certificate.center,
+        "version": certificate.version,
+        "groups": certificate.groups,
+        "counts": certificate.counts,
         "criterion": _object_to_dict(certificate.criterion),
         "restriction": _object_to_dict(certificate.restriction),
+        # Steps and prefixes of nested components are proven by group weights.
+        "steps": [{**_claims_to_dict(step), "weights": step.weights} for step in certificate.steps],
+        "prefixes": [
+            {**_claims_to_dict(prefix), "weights": prefix.weights}
+            for prefix in certificate.prefixes
+        ],
     }
 
 
-def _nested_certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    fields = {name: getattr(certificate, name) for name in _CERTIFICATE_FIELDS}
-    return {**fields, "weights": certificate.weights}
+def _claims_to_dict(certificate: Certificate) -> dict[str, object]:
+    """JSON representation of what a step or prefix does not share with the whole certificate."""
+    return {
+        "n_components": certificate.n_components,
+        "objective": certificate.objective,
+        "lower_bound": certificate.lower_bound,
+        "scale": certificate.scale,
+        "absolute_tol": certificate.absolute_tol,
+        "resolution": certificate.resolution,
+        "constraint_violation": certificate.constraint_violation,
+        "theorem_3_2_holds": certificate.theorem_3_2_holds,
+        "total_variance": certificate.total_variance,
+        "status": certificate.status,
+        "unresolved_reason": certificate.unresolved_reason,
+        "errors": certificate.errors,
+        "losses": certificate.losses,
+        "solver": certificate.solver,
+        "n_eigenproblems": certificate.n_eigenproblems,
+        "eigensolver": certificate.eigensolver,
+        "trace": certificate.trace,
+    }
 
 
-def _certificate_from_dict(
-    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, custom_objects: Sequence[Any]
+def _read_certificate(
+    fields: FieldReader,
+    rows: FloatArray,
+    proof: Proof | None,
+    custom_objects: Sequence["DataclassInstance"],
 ) -> Certificate:
-    """Certificate from its JSON representation, for components stored next to it.
+    """Read a certificate for components that are stored next to it.
 
     `rows` are those of the transposed decoder, shape (d, p); `custom_objects` are criteria and
     restrictions of other packages.
 
     Raises
     ------
-    SchemaViolation
-        The criterion does not fit the groups, or a proof cannot be used.
+    InvalidField
+        A field is invalid, or the criterion does not fit the groups.
     """
-    groups = tuple(to_python_labels(stored["groups"]))
-    criterion = _object_from_dict("criterion", stored["criterion"], custom_objects)
+    groups = tuple(fields.read_labels("groups"))
+    criterion = _read_object(fields.read_record("criterion"), "criterion", custom_objects)
+    restriction = None
+    if not fields.is_null("restriction"):
+        restriction = _read_object(fields.read_record("restriction"), "restriction", custom_objects)
+    statement = ProblemStatement(
+        # Objects that are unknown here take the places of a criterion and of a restriction.
+        criterion=cast(Criterion, criterion),
+        n_components=fields.read_integer("n_components", minimum=1),
+        groups=groups,
+        counts=tuple(fields.read_integers("counts", length=len(groups), minimum=0)),
+        center=fields.read_choice("center", _CENTERS),
+        restriction=cast(Restriction | None, restriction),
+    )
     if not isinstance(criterion, UnresolvedObject):
         try:
-            criterion.check_groups(list(groups))
+            statement.criterion.check_groups(list(groups))
         except FairspanError as error:
-            raise SchemaViolation(
+            raise fields.error(
                 "criterion", f"does not fit the groups ({error})", "one of the model's own groups"
             ) from error
-    statement = ProblemStatement(
-        criterion=criterion,
-        n_components=stored["n_components"],
-        groups=groups,
-        counts=tuple(stored["counts"]),
-        center=stored["center"],
-        restriction=_object_from_dict("restriction", stored["restriction"], custom_objects),
-    )
-    shared = _SharedClaims(statement, tol=stored["tol"], version=stored["version"])
+    tol = fields.read_number("tol", minimum=0, below=1)
+    version = fields.read_text("version")
+    certificate = _read_claims(fields, rows, proof, statement, tol=tol, version=version)
     # A step is about one component, a prefix about all components up to one.
     steps = [
-        _nested_certificate(fields, rows[i : i + 1], shared)
-        for i, fields in enumerate(stored["steps"])
+        _read_nested_certificate(step, rows[i : i + 1], statement, tol=tol, version=version)
+        for i, step in enumerate(fields.read_records("steps"))
     ]
     prefixes = [
-        _nested_certificate(fields, rows[: i + 1], shared)
-        for i, fields in enumerate(stored["prefixes"])
+        _read_nested_certificate(prefix, rows[: i + 1], statement, tol=tol, version=version)
+        for i, prefix in enumerate(fields.read_records("prefixes"))
     ]
-    certificate = _single_certificate(stored, rows, proof, shared)
     return replace(certificate, steps=tuple(steps), prefixes=tuple(prefixes))
 
 
-@dataclass(frozen=True, eq=False)
-class _SharedClaims:
-    """Claims that a certificate shares with its steps and prefixes."""
-
-    statement: ProblemStatement
-    tol: float
-    version: str
-
-
-def _nested_certificate(
-    stored: dict[str, Any], rows: FloatArray, shared: _SharedClaims
+def _read_nested_certificate(
+    fields: FieldReader, rows: FloatArray, statement: ProblemStatement, *, tol: float, version: str
 ) -> Certificate:
-    """Certificate of a step or prefix, which is proven by group weights."""
-    weights = np.array(stored["weights"], dtype=np.float64)
-    return _single_certificate(stored, rows, _proof(Proof.kind, {"weights": weights}), shared)
+    """Read the certificate of a step or prefix, which is proven by weights of the groups.
+
+    Parameters
+    ----------
+    fields : FieldReader
+        Fields of the step or prefix.
+    rows : (r, p) array
+        Components that it is about.
+    statement : ProblemStatement
+        Statement of the whole certificate.
+    tol, version
+        Tolerance of the whole certificate, and version of the library that wrote it.
+    """
+    weights = fields.read_numbers("weights", length=len(statement.groups))
+    with fields.explain_errors("weights"):
+        proof = Proof(np.array(weights, dtype=np.float64))
+    return _read_claims(fields, rows, proof, statement, tol=tol, version=version)
 
 
-def _single_certificate(
-    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, shared: _SharedClaims
+def _read_claims(
+    fields: FieldReader,
+    rows: FloatArray,
+    proof: Proof | None,
+    statement: ProblemStatement,
+    *,
+    tol: float,
+    version: str,
 ) -> Certificate:
-    """Certificate without steps and prefixes."""
+    """Read a certificate without its steps and prefixes, from fields that those have, too.
+
+    Parameters as for :func:`_read_nested_certificate`; `proof` is that of the certificate.
+    """
+    k = len(statement.groups)
+    theorem_3_2_holds = None
+    if not fields.is_null("theorem_3_2_holds"):
+        theorem_3_2_holds = fields.read_boolean("theorem_3_2_holds")
+    unresolved_reason = None
+    if not fields.is_null("unresolved_reason"):
+        unresolved_reason = fields.read_text("unresolved_reason")
     return Certificate(
         components=rows,
         statement=replace(
-            shared.statement,
-            n_components=stored["n_components"],
-            theorem_3_2_holds=stored["theorem_3_2_holds"],
+            statement,
+            n_components=fields.read_integer("n_components", minimum=1),
+            theorem_3_2_holds=theorem_3_2_holds,
         ),
         figures=SolutionFigures(
-            objective=stored["objective"],
-            errors=np.asarray(stored["errors"], dtype=np.float64),
-            losses=np.asarray(stored["losses"], dtype=np.float64),
-            total_variance=stored["total_variance"],
-            constraint_violation=stored["constraint_violation"],
+            objective=fields.read_number("objective", may_be_infinite=True),
+            errors=np.array(fields.read_numbers("errors", length=k), dtype=np.float64),
+            losses=np.array(fields.read_numbers("losses", length=k), dtype=np.float64),
+            total_variance=fields.read_number("total_variance", minimum=0),
+            constraint_violation=fields.read_number("constraint_violation", minimum=0),
         ),
-        lower_bound=stored["lower_bound"],
+        lower_bound=fields.read_number("lower_bound", may_be_infinite=True),
         proof=proof,
         assessment=GapAssessment(
-            status=Status(stored["status"]),
-            tol=shared.tol,
-            scale=stored["scale"],
-            absolute_tol=stored["absolute_tol"],
-            resolution=stored["resolution"],
-            unresolved_reason=stored["unresolved_reason"],
+            status=Status(fields.read_choice("status", list(Status))),
+            tol=tol,
+            scale=fields.read_number("scale", minimum=0, may_be_infinite=True),
+            absolute_tol=fields.read_number("absolute_tol", minimum=0, may_be_infinite=True),
+            resolution=fields.read_number("resolution", minimum=0, may_be_infinite=True),
+            unresolved_reason=unresolved_reason,
         ),
         run=RunRecord(
-            solver=stored["solver"],
-            n_eigenproblems=stored["n_eigenproblems"],
-            trace=tuple(TracePoint(**point) for point in stored["trace"]),
-            eigensolver=Eigensolver(stored["eigensolver"]),
-            version=shared.version,
+            solver=fields.read_text("solver"),
+            n_eigenproblems=fields.read_integer("n_eigenproblems", minimum=0),
+            trace=tuple(_read_trace_point(point) for point in fields.read_records("trace")),
+            eigensolver=Eigensolver(fields.read_choice("eigensolver", list(Eigensolver))),
+            version=version,
         ),
     )
 
 
-def _object_to_dict(instance: Any) -> dict[str, Any] | None:
+def _read_trace_point(fields: FieldReader) -> TracePoint:
+    """Read the bounds that were known after a number of eigenproblems."""
+    return TracePoint(
+        n_eigenproblems=fields.read_integer("n_eigenproblems", minimum=0),
+        lower_bound=fields.read_number("lower_bound", may_be_infinite=True),
+        upper_bound=fields.read_number("upper_bound", may_be_infinite=True),
+    )
+
+
+def _object_to_dict(
+    instance: "Criterion | Restriction | UnresolvedObject | None",
+) -> dict[str, object] | None:
     """Name and parameters of a criterion or restriction."""
     if instance is None:
         return None
-    is_unresolved = isinstance(instance, UnresolvedObject)
-    settings = instance.settings if is_unresolved else init_parameters(instance)
+    if isinstance(instance, UnresolvedObject):
+        settings = instance.settings
+    else:
+        settings = init_parameters(instance)
     return {
         "name": instance.name,
         "settings": {name: _to_json(value) for name, value in settings.items()},
     }
 
 
-def _object_from_dict(
-    kind: str, stored: dict[str, Any] | None, custom_objects: Sequence[Any]
-) -> Any:
-    """Criterion or restriction with this name and parameters, built in or a custom object.
+def _read_object(
+    fields: FieldReader, kind: str, custom_objects: Sequence["DataclassInstance"]
+) -> object:
+    """Read a criterion or restriction, of which the name and the parameters are stored.
 
-    An `UnresolvedObject` if the name is neither; it raises only where it is needed. None if nothing
-    is stored, as for a model without a restriction.
+    It is built in or one of the custom objects. If the name is neither, the result is an
+    `UnresolvedObject`, which raises only where it is needed.
+
+    Parameters
+    ----------
+    fields : FieldReader
+        Its name and its settings.
+    kind : {"criterion", "restriction"}
+    custom_objects : sequence of objects
+        Criteria and restrictions of other packages.
     """
-    if stored is None:
-        return None
-    name = stored["name"]
-    values = {key: _from_json(value) for key, value in stored["settings"].items()}
+    name = fields.read_text("name")
+    stored_settings = fields.read_mapping("settings")
+    settings = {key: _from_json(value) for key, value in stored_settings.items()}
     get_object = get_criterion if kind == "criterion" else get_restriction
     if name in builtin_names(kind):
-        return get_object(name, **values)
+        return get_object(name, **settings)
     for custom_object in custom_objects:
         if getattr(custom_object, "name", None) == name:
-            return get_object(replace(custom_object, **values) if values else custom_object)
-    return UnresolvedObject(kind, name, stored["settings"])
+            return get_object(replace(custom_object, **settings) if settings else custom_object)
+    return UnresolvedObject(kind, name, stored_settings)
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: object) -> object:
+    """Convert a parameter to what JSON can represent; a mapping by group to a list of pairs."""
     if isinstance(value, Mapping):
         return {_GROUP_MAPPING_KEY: [*map(to_python_label, value.items())]}
     return to_python_label(value)
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(value: JsonValue) -> object:
+    """Convert a stored parameter back; :func:`_to_json` is the opposite."""
     if isinstance(value, Mapping):
-        return dict(map(to_python_label, value[_GROUP_MAPPING_KEY]))
+        pairs = to_python_labels(cast(Sequence[JsonValue], value[_GROUP_MAPPING_KEY]))
+        return dict(cast(Sequence[tuple[object, object]], pairs))
     return to_python_label(value)

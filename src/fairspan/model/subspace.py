@@ -23,7 +23,7 @@ from fairspan.model.serialization import read_subspace, write_subspace
 from fairspan.model.standardization import Standardization
 from fairspan.model.tables import group_table
 from fairspan.moments.compute import Moments
-from fairspan.moments.files import MOMENTS_SCHEMA
+from fairspan.moments.files import MOMENTS_FILE
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
@@ -373,7 +373,7 @@ class FairSubspace:
             The name belongs to another kind of file, such as a table, or cannot be written.
         """
         check_suffix(path, "a model is")
-        write_subspace(path, vars(self))
+        write_subspace(path, self)
 
     @classmethod
     def load(
@@ -395,7 +395,7 @@ class FairSubspace:
         CorruptFile
             The file is truncated, modified or of another kind.
         """
-        return cls(**read_subspace(path, custom_objects))
+        return read_subspace(path, cls, custom_objects)
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Export :meth:`transform` as an ONNX graph; needs the extra `onnx`.
@@ -504,7 +504,7 @@ def load(
     >>> import fairspan as fs
     >>> fs.load("fair.model").transform(rows)  # doctest: +SKIP
     """
-    if peek_kind(path) == MOMENTS_SCHEMA.kind:
+    if peek_kind(path) == MOMENTS_FILE.name:
         return GroupMoments.load(path)
     return FairSubspace.load(path, custom_objects=custom_objects)
 

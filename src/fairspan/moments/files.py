@@ -1,11 +1,11 @@
-"""File format of moments: its schema, writing and reading.
+"""File format of moments: writing and reading.
 
 Scatters are stored as lower triangles. With classes of y, the moments of each group and class are
 stored.
 """
 
 import os
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,64 +15,16 @@ from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.em import EMSummary
 from fairspan.moments.merging import sum_over_classes
 from fairspan.moments.validation import check_no_overflow
-from fairspan.rows.labels import label_array, to_python_labels
-from fairspan.storage.archive import pack_archive, read_archive
-from fairspan.storage.schema import (
-    TEXT,
-    Schema,
-    SchemaViolation,
-    all_positive,
-    array_of,
-    integer,
-    label_list,
-    list_of,
-    number,
-    optional,
-    record,
-)
+from fairspan.rows.labels import label_array
+from fairspan.storage.archive import open_archive, pack_archive
+from fairspan.storage.fields import FieldReader, FileKind
 from fairspan.typing import FloatArray
 
-MOMENTS_SCHEMA = Schema(
+MOMENTS_FILE = FileKind(
     "moments",
     "consistent moments",
-    record(
-        {
-            "groups": label_list("k"),
-            "feature_names": optional(list_of(TEXT, "p", unique=True)),
-            "n_dropped": integer(0, MAX_EXACT_INTEGER),
-            # Number of trailing label attributes that are classes of y.
-            "n_label_columns": integer(0, 1),
-            # Binary exponent of the unit of very large or very small weights.
-            "weight_exponent": integer(),
-            # Summary of the EM fit.
-            "em_summary": record(
-                {
-                    "n_missing_cells": list_of(integer(0), "k"),
-                    "pool_weights": list_of(number(0), "k"),
-                    "n_passes": integer(0),
-                    "last_change": number(0),
-                    "distance": number(0),
-                }
-            ),
-            "counts": array_of(
-                "k",
-                "i",
-                f"numbers from 0 on, which add up to no more than {MAX_EXACT_INTEGER}",
-                lambda array: array.min() >= 0 and sum(array.tolist()) <= MAX_EXACT_INTEGER,
-            ),
-            "weights": array_of("k", "f", "finite numbers above 0", all_positive),
-            "means": array_of("k p", "f"),
-            "mean_corrections": array_of("k p", "f"),
-            "triangles": array_of("k t", "f"),
-        },
-        "mean_corrections",
-        "n_label_columns",
-        "weight_exponent",
-        "em_summary",
-    ),
     outdated_remedy="Compute the moments again; files of older versions are not read",
 )
-
 
 MomentsType = TypeVar("MomentsType", bound=DenseMoments)
 
@@ -99,7 +51,7 @@ def moments_to_bytes(moments: DenseMoments) -> bytes:
         return moments_to_bytes(moments.all_columns)
     stored = moments.finest
     names = moments.feature_names
-    header: dict[str, Any] = {
+    header: dict[str, object] = {
         "groups": stored.labels,
         "feature_names": None if names is None else list(names),
         "n_dropped": moments.n_dropped,
@@ -114,11 +66,11 @@ def moments_to_bytes(moments: DenseMoments) -> bytes:
     if stored.mean_corrections is not None:
         arrays["mean_corrections"] = stored.mean_corrections
     arrays["triangles"] = _lower_triangles(stored.scatters)
-    return pack_archive(MOMENTS_SCHEMA.kind, header, arrays)
+    return pack_archive(MOMENTS_FILE.name, header, arrays)
 
 
 def read_moments(
-    source: str | os.PathLike[str] | bytes, kind: type[MomentsType], name: str
+    source: str | os.PathLike[str] | bytes, moments_class: type[MomentsType]
 ) -> MomentsType:
     """Read moments, which may be those of some of the rows, or empty.
 
@@ -129,10 +81,8 @@ def read_moments(
     ----------
     source : path, or bytes
         A file, or its contents.
-    kind : class
+    moments_class : class
         Class of the result, such as `GroupMoments`.
-    name : str
-        Name of the file in messages.
 
     Raises
     ------
@@ -142,15 +92,72 @@ def read_moments(
         The file is truncated, altered or of another kind, has an invalid scatter matrix, or its
         numbers overflow.
     """
-    stored = read_archive(source, MOMENTS_SCHEMA)
-    try:
-        moments = kind(**_constructor_arguments(stored))
+    with open_archive(source, MOMENTS_FILE) as fields:
+        labels = fields.read_labels("groups")
+        k = len(labels)
+        feature_names = None
+        if not fields.is_null("feature_names"):
+            feature_names = fields.read_unique_texts("feature_names")
+        counts = fields.read_array("counts", "k", (k,), kinds="i")
+        if k and (counts.min() < 0 or sum(counts.tolist()) > MAX_EXACT_INTEGER):
+            raise fields.error(
+                "counts",
+                f"ranges from {counts.min()} to {counts.max()}",
+                f"numbers from 0 on, which add up to no more than {MAX_EXACT_INTEGER}",
+            )
+        n_names = None if feature_names is None else len(feature_names)
+        means = fields.read_array("means", "k p", (k, n_names), kinds="f")
+        p = means.shape[1]
+        mean_corrections = None
+        if fields.has("mean_corrections"):
+            mean_corrections = fields.read_array("mean_corrections", "k p", (k, p), kinds="f")
+        # Entries of the lower triangle of p rows.
+        t = p * (p + 1) // 2
+        triangles = fields.read_array("triangles", "k t", (k, t), kinds="f")
+        # Binary exponent of the unit of very large or very small weights.
+        weight_exponent = 0
+        if fields.has("weight_exponent"):
+            weight_exponent = fields.read_integer("weight_exponent")
+        # Whether the moments are those of each group and class of y.
+        has_classes = False
+        if fields.has("n_label_columns"):
+            has_classes = fields.read_integer("n_label_columns", minimum=0, maximum=1) == 1
+        for index, label in enumerate(labels):
+            # The last attribute of such a label is the class.
+            if has_classes and not (isinstance(label, tuple) and len(label) > 1):
+                raise fields.error(f"groups[{index}]", "has no class of y", "a group and a class")
+        moments = moments_class(
+            groups=label_array(labels),
+            counts=counts,
+            weights=fields.read_array("weights", "k", (k,), kinds="f", positive=True),
+            means=means,
+            scatters=_from_lower_triangles(triangles, p),
+            mean_corrections=mean_corrections,
+            feature_names=feature_names,
+            n_dropped=fields.read_integer("n_dropped", minimum=0, maximum=MAX_EXACT_INTEGER),
+            weight_exponent=weight_exponent,
+            em_summary=_read_em_summary(fields, k),
+        )
         # A feature may be smaller in some of the rows than in all of them, so that only too large
         # numbers are an error.
         check_no_overflow(moments)
-        return sum_over_classes(moments) if _has_classes(stored) else moments
-    except ValueError as error:
-        raise MOMENTS_SCHEMA.error_for(name, error) from error
+        return sum_over_classes(moments) if has_classes else moments
+
+
+def _read_em_summary(fields: FieldReader, k: int) -> EMSummary | None:
+    """Read the summary of the EM fit to incomplete rows of k groups; None for complete rows."""
+    if not fields.has("em_summary"):
+        return None
+    summary = fields.read_record("em_summary")
+    n_missing_cells = summary.read_integers("n_missing_cells", length=k, minimum=0)
+    pool_weights = summary.read_numbers("pool_weights", length=k, minimum=0)
+    return EMSummary(
+        n_missing_cells=np.array(n_missing_cells),
+        pool_weights=np.array(pool_weights, dtype=np.float64),
+        n_passes=summary.read_integer("n_passes", minimum=0),
+        last_change=summary.read_number("last_change", minimum=0),
+        distance=summary.read_number("distance", minimum=0),
+    )
 
 
 def _lower_triangles(scatters: FloatArray) -> FloatArray:
@@ -163,48 +170,3 @@ def _from_lower_triangles(triangles: FloatArray, p: int) -> FloatArray:
     scatters[:, np.tri(p, dtype=bool)] = triangles
     scatters += np.tril(scatters, -1).transpose(0, 2, 1)
     return scatters
-
-
-def _has_classes(stored: dict[str, Any]) -> bool:
-    """Return whether the stored moments are those of each group and class of y."""
-    return bool(stored.get("n_label_columns", 0) == 1)
-
-
-def _constructor_arguments(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `GroupMoments` from a header and arrays that fit the schema.
-
-    Raises
-    ------
-    SchemaViolation
-        Labels without a class, although the header states that there are classes.
-    """
-    labels = to_python_labels(stored["groups"])
-    if _has_classes(stored):
-        for index, label in enumerate(labels):
-            if not (isinstance(label, tuple) and len(label) > 1):
-                raise SchemaViolation(
-                    f"groups[{index}]", "has no class of y", "a group and a class"
-                )
-    names = stored["feature_names"]
-    return {
-        "groups": label_array(labels),
-        "counts": stored["counts"],
-        "weights": stored["weights"],
-        "means": stored["means"],
-        "scatters": _from_lower_triangles(stored["triangles"], stored["means"].shape[1]),
-        "mean_corrections": stored.get("mean_corrections"),
-        "feature_names": None if names is None else tuple(names),
-        "n_dropped": stored["n_dropped"],
-        "weight_exponent": stored.get("weight_exponent", 0),
-        "em_summary": _em_summary_from_header(stored.get("em_summary")),
-    }
-
-
-def _em_summary_from_header(stored: dict[str, Any] | None) -> EMSummary | None:
-    if stored is None:
-        return None
-    arrays = {
-        "n_missing_cells": np.array(stored["n_missing_cells"]),
-        "pool_weights": np.array(stored["pool_weights"], dtype=np.float64),
-    }
-    return EMSummary(**{**stored, **arrays})

@@ -18,7 +18,7 @@ from fairspan.moments.accumulate import (
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import fit_em
-from fairspan.moments.files import MOMENTS_SCHEMA, moments_to_bytes, read_moments
+from fairspan.moments.files import MOMENTS_FILE, moments_to_bytes, read_moments
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments, sum_over_classes
 from fairspan.moments.sparse import GroupRows, group_sparse_rows
@@ -36,7 +36,7 @@ from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
-from fairspan.storage.schema import SchemaViolation
+from fairspan.storage.fields import InvalidField
 from fairspan.typing import AnyArray
 
 # Above this density, dense blocks are faster than sparse rows.
@@ -285,8 +285,8 @@ class GroupMoments(DenseMoments):
         """
         moments = load_partial(path)
         if not moments.n_groups:
-            raise MOMENTS_SCHEMA.error_for(
-                str(path), SchemaViolation("groups", "is []", "at least one group")
+            raise MOMENTS_FILE.error_for(
+                str(path), InvalidField("groups", "is []", "at least one group")
             )
         return moments.check_range()
 
@@ -309,7 +309,7 @@ class GroupMoments(DenseMoments):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return read_moments(contents, cls, "The archive that was received")
+        return read_moments(contents, cls)
 
 
 def _sorted_labels(groups: Any, k: int) -> tuple[AnyArray, list[int]]:
@@ -336,7 +336,7 @@ def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
     FileNotFoundError, CorruptFile
         Same as for :meth:`GroupMoments.load`.
     """
-    return read_moments(path, GroupMoments, str(path))
+    return read_moments(path, GroupMoments)
 
 
 @dataclass(frozen=True)

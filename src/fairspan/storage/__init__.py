@@ -1,1 +1,1 @@
-"""Atomic file writing, archives of arrays, and schema validation of files."""
+"""Atomic file writing, archives of arrays, and checked reading of their fields."""

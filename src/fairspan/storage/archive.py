@@ -1,4 +1,4 @@
-"""Archives of arrays and JSON documents, written atomically and validated on reading.
+"""Archives of arrays and JSON documents, written atomically and checked on reading.
 
 An archive is an npz file with a JSON header, without pickle, and byte-identical for identical
 contents. Members are stored uncompressed, so that a file cannot expand on reading. Before data are
@@ -13,9 +13,10 @@ import math
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,7 @@ from fairspan.errors import CorruptFile
 from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.storage.atomic import write_atomic
-from fairspan.storage.schema import Schema, SchemaViolation
+from fairspan.storage.fields import FieldReader, FileKind, InvalidField
 from fairspan.typing import AnyArray
 
 _HEADER = "header"
@@ -71,10 +72,10 @@ def pack_archive(kind: str, header: Mapping[str, object], arrays: Mapping[str, A
 
 
 def write_json(
-    path: str | os.PathLike[str], schema: Schema, document: Mapping[str, object]
+    path: str | os.PathLike[str], kind: FileKind, document: Mapping[str, object]
 ) -> None:
     """Write a JSON document atomically."""
-    write_atomic(path, _encode_document(schema.kind, document))
+    write_atomic(path, _encode_document(kind.name, document))
 
 
 def _encode_document(kind: str, entries: Mapping[str, object]) -> bytes:
@@ -91,13 +92,17 @@ def _encode_document(kind: str, entries: Mapping[str, object]) -> bytes:
     return json.dumps(document, sort_keys=True, default=to_json).encode()
 
 
-def read_archive(source: str | os.PathLike[str] | bytes, schema: Schema) -> dict[str, Any]:
-    """Read and validate an archive, from a path or from bytes.
+@contextmanager
+def open_archive(source: str | os.PathLike[str] | bytes, kind: FileKind) -> Iterator[FieldReader]:
+    """Open an archive for reading, from a path or from bytes.
 
-    Returns
-    -------
-    dict
-        Entries of the header, without kind and version, and the arrays by name.
+    Any error that is raised in the `with` block, while fields are read and used, becomes
+    CorruptFile; so does a field that was not read at its end.
+
+    Yields
+    ------
+    FieldReader
+        Entries of the header, without kind and version, and the arrays.
 
     Raises
     ------
@@ -106,16 +111,20 @@ def read_archive(source: str | os.PathLike[str] | bytes, schema: Schema) -> dict
     CorruptFile
         The file is truncated, modified, of another kind or of another version.
     """
-
-    def read(name: str) -> dict[str, Any]:
+    if isinstance(source, bytes):
+        name = "The archive that was received"
+    else:
+        name = str(source)
+        _check_regular_file(Path(source), name)
+    with _explain_corrupt_files(name, kind):
         arrays = _read_arrays(io.BytesIO(source) if isinstance(source, bytes) else source)
-        document = _decode_document(arrays.pop(_HEADER).tobytes(), schema, name)
+        header = _decode_document(arrays.pop(_HEADER).tobytes(), kind, name)
         # A modified zip directory could hide an array without invalidating the archive.
-        if sorted(arrays) != document.pop("arrays") or arrays.keys() & document.keys():
+        if sorted(arrays) != header.pop("arrays") or arrays.keys() & header.keys():
             raise ValueError("its arrays do not match the header")
-        return document | arrays
-
-    return _read_checked(source, schema, read)
+        fields = FieldReader({**header, **arrays})
+        yield fields
+        fields.check_all_were_read()
 
 
 def peek_kind(path: str | os.PathLike[str]) -> str:
@@ -127,41 +136,29 @@ def peek_kind(path: str | os.PathLike[str]) -> str:
         return ""
 
 
-def read_json(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
-    """Read and validate a JSON document; raises like :func:`read_archive`."""
+@contextmanager
+def open_json(path: str | os.PathLike[str], kind: FileKind) -> Iterator[FieldReader]:
+    """Open a JSON document for reading, in a `with` block as for :func:`open_archive`."""
+    name = str(path)
+    _check_regular_file(Path(path), name)
+    with _explain_corrupt_files(name, kind):
+        fields = FieldReader(_decode_document(Path(path).read_bytes(), kind, name))
+        yield fields
+        fields.check_all_were_read()
 
-    def read(name: str) -> dict[str, Any]:
-        return _decode_document(Path(name).read_bytes(), schema, name)
 
-    return _read_checked(path, schema, read)
-
-
-@explain_memory_errors()
-def _read_checked(
-    source: str | os.PathLike[str] | bytes, schema: Schema, read: Callable[[str], dict[str, Any]]
-) -> dict[str, Any]:
-    """Read a file by `read`, which gets its name, and validate the contents by the schema.
-
-    Every error of invalid contents becomes CorruptFile.
-    """
-    if isinstance(source, bytes):
-        name = "The archive that was received"
-    else:
-        name = str(source)
-        _check_regular_file(Path(source), name)
-    try:
-        contents = read(name)
-        # The entire contents are the member without a name; no length is bound to a letter yet.
-        member = ""
-        dimensions: dict[str, int] = {}
-        schema.check(member, contents, dimensions)
-    # The sizes of arrays were checked before they were read, so the file itself may be valid.
-    except (MemoryError, PermissionError):
-        raise
-    # Corrupt data raise many exception types in zipfile and numpy.
-    except Exception as error:
-        raise schema.error_for(name, error) from error
-    return contents
+@contextmanager
+def _explain_corrupt_files(name: str, kind: FileKind) -> Iterator[None]:
+    """Convert every error that invalid contents of the file `name` cause into CorruptFile."""
+    with explain_memory_errors():
+        try:
+            yield
+        # The sizes of arrays were checked before they were read, so the file itself may be valid.
+        except (MemoryError, PermissionError):
+            raise
+        # Corrupt data raise many exception types in zipfile and numpy.
+        except Exception as error:
+            raise kind.error_for(name, error) from error
 
 
 def _check_regular_file(path: Path, name: str) -> None:
@@ -178,22 +175,23 @@ def _check_regular_file(path: Path, name: str) -> None:
     raise FileNotFoundError(errno.ENOENT, message, name)
 
 
-def _decode_document(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
+def _decode_document(text: bytes, kind: FileKind, name: str) -> dict[str, object]:
     """Decode a JSON document and check its kind and version."""
     document = dict(json.loads(text, object_pairs_hook=_reject_duplicate_keys))
-    kind = document.pop("format")
+    found_kind = document.pop("format")
     version = document.pop("version")
-    if kind == f"fairspan.{schema.kind}" and type(version) is int and version == _VERSION:
+    allowed_kind = f"fairspan.{kind.name}"
+    if found_kind == allowed_kind and type(version) is int and version == _VERSION:
         return document
-    if kind != f"fairspan.{schema.kind}":
-        remedy = f"Pass the right file. {schema.remedy}"
+    if found_kind != allowed_kind:
+        remedy = f"Pass the right file. {kind.remedy}"
     elif type(version) is int and version < _VERSION:
-        remedy = schema.outdated_remedy
+        remedy = kind.outdated_remedy
     else:
-        remedy = f"Update fairspan if the file is newer. {schema.remedy}"
+        remedy = f"Update fairspan if the file is newer. {kind.remedy}"
     raise CorruptFile(
-        f"{name} is of kind {kind!r}, version {version!r}",
-        f"Allowed: kind 'fairspan.{schema.kind}', version {_VERSION}",
+        f"{name} is of kind {found_kind!r}, version {version!r}",
+        f"Allowed: kind '{allowed_kind}', version {_VERSION}",
         remedy,
     )
 
@@ -209,11 +207,11 @@ def _read_arrays(source: str | os.PathLike[str] | IO[bytes]) -> dict[str, AnyArr
         counts = Counter(entry.filename for entry in entries)
         for name, count in counts.most_common(1):
             if count > 1:
-                raise SchemaViolation(name, "is duplicated", "unique member names")
+                raise InvalidField(name, "is duplicated", "unique member names")
         total_size = sum(entry.file_size for entry in entries)
         if total_size > file_size:
             finding = f"declares {total_size} bytes in a file of {file_size}"
-            raise SchemaViolation("archive", finding, "at most the file size")
+            raise InvalidField("archive", finding, "at most the file size")
         return {
             name.removesuffix(".npy"): _read_array(archive, archive.getinfo(name))
             for name in counts
@@ -224,17 +222,17 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
     """Read one array in native byte order, after its size is checked without reading it."""
     name = entry.filename
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-        raise SchemaViolation(name, "is compressed or encrypted", "an uncompressed member")
+        raise InvalidField(name, "is compressed or encrypted", "an uncompressed member")
     with archive.open(entry) as file:
         if np.lib.format.read_magic(file) != (1, 0):
-            raise SchemaViolation(name, "is of another version of numpy's format", "version 1.0")
+            raise InvalidField(name, "is of another version of numpy's format", "version 1.0")
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         available_bytes = entry.file_size - file.tell()
     expected_bytes = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or dtype.itemsize == 0:
-        raise SchemaViolation(name, f"contains {dtype}", "numbers")
+        raise InvalidField(name, f"contains {dtype}", "numbers")
     if available_bytes != expected_bytes:
-        raise SchemaViolation(
+        raise InvalidField(
             name, f"has {counted(available_bytes, 'byte')}", f"{expected_bytes} for shape {shape}"
         )
     # The checksum is verified at the end of the member.
