@@ -37,7 +37,7 @@ GROUPS = pd.Series(["w", "m"] * (N // 2), name="sex")
 MODEL = FairPCA(2).fit(ROWS, sensitive_features=GROUPS)
 
 
-def changed(row, column, value):
+def alter(row, column, value):
     rows = ROWS.astype({column: object}) if isinstance(value, str) else ROWS.copy()
     rows.loc[row, column] = value
     return rows
@@ -52,12 +52,12 @@ def empty_row():
 
 # Rows and groups with one thing wrong each.
 WRONG = {
-    "a missing cell": (changed(3, "q", np.nan), GROUPS),
-    "a missing cell, as an array": (changed(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
+    "a missing cell": (alter(3, "q", np.nan), GROUPS),
+    "a missing cell, as an array": (alter(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
     "an empty row": (empty_row(), GROUPS),
     "a missing label": (ROWS, GROUPS.mask(GROUPS.index == 4)),
-    "an infinite cell": (changed(3, "q", np.inf), GROUPS),
-    "a text": (changed(3, "q", "unknown"), GROUPS),
+    "an infinite cell": (alter(3, "q", np.inf), GROUPS),
+    "a text": (alter(3, "q", "unknown"), GROUPS),
     "a column of text": (ROWS.assign(q="many"), GROUPS),
     "another column": (ROWS.rename(columns={"q": "other"}), GROUPS),
     "a column less": (ROWS[["p", "q"]].to_numpy(), GROUPS.to_numpy()),
@@ -166,7 +166,7 @@ def refit(estimator):
     """The fitted model, or one of other settings of the same rows with a missing cell."""
     if not estimator:
         return MODEL
-    return FairPCA(2, **estimator).fit(changed(9, "p", np.nan), sensitive_features=GROUPS)
+    return FairPCA(2, **estimator).fit(alter(9, "p", np.nan), sensitive_features=GROUPS)
 
 
 def error_of(door, rows, groups, own=None, of_estimator=None):
@@ -193,7 +193,7 @@ def _values(text):
     return [(name, int(value) if value.isdigit() else value) for name, value in pairs]
 
 
-def takes(function, name):
+def accepts_argument(function, name):
     return name in inspect.signature(function).parameters
 
 
@@ -204,7 +204,7 @@ def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp
     rows, groups = WRONG[wrong]
     function, _ = DOORS[door]
     with_em = {"on_missing": "em"} if wrong == "an empty row" else {}
-    own = with_em if takes(function, "on_missing") else {}
+    own = with_em if accepts_argument(function, "on_missing") else {}
     of_estimator = with_em if door in ("fit", "partial_fit", "UCB1SearchCV") else {}
     error = error_of(door, rows, groups, own, of_estimator)
     if error is None:  # this function does not look at what is wrong
@@ -214,13 +214,13 @@ def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp
     calls, keywords = keywords_of(message)
     for called, arguments in calls:
         for name, value in arguments:
-            assert takes(NAMED[called], name), message
+            assert accepts_argument(NAMED[called], name), message
             if called == "FairPCA":
                 changed_estimator = {**of_estimator, name: value}
                 again = error_of(door, rows, groups, own, changed_estimator)
                 assert str(again) != message
     for name, value in keywords:
-        assert takes(function, name), f"{door} has no {name}: {message}"
+        assert accepts_argument(function, name), f"{door} has no {name}: {message}"
         if door == "write_report":  # which takes seconds; see the test below
             continue
         again = error_of(door, rows, groups, {**own, name: value}, of_estimator)
@@ -238,11 +238,11 @@ def test_following_the_advice_for_missing_values_succeeds(door, wrong, tmp_path)
     values = ["em-drop-empty"] if wrong == "an empty row" else ["drop", "em"]
     for value in values:
         option = {"on_missing": value}
-        own = option if takes(DOORS[door][0], "on_missing") else {}
+        own = option if accepts_argument(DOORS[door][0], "on_missing") else {}
         assert error_of(door, rows, groups, own, {} if own else option) is None
 
 
-def opened(path, **options):
+def open_rows(path, **options):
     return FileRows.open(path, ["sex"], **options)
 
 
@@ -256,8 +256,8 @@ def test_advice_for_opened_files_names_where_they_are_opened(door, wrong, tmp_pa
     if door == "frontier":  # which takes groups beside the rows alone
         error, again = error_of(door, path, "sex"), None
     else:
-        error = error_of(door, opened(path), None)
-        again = error_of(door, opened(path, on_missing="drop"), None)
+        error = error_of(door, open_rows(path), None)
+        again = error_of(door, open_rows(path, on_missing="drop"), None)
     calls, keywords = keywords_of(str(error))
     assert ("FileRows.open", [("on_missing", "drop")]) in calls
     assert not keywords
@@ -267,7 +267,7 @@ def test_advice_for_opened_files_names_where_they_are_opened(door, wrong, tmp_pa
 @pytest.mark.parametrize("door", ["fit", "from_rows", "audit", "verify"])
 def test_a_path_is_opened_by_the_function_itself_if_it_has_the_argument(door, tmp_path):
     path = tmp_path / "rows.csv"
-    changed(3, "q", np.nan).assign(sex=GROUPS).to_csv(path, index=False)
+    alter(3, "q", np.nan).assign(sex=GROUPS).to_csv(path, index=False)
     calls, keywords = keywords_of(str(error_of(door, path, "sex")))
     if door in ("from_rows", "audit"):
         assert not calls

@@ -152,7 +152,7 @@ def test_clones_have_the_parameters_and_nothing_fitted():
     assert repr(copy) == repr(model)
 
 
-def through_joblib(model):
+def run_through_joblib(model):
     file = io.BytesIO()
     joblib.dump(model, file)
     file.seek(0)
@@ -161,7 +161,7 @@ def through_joblib(model):
 
 @pytest.mark.parametrize(
     "copied",
-    [lambda model: pickle.loads(pickle.dumps(model)), through_joblib],
+    [lambda model: pickle.loads(pickle.dumps(model)), run_through_joblib],
     ids=["pickle", "joblib"],
 )
 def test_a_fitted_estimator_survives_storage(copied):

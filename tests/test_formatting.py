@@ -33,14 +33,14 @@ def test_a_dozen_texts_are_listed_and_the_others_counted():
     assert join_truncated(texts) == ", ".join(texts[:12]) + " and 2 more"
 
 
-def shown(label):
+def render(label):
     return label.replace("\\$", "$")
 
 
 @settings(derandomize=True, max_examples=50)
 @given(st.text(max_size=60), st.integers(8, 40))
 def test_a_label_fits_and_is_printable(name, longest):
-    label = shown(plot_label(name, longest))
+    label = render(plot_label(name, longest))
     assert 0 <= display_width(label) <= longest or label == "(no name)"
     assert label
     assert label.isprintable()

@@ -35,7 +35,7 @@ ARRAYS = {
 }
 
 
-def refused(path, load=fs.GroupMoments.load):
+def assert_refused(path, load=fs.GroupMoments.load):
     with pytest.raises(CorruptFile) as told:
         load(path)
     return str(told.value)
@@ -125,23 +125,23 @@ def test_what_these_vary_is_loaded(tmp_path):
 def test_headers(tmp_path, case):
     name, value, said = HEADERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS | {name: value}, ARRAYS)
-    message = refused(tmp_path / "out")
+    message = assert_refused(tmp_path / "out")
     assert said in message
     contents = (tmp_path / "out").read_bytes()
-    assert said in refused(contents, fs.GroupMoments.from_bytes)
+    assert said in assert_refused(contents, fs.GroupMoments.from_bytes)
 
 
 @pytest.mark.parametrize("case", NUMBERS)
 def test_arrays(tmp_path, case):
     name, value, said = NUMBERS[case]
     write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS | {name: value})
-    assert said in refused(tmp_path / "out")
+    assert said in assert_refused(tmp_path / "out")
 
 
 def test_a_missing_array(tmp_path):
     arrays = {name: each for name, each in ARRAYS.items() if name != "weights"}
     write_archive(tmp_path / "out", "moments", MOMENTS, arrays)
-    assert "weights is missing" in refused(tmp_path / "out")
+    assert "weights is missing" in assert_refused(tmp_path / "out")
 
 
 def npy(array):
@@ -177,13 +177,13 @@ def usual(**changed):
 @pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
 def test_a_member_twice(tmp_path, name):
     packed(tmp_path / "out", [*usual(), (name, npy(np.ones(2)))])
-    assert f"{name} is duplicated" in refused(tmp_path / "out")
+    assert f"{name} is duplicated" in assert_refused(tmp_path / "out")
 
 
 def refused_in_little_memory(path):
     tracemalloc.start()
     try:
-        message = refused(path)
+        message = assert_refused(path)
         assert tracemalloc.get_traced_memory()[1] < 2e6
     finally:
         tracemalloc.stop()
@@ -200,7 +200,7 @@ def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path):
 
 def test_a_compressed_member_is_none_of_ours(tmp_path):
     packed(tmp_path / "out", usual(), zipfile.ZIP_DEFLATED)
-    assert "is compressed or encrypted" in refused(tmp_path / "out")
+    assert "is compressed or encrypted" in assert_refused(tmp_path / "out")
 
 
 @pytest.mark.parametrize("shape", [(2, 10**12), (2**62, 6), (10**6, 10**6, 10**6), (-2, -6)])
@@ -220,14 +220,14 @@ def test_members_that_overlap(tmp_path):
     place = whole.rindex(b"triangles.npy") - 46  # in the table of contents
     whole[place + 20 : place + 28] = 2 * (size + 10**8).to_bytes(4, "little")
     path.write_bytes(whole)
-    assert "bytes in a file of" in refused(path)
+    assert "bytes in a file of" in assert_refused(path)
 
 
 def test_a_name_twice_in_the_header_and_numbers_that_are_none(tmp_path):
     for text in ('{"version": 2, "version": 2}', '{"version": NaN}', '{"a": ' * 100_000):
         with zipfile.ZipFile(tmp_path / "out", "w") as archive:
             archive.writestr("header.npy", npy(np.frombuffer(text.encode(), np.uint8)))
-        assert "cannot be read as a fairspan file" in refused(tmp_path / "out")
+        assert "cannot be read as a fairspan file" in assert_refused(tmp_path / "out")
 
 
 STEP = {
@@ -318,7 +318,7 @@ def test_the_model_that_these_vary_is_loaded_and_shown(tmp_path):
 def test_claims_of_a_wrong_type(tmp_path, case):
     name, value = CLAIMS[case]
     write_model(tmp_path / "out", CERTIFICATE | {name: value})
-    message = refused(tmp_path / "out", fs.FairSubspace.load)
+    message = assert_refused(tmp_path / "out", fs.FairSubspace.load)
     assert f"certificate.{name}" in message or "certificate.counts" in message
 
 
@@ -329,7 +329,7 @@ def test_claims_that_are_missing_or_unknown(tmp_path):
         for name, other in [*changed, ("more", whole | {"more": 1})]:
             nested = CERTIFICATE | {place[1:-3]: [other]} if place else other
             write_model(tmp_path / "out", nested)
-            message = refused(tmp_path / "out", fs.FairSubspace.load)
+            message = assert_refused(tmp_path / "out", fs.FairSubspace.load)
             found = "unknown" if name == "more" else "missing"
             assert f"certificate{place}.{name} is {found}" in message
 
@@ -365,7 +365,7 @@ MODELS = {
 def test_models(tmp_path, case):
     header, arrays, said = MODELS[case]
     write_model(tmp_path / "out", None, header, **arrays)
-    assert said in refused(tmp_path / "out", fs.FairSubspace.load)
+    assert said in assert_refused(tmp_path / "out", fs.FairSubspace.load)
 
 
 def hard_rows(kind):
@@ -464,7 +464,7 @@ FORMS = {
 }
 
 
-def written(suffix):
+def write_file(suffix):
     file = io.BytesIO()
     if suffix == "csv":
         return CSV
@@ -485,7 +485,7 @@ def check_sound(moments):
 @given(data=st.data())
 def test_a_spoilt_table_is_refused_or_read(tmp_path, suffix, data):
     path = tmp_path / f"rows.{suffix}"
-    path.write_bytes(data.draw(corrupted_bytes(written(suffix))))
+    path.write_bytes(data.draw(corrupted_bytes(write_file(suffix))))
     with accept_or_refuse():
         check_sound(GroupMoments.from_rows(path, "g"))
 

@@ -26,7 +26,7 @@ def labels(*names):
     return groups[PLACE].tolist()
 
 
-def fitted(*names, **settings):
+def fit_model(*names, **settings):
     return FairPCA(1, **settings).fit(FRAME, sensitive_features=labels(*names))
 
 
@@ -48,7 +48,7 @@ PAIRS = {
 
 @pytest.mark.parametrize(("fit", "here"), PAIRS.values(), ids=PAIRS)
 def test_a_certificate_holds_with_labels_that_are_equal_as_text(fit, here):
-    model = fitted(*fit)
+    model = fit_model(*fit)
     with pytest.warns(FairspanWarning, match=NOTICE):
         checked = verify(model, FRAME, labels(*here))
     assert checked.holds, checked.messages
@@ -66,7 +66,7 @@ def test_truth_values_match_their_spellings():
 
 
 def test_labels_of_the_same_type_match_without_a_notice():
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert verify(model, FRAME, labels(1, 2, 10)).holds
@@ -92,19 +92,19 @@ def test_labels_that_cannot_be_compared_are_bad_input_and_no_verdict(fit, here):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(InvalidInput, match="was fitted on"):
-            verify(fitted(*fit), FRAME, labels(*here))
+            verify(fit_model(*fit), FRAME, labels(*here))
 
 
 def test_other_groups_of_the_same_type_do_not_hold():
-    assert not verify(fitted(1, 2, 3), FRAME, labels(1, 2, 4)).holds
+    assert not verify(fit_model(1, 2, 3), FRAME, labels(1, 2, 4)).holds
     with pytest.warns(FairspanWarning, match=NOTICE):
-        checked = verify(fitted(1, 2, 3), FRAME, labels("1", "2", "4"))
+        checked = verify(fit_model(1, 2, 3), FRAME, labels("1", "2", "4"))
     assert checked.messages == (
         "The model was fitted on the groups 1, 2, 3; the data have 1, 2, 4.",
     )
     # Matched labels of other rows are judged as these rows.
     with pytest.warns(FairspanWarning, match=NOTICE):
-        assert not verify(fitted(1, 2, 3), FRAME, labels("2", "1", "3")).holds
+        assert not verify(fit_model(1, 2, 3), FRAME, labels("2", "1", "3")).holds
 
 
 def test_one_text_of_two_labels_matches_neither():
@@ -116,9 +116,9 @@ def test_one_text_of_two_labels_matches_neither():
 
 def test_both_spellings_in_one_column_stay_an_error():
     with pytest.raises(InvalidInput, match="mix"):
-        verify(fitted(1, 2, 3), FRAME, labels(1, "2", "3"))
+        verify(fit_model(1, 2, 3), FRAME, labels(1, "2", "3"))
     with pytest.raises(UnknownGroup, match=r"'1\.0'"):
-        audit(fitted(1, 2, 3), FRAME, labels("1", "1.0", "3"), folds=None)
+        audit(fit_model(1, 2, 3), FRAME, labels("1", "1.0", "3"), folds=None)
 
 
 @pytest.mark.parametrize("settings", [{"criterion": fs.Disparity(protected=2)}, {"center": "none"}])
@@ -151,7 +151,7 @@ def figures(result):
 
 
 def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     expected = figures(audit(model, FRAME, labels(1, 2, 10), folds=5))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert figures(audit(model, FRAME, labels("1", "2", "10"), folds=5)) == expected
@@ -163,7 +163,7 @@ def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
 
 
 def test_an_audit_of_moments_matches_labels_of_every_block():
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     blocks = [GroupMoments.from_rows(FRAME[i::2], labels("1", "2", "10")[i::2]) for i in range(2)]
     plain = [GroupMoments.from_rows(FRAME[i::2], labels(1, 2, 10)[i::2]) for i in range(2)]
     with pytest.warns(FairspanWarning, match=NOTICE):
@@ -172,7 +172,7 @@ def test_an_audit_of_moments_matches_labels_of_every_block():
 
 
 def test_a_display_matches_labels():
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     draw = fs.displays.GroupLossDisplay.compute
     expected = draw(model, FRAME, labels(1, 2, 10)).frame()
     with pytest.warns(FairspanWarning, match=NOTICE):
@@ -182,7 +182,7 @@ def test_a_display_matches_labels():
 
 @pytest.mark.long
 def test_a_report_matches_labels(tmp_path):
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     with pytest.warns(FairspanWarning, match=NOTICE):
         facts = write_report(
             tmp_path / "page.html",
@@ -212,12 +212,12 @@ def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
 
 
 def test_files_match_by_the_types_of_their_columns(tmp_path):
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     FRAME.assign(g=labels(1, 2, 10)).to_csv(tmp_path / "rows.csv", index=False)
     with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         checked = verify(model, tmp_path / "rows.csv", "g")
     assert checked.holds, checked.messages
-    text = fitted("1", "2", "10")
+    text = fit_model("1", "2", "10")
     FRAME.assign(g=labels(1, 2, 10)).to_parquet(tmp_path / "rows.parquet")
     with pytest.warns(FairspanWarning, match="integers in these rows and text in the model"):
         assert verify(text, tmp_path / "rows.parquet", "g").holds
@@ -238,8 +238,8 @@ def test_leakage_matches_groups_of_held_out_rows():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda z: fitted(*z, criterion=fs.Disparity(protected="1")),
-        lambda z: fitted(*z, criterion=fs.RobustErrorGap(radius={"1": 0.1, "2": 0.2})),
+        lambda z: fit_model(*z, criterion=fs.Disparity(protected="1")),
+        lambda z: fit_model(*z, criterion=fs.RobustErrorGap(radius={"1": 0.1, "2": 0.2})),
         lambda z: fs.metrics.label_bias([0, 1, 1] * 40, labels(*z), protected="1"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_setting_that_names_a_group_as_text_explains_how_to_write_it(call):
 
 def test_collections_in_parts_match_their_labels():
     dask_frame = pytest.importorskip("dask.dataframe")
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     rows = dask_frame.from_pandas(FRAME.assign(g=labels("1", "2", "10")), npartitions=3)
     with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         assert verify(model, rows, "g").holds
@@ -262,7 +262,7 @@ def test_collections_in_parts_match_their_labels():
 
 def test_streams_match_their_labels():
     pa = pytest.importorskip("pyarrow")
-    model = fitted(1, 2, 10)
+    model = fit_model(1, 2, 10)
     table = pa.Table.from_pandas(FRAME.assign(g=labels("1", "2", "10")))
     with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         assert verify(model, pa.RecordBatchReader.from_stream(table), "g").holds

@@ -241,7 +241,7 @@ def test_the_first_components_of_other_fits_are_refused():
         FairPCA(2, nested="yes").fit(TWO.X, sensitive_features=TWO.labels)
 
 
-def changed(subspace, part, index, **claims):
+def alter(subspace, part, index, **claims):
     """A model that claims something else of one step, or of the first components."""
     made = list(getattr(subspace.certificate, part))
     made[index] = replace_claims(made[index], **claims)
@@ -254,14 +254,14 @@ def test_a_claim_that_does_not_hold_is_found_at_any_step():
     assert verify(model, THREE.X, THREE.labels)
     own = subspace.certificate.steps[2]
     wrong = {
-        "Component 3, .*lower bound": changed(
+        "Component 3, .*lower bound": alter(
             subspace, "steps", 2, lower_bound=own.lower_bound + 0.1 * own.objective
         ),
-        "Component 2, .*objective": changed(subspace, "steps", 1, objective=0.0),
-        "The first 2 components: .*bound": changed(
+        "Component 2, .*objective": alter(subspace, "steps", 1, objective=0.0),
+        "The first 2 components: .*bound": alter(
             subspace, "prefixes", 1, proof=Proof(np.array([1.0, 0, 0]))
         ),
-        "A step or prefix .* inconsistent components, errors or parameters": changed(
+        "A step or prefix .* inconsistent components, errors or parameters": alter(
             subspace, "prefixes", 2, errors=np.zeros(3)
         ),
         "Component 1, ": replace(subspace, components=subspace.components[[1, 0, 2, 3]]),

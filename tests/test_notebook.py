@@ -68,7 +68,7 @@ def rows_of(k, n=12, p=4):
     return X, np.repeat([f"g{i:02}" for i in range(k)], n)
 
 
-def shown(thing):
+def render(thing):
     tables = Tables(thing._repr_html_())
     assert tables.tags <= TAGS | IN_CELLS
     # Colors are those of the page around, light or dark.
@@ -101,7 +101,7 @@ def test_the_estimator_keeps_the_diagram_of_scikit_learn(two):
 def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     X, groups, fair = two
     audit = fs.audit(fair, X, groups)
-    tables = shown(audit)
+    tables = render(audit)
     note, table = audit.table().to_text(200).split("\n\n")
     in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
     assert any(" ".join(note.split()) in each for each in tables.beside)
@@ -118,14 +118,14 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
 def test_of_many_groups_all_are_there_in_a_box_that_scrolls():
     for k, scrolls in ((12, False), (30, True)):
         moments = fs.GroupMoments.from_rows(*rows_of(k))
-        assert [row[0] for row in shown(moments).rows[1:]] == list(moments.labels)
+        assert [row[0] for row in render(moments).rows[1:]] == list(moments.labels)
         assert ('class="scroll long"' in moments._repr_html_()) == scrolls
 
 
 def test_moments_show_rows_weights_shares_and_variances(two):
     X, groups, _ = two
     weights = RNG.uniform(0.5, 1.5, len(X))
-    tables = shown(fs.GroupMoments.from_rows(X, groups, weights))
+    tables = render(fs.GroupMoments.from_rows(X, groups, weights))
     assert any(text.startswith("24 rows, 4 features; ") for text in tables.beside)
     for name, row in zip(("g00", "g01"), tables.rows[1:], strict=True):
         mine, own = X[groups == name], weights[groups == name]
@@ -143,14 +143,14 @@ def test_moments_of_rows_that_stay_show_the_same(two):
     thin = WideMoments.from_rows(rows_in_memory(wide, groups, None))
     sparse = SparseMoments.from_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
     assert isinstance(sparse, SparseMoments)
-    assert shown(thin).rows == shown(sparse).rows == shown(whole).rows
+    assert render(thin).rows == render(sparse).rows == render(whole).rows
 
 
 def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
     X, groups, _ = two
     moments = fs.GroupMoments.from_rows(X, groups)
     curve = fs.frontier(moments, 2, tol=1e-5)
-    tables = shown(curve)
+    tables = render(curve)
     m = len(curve.errors)
     assert m > 10
     head, first, *_, last, pca = tables.rows
@@ -158,7 +158,7 @@ def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
     assert len(tables.rows) == 1 + 10 + 1
     assert f"{m} vertices (10 shown), 2 components, center 'global'" in tables.beside
     short = fs.frontier(moments, 2, tol=0.1)
-    assert f"{len(short.errors)} vertices, 2 components" in " ".join(shown(short).beside)
+    assert f"{len(short.errors)} vertices, 2 components" in " ".join(render(short).beside)
     for row, i in ((first, 0), (last, m - 1)):
         assert row[0] == f"vertex {i}"
         figures = [curve.weights[i, 0], *curve.errors[i], *curve.losses[i], curve.total_errors[i]]
@@ -171,15 +171,15 @@ def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
 
 def test_a_subspace_and_its_certificate(two, tmp_path):
     _, _, fair = two
-    tables = shown(fair.subspace_)
+    tables = render(fair.subspace_)
     assert [row[0] for row in tables.rows] == ["group", "g00", "g01"]
     assert [float(row[3]) for row in tables.rows[1:]] == pytest.approx(fair.group_losses_, rel=1e-3)
     assert any(text.startswith("optimal: minimax_loss is") for text in tables.beside)
-    certificate = dict(shown(fair.solution_).rows)
+    certificate = dict(render(fair.solution_).rows)
     assert float(certificate["objective"]) == pytest.approx(fair.solution_.objective, rel=1e-5)
     assert certificate["solver"] == fair.solution_.solver
     assert float(certificate["gap"]) == pytest.approx(fair.solution_.gap, rel=0.05)
-    unbounded = dict(shown(replace(fair.solution_, lower_bound=-np.inf)).rows)
+    unbounded = dict(render(replace(fair.solution_, lower_bound=-np.inf)).rows)
     assert (unbounded["lower bound"], unbounded["gap"]) == ("unknown", "unknown")
     # Nothing is known of a basis that was given.
     assert fs.FairSubspace(np.eye(4)[:2], np.zeros(4))._repr_html_() is None
@@ -192,7 +192,7 @@ def test_hostile_names_stay_text(two):
     moments = fs.GroupMoments.from_rows(X, named)
     things = [fs.audit({HOSTILE: fair}, X, named), moments, fs.frontier(moments, 2)]
     for thing in [*things, fair.subspace_]:
-        tables = shown(thing)
+        tables = render(thing)
         text = "".join(tables.beside + [cell for row in tables.rows for cell in row])
         assert HOSTILE.replace("\u202e", "?") in text
         assert "\u202e" not in text

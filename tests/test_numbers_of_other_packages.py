@@ -57,12 +57,12 @@ def test_a_model_keeps_plain_numbers_and_can_be_saved(name: str, tmp_path: Path)
     assert again.certificate is not None
     assert again.certificate.to_dict() == model.solution_.to_dict()
     # The same model with Python's numbers.
-    plain = FairPCA(**{key: in_python(value) for key, value in settings.items()})
+    plain = FairPCA(**{key: compute_in_python(value) for key, value in settings.items()})
     plain.fit(ROWS, sensitive_features=GROUPS)
     assert np.array_equal(plain.components_, model.components_)
 
 
-def in_python(value: Any) -> Any:
+def compute_in_python(value: Any) -> Any:
     if isinstance(value, Fraction):
         return float(value)
     return value.item() if isinstance(value, np.generic) else value

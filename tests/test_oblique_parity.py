@@ -31,7 +31,7 @@ def covariances(X, labels, weights=None):
     return X.T @ (w[:, None] * X), X.T @ (w[:, None] * (Z - w @ Z))
 
 
-def by_regression(S, C, d):
+def fit_by_regression(S, C, d):
     """The least error of d linear combinations that have no covariance with the indicators.
 
     Such combinations are those of Q'x, Q a basis of what is orthogonal to C, so they are found by
@@ -43,7 +43,7 @@ def by_regression(S, C, d):
     return np.trace(S) - np.linalg.eigvalsh((explained + explained.T) / 2)[-d:].sum()
 
 
-def by_alternating(S, C, d, seed):
+def fit_by_alternation(S, C, d, seed):
     """The same by alternating least squares from a random start."""
     Q = np.linalg.svd(C)[0][:, np.linalg.matrix_rank(C, 1e-9) :]
     within, across = Q.T @ S @ Q, S @ Q
@@ -72,9 +72,9 @@ def test_no_search_finds_less(seed, k):
     )
     model = fit(X, labels)
     S, C = covariances(X, labels)
-    found = min(by_alternating(S, C, 2, start) for start in range(3))
+    found = min(fit_by_alternation(S, C, 2, start) for start in range(3))
     assert model.solution_.objective == pytest.approx(found, rel=1e-8)
-    assert model.solution_.objective == pytest.approx(by_regression(S, C, 2), rel=1e-10)
+    assert model.solution_.objective == pytest.approx(fit_by_regression(S, C, 2), rel=1e-10)
     assert (model.solution_.status, model.solution_.n_eigenproblems) == ("optimal", 1)
     orthogonal = fit(X, labels, restriction=MeanParity())
     assert model.solution_.objective <= orthogonal.solution_.objective * (1 + 1e-12)
@@ -96,7 +96,7 @@ def test_means_agree_and_errors_are_those_of_the_rows(k, singular, weighted, sca
     assert np.ptp(means_of(Z, labels, weights), axis=0).max() <= 1e-10
     scaled = (X - model.mean_) / (1 if model.scale_ is None else model.scale_)
     assert model.solution_.objective == pytest.approx(
-        by_regression(*covariances(scaled, labels, weights), 2), rel=1e-9
+        fit_by_regression(*covariances(scaled, labels, weights), 2), rel=1e-9
     )
     subspace = model.subspace_
     np.testing.assert_array_equal(model.components_, subspace.encoder)
@@ -128,7 +128,7 @@ def test_several_attributes_each_on_its_own():
         assert np.ptp(means_of(marginal.transform(ROWS.X), column), axis=0).max() <= 1e-10
     S, first = covariances(ROWS.X, attributes[:, 0])
     C = np.hstack([first, covariances(ROWS.X, attributes[:, 1])[1]])
-    assert marginal.solution_.objective == pytest.approx(by_regression(S, C, 1), rel=1e-10)
+    assert marginal.solution_.objective == pytest.approx(fit_by_regression(S, C, 1), rel=1e-10)
     assert marginal.solution_.objective < joint.solution_.objective
 
 
@@ -144,7 +144,7 @@ def test_columns_of_currency_next_to_rates(offset):
     S, C = covariances(X / X.std(axis=0), LABELS[3])
     scaled = fit(X, LABELS[3], 3, scale=True)
     assert scaled.solution_.objective == pytest.approx(
-        by_regression(S, C, 3), rel=max(1e-9, rounding)
+        fit_by_regression(S, C, 3), rel=max(1e-9, rounding)
     )
 
 
@@ -211,7 +211,7 @@ def test_an_orthogonal_decoder_is_the_encoder_transposed():
     assert not model.subspace_.is_oblique
 
 
-def altered(model, **changes):
+def alter(model, **changes):
     subspace = model.subspace_
     arrays = {"components": subspace.components, "oblique_decoder": subspace.oblique_decoder}
     return FairSubspace(
@@ -224,7 +224,7 @@ def altered(model, **changes):
 def test_a_model_that_was_changed_is_not_verified():
     model = fit(ROWS.X, LABELS[3])
     encoder, decoder = model.components_, model.subspace_.decoder
-    assert verify(altered(model), ROWS.X, LABELS[3]).holds
+    assert verify(alter(model), ROWS.X, LABELS[3]).holds
     C = covariances(ROWS.X, LABELS[3])[1]
     beside = np.linalg.svd(np.hstack([C, decoder]))[0][:, -1]
     for components, message in (
@@ -234,7 +234,7 @@ def test_a_model_that_was_changed_is_not_verified():
         (encoder + 0.1 * beside, "more than the best one"),
         (2 * encoder, ""),
     ):
-        found = verify(altered(model, components=components), ROWS.X, LABELS[3])
+        found = verify(alter(model, components=components), ROWS.X, LABELS[3])
         assert not found.holds
         assert message in found.messages[0]
 
@@ -247,7 +247,7 @@ def test_encoders_and_decoders_that_do_not_fit_are_refused(tmp_path):
         {"components": np.full((2, 6), np.nan)},
         {"oblique_decoder": model.subspace_.decoder[:, :1]},
     ):
-        subspace = altered(model, **changes)
+        subspace = alter(model, **changes)
         with pytest.raises(InvalidInput):
             FairSubspace.from_model(subspace)
         subspace.save(tmp_path / "out")

@@ -55,7 +55,7 @@ def data(table, tmp_path):
     return tmp_path / "rows.csv"
 
 
-def written(frame, path):
+def write_file(frame, path):
     with sqlite3.connect(path) as opened:
         frame.to_sql("patients", opened, index=False)
     opened.close()
@@ -64,7 +64,7 @@ def written(frame, path):
 
 @pytest.fixture
 def rows(table, tmp_path):
-    return SqliteRows.of(written(table, tmp_path / "hospital.db"), "group")
+    return SqliteRows.of(write_file(table, tmp_path / "hospital.db"), "group")
 
 
 @pytest.fixture
@@ -401,7 +401,7 @@ def test_rows_of_a_new_source_are_audited_verified_and_reported(rows, table, tmp
 
 def test_data_that_cannot_be_used(tmp_path):
     missing = PATIENTS.assign(bmi=PATIENTS.bmi.where(PATIENTS.index != 6))
-    source = written(missing, tmp_path / "hospital.db")
+    source = write_file(missing, tmp_path / "hospital.db")
     for rows, groups, kind, said in (
         (SqliteRows(source, ("age", "bmi"), group="sex"), None, InvalidInput, "bmi"),
         (object(), "group", InvalidType, "is not a table"),

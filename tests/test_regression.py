@@ -87,7 +87,7 @@ def small(n=400, p=4):
     return X, y, rng.choice(["a", "b", "c"], n)
 
 
-def fitted(X, y, groups, weights=None):
+def fit_model(X, y, groups, weights=None):
     return regression.least_squares(moments_of(X, y, groups, weights), 2)
 
 
@@ -99,7 +99,7 @@ def assert_same(found, expected, names=("coefficients", "covariance", "group_err
 def test_weights_are_those_of_weighted_least_squares():
     X, y, groups = small()
     weights = np.random.default_rng(1).uniform(0.1, 5, len(y))
-    fit = fitted(X, y, groups, weights)
+    fit = fit_model(X, y, groups, weights)
     reference = sm.WLS(y, sm.add_constant(X), weights=weights).fit()
     close([fit.intercept, *fit.coefficients], reference.params)
     close([fit.intercept_standard_error, *fit.standard_errors], reference.bse)
@@ -108,14 +108,14 @@ def test_weights_are_those_of_weighted_least_squares():
     squares = reference.resid**2
     expected = [np.average(squares[groups == g], weights=weights[groups == g]) for g in "abc"]
     close(fit.group_errors, expected)
-    close(fitted(X, y, groups, 2 * weights).covariance, fit.covariance)
+    close(fit_model(X, y, groups, 2 * weights).covariance, fit.covariance)
 
 
 def test_integer_weights_repeat_rows_but_add_no_degrees_of_freedom():
     X, y, groups = small()
     weights = np.random.default_rng(1).integers(0, 4, len(y))
-    weighted = fitted(X, y, groups, weights)
-    repeated = fitted(*(each.repeat(weights, axis=0) for each in (X, y, groups)))
+    weighted = fit_model(X, y, groups, weights)
+    repeated = fit_model(*(each.repeat(weights, axis=0) for each in (X, y, groups)))
     assert_same(weighted, repeated, ("coefficients", "group_errors"))
     assert (weighted.n_rows, repeated.n_rows) == ((weights > 0).sum(), weights.sum())
     ratio = repeated.degrees_of_freedom / weighted.degrees_of_freedom
@@ -126,7 +126,7 @@ def test_large_offsets_cost_only_what_rounding_the_rows_does():
     X, y, groups = small()
     # On a grid on which float64 holds the rows with their offsets exactly.
     X, y = np.round(X * 2**20) / 2**20, np.round(y * 2**20) / 2**20
-    plain, far = fitted(X, y, groups), fitted(X + 1e6, y - 1e6, groups)
+    plain, far = fit_model(X, y, groups), fit_model(X + 1e6, y - 1e6, groups)
     # The groups' means, near 1e6, are rounded to 1e-10.
     assert_same(far, plain, ("coefficients", "standard_errors", "group_errors"), rtol=1e-8)
     np.testing.assert_allclose(far.predict(X + 1e6) + 1e6, plain.predict(X), rtol=1e-6, atol=1e-6)
@@ -148,7 +148,7 @@ def test_frames_name_their_columns():
 
 def test_a_perfect_fit_has_no_errors():
     X, _, groups = small()
-    fit = fitted(X, X @ [1.0, 2, 3, 4] + 5, groups)
+    fit = fit_model(X, X @ [1.0, 2, 3, 4] + 5, groups)
     close(fit.coefficients, [1, 2, 3, 4])
     assert fit.r2 == pytest.approx(1, abs=1e-12)
     assert (fit.standard_errors < 1e-6).all()
@@ -182,7 +182,7 @@ def test_all_components_are_ordinary_least_squares():
     fair = FairPCA(4).fit(X, sensitive_features=groups)
     for model in (PCA(4).fit(X), TruncatedSVD(4).fit(X), np.eye(4), fair):
         fit = regression.principal_component_regression(moments_of(X, y, groups), 2, model)
-        assert_same(fit, fitted(X, y, groups), ("coefficients", "covariance", "intercept"))
+        assert_same(fit, fit_model(X, y, groups), ("coefficients", "covariance", "intercept"))
 
 
 def test_models_are_matched_by_name():
@@ -235,7 +235,7 @@ def test_fewer_rows_than_columns():
     X, y, groups = small(n=5)
     for n, said in ((5, "5 rows for 5 coefficients"), (4, "linearly dependent")):
         with pytest.raises(InvalidInput, match=said):
-            fitted(X[:n], y[:n], groups[:n])
+            fit_model(X[:n], y[:n], groups[:n])
     first = regression.principal_component_regression(moments_of(X, y, groups), 2, np.eye(4)[:1])
     close(first.coefficients[0], LinearRegression().fit(X[:, :1], y).coef_[0])
     assert (first.coefficients[1:] == 0).all()

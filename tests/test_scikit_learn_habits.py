@@ -18,14 +18,14 @@ X = ROWS.X + np.array([100.0, 0, -3, 0, 7])
 FEWER = 79 / 80
 
 
-def fitted(X=X, d=2, **settings):
+def fit_model(X=X, d=2, **settings):
     return fs.FairPCA(d, **settings).fit(X, sensitive_features=ROWS.labels)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("whiten", [False, True])
 def test_total_error_is_scikit_learns_pca(d, whiten):
-    ours = fitted(d=d, criterion="total_error", whiten=whiten)
+    ours = fit_model(d=d, criterion="total_error", whiten=whiten)
     theirs = PCA(d, svd_solver="full", whiten=whiten).fit(X)
     np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_)
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_ * FEWER)
@@ -56,7 +56,7 @@ def test_total_error_is_scikit_learns_pca(d, whiten):
     ],
 )
 def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
-    fair = fitted(**settings)
+    fair = fit_model(**settings)
     moments = fair.moments_ if fair.scale_ is None else fair.moments_.divided_by(fair.scale_)
     pooled = np.tensordot(moments.proportions, moments.second_moments(fair.center), axes=1)
     within, covariance = fair.components_, fair.get_covariance()
@@ -72,7 +72,7 @@ def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
 
 
 def test_whitened_coordinates_have_variance_one_and_change_no_figure():
-    plain, white = fitted(), fitted(whiten=True)
+    plain, white = fit_model(), fit_model(whiten=True)
     np.testing.assert_allclose(np.cov(white.transform(X).T, ddof=0), np.eye(2), atol=1e-10)
     np.testing.assert_array_equal(white.group_errors_, plain.group_errors_)
     np.testing.assert_allclose(
@@ -81,19 +81,19 @@ def test_whitened_coordinates_have_variance_one_and_change_no_figure():
     assert fs.verify(white, X, ROWS.labels).holds
     records = [fs.audit({"it": each}, X, ROWS.labels).to_records() for each in (plain, white)]
     assert records[0] == records[1]
-    nested = fitted(nested=True, whiten=True)
+    nested = fit_model(nested=True, whiten=True)
     np.testing.assert_allclose(
         nested.subspace_.truncate(1).transform(X), nested.transform(X)[:, :1]
     )
     # A component without variance stays at zero.
     flat = np.hstack([X[:, :2], np.zeros((80, 1))])
-    flattened = fitted(flat, d=3, criterion="total_error", whiten=True).transform(flat)
+    flattened = fit_model(flat, d=3, criterion="total_error", whiten=True).transform(flat)
     np.testing.assert_allclose(flattened.std(axis=0), [1, 1, 0], atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dask", "array-api"])
 def test_whitening_wherever_rows_lie(kind):
-    white = fitted(whiten=True)
+    white = fit_model(whiten=True)
     expected = white.transform(X)
     if kind == "sparse":
         reduced = white.transform(sparse.csr_matrix(X))
@@ -147,18 +147,18 @@ def test_rows_without_a_covariance_are_refused():
     oblique = {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)}
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
     for call, kind, said in (
-        (lambda: fitted(**oblique).get_covariance(), IncompatibleParameters, "oblique"),
+        (lambda: fit_model(**oblique).get_covariance(), IncompatibleParameters, "oblique"),
         (
-            lambda: fitted(**oblique, whiten=True),
+            lambda: fit_model(**oblique, whiten=True),
             IncompatibleParameters,
             "whiten=True was requested for an oblique",
         ),
         (
-            lambda: fitted(flat, criterion="total_error").get_precision(),
+            lambda: fit_model(flat, criterion="total_error").get_precision(),
             IncompatibleParameters,
             "covariance is singular",
         ),
-        (lambda: fitted(whiten="yes"), InvalidParameter, "whiten"),
+        (lambda: fit_model(whiten="yes"), InvalidParameter, "whiten"),
     ):
         with pytest.raises(kind, match=said):
             call()

@@ -17,7 +17,7 @@ def fit(n_components, rows=ROWS, **settings):
     return model.fit(rows.X, sensitive_features=rows.labels)
 
 
-def least_share(model, rows):
+def minimum_share(model, rows):
     """Of the group that keeps least, from the rows."""
     lost = rows.X - model.inverse_transform(model.transform(rows.X))
     own = rows.X - rows.X.mean(axis=0)
@@ -48,7 +48,7 @@ def test_the_smallest_dimension_is_found(case, share):
     shares = {}
     for d in range(1, 8):
         try:
-            shares[d] = least_share(fit(d, **settings), ROWS)
+            shares[d] = minimum_share(fit(d, **settings), ROWS)
         except IncompatibleParameters:  # more components than the restriction leaves
             continue
     enough = [d for d, kept in shares.items() if kept >= share]
@@ -78,8 +78,8 @@ def test_every_group_keeps_it_not_only_all_rows_together():
 
 def test_any_number_of_groups_and_a_group_without_variance():
     model = fit(0.8, THREE, criterion="total_error")
-    assert least_share(model, THREE) >= 0.8
-    assert least_share(fit(model.n_components_ - 1, THREE, criterion="total_error"), THREE) < 0.8
+    assert minimum_share(model, THREE) >= 0.8
+    assert minimum_share(fit(model.n_components_ - 1, THREE, criterion="total_error"), THREE) < 0.8
     X = np.vstack([ROWS.X, np.tile(ROWS.X.mean(axis=0), (10, 1))])
     labels = [*ROWS.labels, *["same"] * 10]
     model = FairPCA(0.8, criterion="total_error").fit(X, sensitive_features=labels)

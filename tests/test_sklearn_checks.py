@@ -20,15 +20,15 @@ class MadeUpGroups(FairPCA):
     """Rows are of two groups in turn where no groups are given."""
 
     def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        groups = in_turn(X) if sensitive_features is None else sensitive_features
+        groups = call_in_turn(X) if sensitive_features is None else sensitive_features
         return super().fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
 
     def partial_fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        groups = in_turn(X) if sensitive_features is None else sensitive_features
+        groups = call_in_turn(X) if sensitive_features is None else sensitive_features
         return super().partial_fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
 
 
-def in_turn(X):
+def call_in_turn(X):
     n_rows = X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))
     return np.arange(n_rows) % 2
 

@@ -65,7 +65,7 @@ def through_rows(monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 5)
 
 
-def both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
+def fit_both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
     """The fit of sparse rows, and that of the same rows with all their zeros."""
     given = {"sensitive_features": labels, "sample_weight": weights}
     return [FairPCA(d, **settings).fit(rows, **given) for rows in (kind(X), X)]
@@ -89,7 +89,7 @@ def assert_same_fit(sparse, dense, *, status="estimated"):
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_features_are_fitted_by_matrices(kind):
     X, labels, weights = topics(share=0.05)
-    assert_same_fit(*both(X, labels, weights, kind=kind), status="optimal")
+    assert_same_fit(*fit_both(X, labels, weights, kind=kind), status="optimal")
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -99,9 +99,9 @@ def test_every_criterion(criterion, seed):
     if criterion == "equal_error":  # within reach where both groups vary as much
         sizes = [X[labels == label].var(axis=0).sum() for label in "ab"]
         X[labels == "b"] *= np.sqrt(sizes[0] / sizes[1])
-    assert_same_fit(*both(X, labels, d=4, kind=KINDS[seed], criterion=criterion))
+    assert_same_fit(*fit_both(X, labels, d=4, kind=KINDS[seed], criterion=criterion))
     if criterion in ("minimax_loss", "minimax_error", "total_error"):
-        assert_same_fit(*both(*topics(3, groups="abc")[:2], criterion=criterion))
+        assert_same_fit(*fit_both(*topics(3, groups="abc")[:2], criterion=criterion))
 
 
 def same_refusal(X, labels, said, fair):
@@ -131,7 +131,7 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 def test_every_center_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
-    sparse, dense = both(X, labels, weights, criterion=criterion, scale=scale, center=center)
+    sparse, dense = fit_both(X, labels, weights, criterion=criterion, scale=scale, center=center)
     assert_same_fit(sparse, dense)
     assert relative_error(sparse.mean_, dense.mean_) <= 1e-12
     if scale:
@@ -147,7 +147,7 @@ def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     X = np.zeros((600, 40))
     X[np.arange(600), rng.integers(0, 40, 600)] = rng.standard_normal(600)
     X[np.arange(600), np.repeat([0, 1, 2], 200)] += 4 * rng.choice([-1, 1], 600)
-    sparse, dense = both(X, labels, d=1, allow_extra=allow_extra)
+    sparse, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
     total = float(X.var(axis=0).sum())
     for what in ("objective", "lower_bound"):
         mine, theirs = (getattr(each.solution_, what) for each in (sparse, dense))
@@ -167,7 +167,7 @@ def test_a_tie_is_resolved_as_with_matrices():
     mirrored = side.copy()
     mirrored[:, [0, 1]] = side[:, [1, 0]]
     X, labels = np.vstack([side, mirrored]), np.repeat(["a", "b"], 400)
-    sparse, dense = both(X, labels, d=1, center="group")
+    sparse, dense = fit_both(X, labels, d=1, center="group")
     assert sparse.solution_.status == "estimated"
     assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
 
@@ -176,7 +176,7 @@ def test_a_tie_is_resolved_as_with_matrices():
 def test_more_components_than_the_rows_span():
     X, labels, _ = topics(4, n=40, p=60)
     X[:, 20:] = 0
-    sparse, dense = both(X, labels, d=25)
+    sparse, dense = fit_both(X, labels, d=25)
     np.testing.assert_allclose(sparse.components_ @ sparse.components_.T, np.eye(25), atol=1e-12)
     np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
 
@@ -187,7 +187,7 @@ def test_more_components_than_the_rows_span():
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
     X, labels, _ = topics(n=30, p=8, share=0.5)
     for table, groups, d in ((0 * X, labels, 2), (X, ["a"] * 30, 2), (X, labels, 8)):
-        sparse, dense = both(table, groups, d=d, criterion=criterion)
+        sparse, dense = fit_both(table, groups, d=d, criterion=criterion)
         assert sparse.components_.shape == (d, 8)
         np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
         # The root of an error that is zero up to rounding is not known to the tolerance.
@@ -219,7 +219,7 @@ def test_equal_means_without_matrices(criterion, groups):
     X, labels, weights = topics(groups=groups)
     X[:, 3] += 2.0 * (labels == "b")
     settings = {"criterion": criterion, "restriction": MeanParity(), "scale": groups == "ab"}
-    sparse, dense = both(X, labels, weights, d=4, **settings)
+    sparse, dense = fit_both(X, labels, weights, d=4, **settings)
     assert_same_fit(sparse, dense)
     near = 1e-6 if criterion == "nash_welfare" else 1e-8
     np.testing.assert_allclose(sparse.group_losses_, dense.group_losses_, rtol=near, atol=near)
@@ -234,7 +234,7 @@ def test_equal_means_without_matrices(criterion, groups):
 @pytest.mark.usefixtures("through_rows")
 def test_equal_means_of_nested_components_without_matrices():
     X, labels, _ = topics()
-    sparse, dense = both(X, labels, restriction=MeanParity(), nested=True)
+    sparse, dense = fit_both(X, labels, restriction=MeanParity(), nested=True)
     for d in (1, 2, 3):
         one, other = (fair.subspace_.truncate(d) for fair in (sparse, dense))
         assert projector_distance(one.components, other.components) <= 1e-6
@@ -463,7 +463,7 @@ def test_many_rows_and_features_in_little_memory():
 def test_penalties_prefer_directions_that_no_group_leads_in():
     X, labels, _ = topics(6)
     for penalty in (5.0, 100.0):
-        assert_same_fit(*both(X, labels, d=2, criterion=ErrorGap(penalty)))
+        assert_same_fit(*fit_both(X, labels, d=2, criterion=ErrorGap(penalty)))
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -472,7 +472,7 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((8, 12)) * (rng.random((8, 12)) < 0.15)
     labels = np.array(list("abababab"))
-    sparse, dense = both(X, labels, d=7, criterion=Disparity(0.5))
+    sparse, dense = fit_both(X, labels, d=7, criterion=Disparity(0.5))
     scale = np.abs(dense.group_errors_).max()
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 

@@ -80,7 +80,7 @@ def test_unusable_rows_are_refused(rows, said, subspace):
         subspace.inverse_transform(np.ones((2, 3)))
 
 
-def fitted(**settings):
+def fit_model(**settings):
     frame = pd.DataFrame(COLUMNS).assign(sex=ROWS.labels)
     return FairPCA(2, **settings).fit(frame, sensitive_features="sex").subspace_
 
@@ -88,7 +88,7 @@ def fitted(**settings):
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 @pytest.mark.parametrize("scale", [False, True])
 def test_save_and_load_keep_everything(tmp_path, center, scale):
-    subspace = fitted(center=center, scale=scale)
+    subspace = fit_model(center=center, scale=scale)
     subspace.save(tmp_path / "model.v1")
     loaded = FairSubspace.load(tmp_path / "model.v1")
     for name in ("components", "mean", "scale"):
@@ -102,7 +102,7 @@ def test_save_and_load_keep_everything(tmp_path, center, scale):
 
 
 def test_the_certificate_describes_the_problem_and_its_proof():
-    found = fitted(criterion="minimax_error").certificate
+    found = fit_model(criterion="minimax_error").certificate
     said = found.criterion, found.solver, found.status, found.groups, found.counts
     assert said == (MinimaxError(), "boundary", "optimal", ("a", "b"), (25, 25))
     assert found.objective == pytest.approx(max(found.errors))
@@ -155,7 +155,7 @@ def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
 
 def test_repr_is_short():
     assert repr(NAMED) == "<FairSubspace of 2 in 4 features>"
-    assert repr(fitted()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
+    assert repr(fit_model()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
     assert "certificate" not in repr(replace(NAMED, center="none"))
 
 

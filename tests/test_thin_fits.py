@@ -62,7 +62,7 @@ def rows(seed=0, n=14, p=22, groups=("a", "b"), rank=None, offset=0.0):
     return X + offset * rng.uniform(0.5, 1, p), labels, rng.uniform(0.3, 3.0, n)
 
 
-def both(X, labels, weights=None, *, d=3, **settings):
+def fit_both(X, labels, weights=None, *, d=3, **settings):
     """The fit in coordinates, and that of matrices."""
     given = {"sensitive_features": labels, "sample_weight": weights}
     thin = FairPCA(d, **settings).fit(X, **given)
@@ -101,7 +101,7 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
 @parametrize_diagonal(center=CENTERS, criterion=CRITERIA)
 def test_every_criterion_and_center(criterion, center):
     X, labels, _ = rows()
-    assert_same_fit(*both(X, labels, criterion=criterion, center=center))
+    assert_same_fit(*fit_both(X, labels, criterion=criterion, center=center))
 
 
 @parametrize_diagonal(
@@ -110,7 +110,7 @@ def test_every_criterion_and_center(criterion, center):
 def test_weights_scaling_and_absent_rows(criterion, scale, center):
     X, labels, weights = rows(1)
     weights[[2, 5]] = 0.0
-    thin, dense = both(X, labels, weights, criterion=criterion, scale=scale, center=center)
+    thin, dense = fit_both(X, labels, weights, criterion=criterion, scale=scale, center=center)
     assert_same_fit(thin, dense)
     assert thin.moments_.counts.tolist() == [6, 6]
     if scale:
@@ -122,7 +122,7 @@ def test_weights_scaling_and_absent_rows(criterion, scale, center):
 )
 def test_three_groups(criterion, center):
     X, labels, _ = rows(2, n=18, p=25, groups="abc")
-    assert_same_fit(*both(X, labels, criterion=criterion, center=center))
+    assert_same_fit(*fit_both(X, labels, criterion=criterion, center=center))
 
 
 @pytest.mark.parametrize("allow_extra", [False, True])
@@ -132,7 +132,7 @@ def test_gaps_that_stay_open_and_soft_projections(allow_extra):
     X = 0.05 * rng.standard_normal((12, 20))
     X[np.arange(12), np.arange(12) % 3] += np.repeat([3.0, -3.0], 6)
     labels = np.array(list("abc"))[np.arange(12) % 3]
-    thin, dense = both(X, labels, d=1, allow_extra=allow_extra)
+    thin, dense = fit_both(X, labels, d=1, allow_extra=allow_extra)
     total = X.var(axis=0).sum()
     for what in ("objective", "lower_bound"):
         mine, theirs = (getattr(each.solution_, what) for each in (thin, dense))
@@ -151,7 +151,7 @@ def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
     X = np.round(X * 2**20) / 2**20  # so that the offset rounds nothing
     offset = 2.0**20 * np.arange(1, X.shape[1] + 1)
     plain = FairPCA(3, criterion=criterion, center=center).fit(X, sensitive_features=labels)
-    far, dense = both(X + offset, labels, criterion=criterion, center=center)
+    far, dense = fit_both(X + offset, labels, criterion=criterion, center=center)
     if center == "none":
         assert_same_fit(far, dense, same_subspace=False)
         return
@@ -164,7 +164,7 @@ def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
 def test_repeated_rows_are_weights(criterion):
     X, labels, _ = rows(5, n=8, p=26)
     times = np.array([1, 2, 3, 1, 2, 1, 3, 2])
-    weighted, _ = both(X, labels, times, d=2, criterion=criterion)
+    weighted, _ = fit_both(X, labels, times, d=2, criterion=criterion)
     repeated = FairPCA(2, criterion=criterion)
     repeated.fit(np.repeat(X, times, axis=0), sensitive_features=np.repeat(labels, times))
     assert projector_distance(repeated.components_, weighted.components_) <= 1e-7
@@ -178,7 +178,7 @@ def test_more_components_than_the_rows_span(criterion, d):
     # Six directions vary: beyond them, the others fill up, unless the criterion wants none.
     X, labels, _ = rows(6, n=14, rank=6)
     try:
-        thin, dense = both(X, labels, d=d, criterion=criterion)
+        thin, dense = fit_both(X, labels, d=d, criterion=criterion)
     except IncompatibleParameters:
         moments = GroupMoments.from_rows(X, labels)
         with pytest.raises(IncompatibleParameters, match="no subspace"):
@@ -212,7 +212,7 @@ def test_a_wide_range_of_units_keeps_its_digits():
     # A column of currency holds all but 1e-13 of the variance.
     X, labels, _ = rows(9, n=14, p=30)
     X[:, 4] *= 1e7
-    thin, dense = both(X, labels, d=5, criterion="total_error")
+    thin, dense = fit_both(X, labels, d=5, criterion="total_error")
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:5]
     assert projector_distance(thin.components_, axes) <= 1e-7
     by_hand = reference_errors(X, labels, axes, X.mean(axis=0))
@@ -226,7 +226,7 @@ def test_a_wide_range_of_units_keeps_its_digits():
 def test_a_share_of_variance(criterion, share, center):
     X, labels, _ = rows(10, n=10, p=13)
     try:
-        thin, dense = both(X, labels, d=share, criterion=criterion, center=center)
+        thin, dense = fit_both(X, labels, d=share, criterion=criterion, center=center)
     except IncompatibleParameters:
         moments = GroupMoments.from_rows(X, labels)
         with pytest.raises(IncompatibleParameters, match="the smallest fraction kept by a group"):
@@ -246,7 +246,7 @@ def test_a_share_of_variance(criterion, share, center):
 )
 def test_restrictions(restriction, center):
     X, labels, _ = rows(11)
-    thin, dense = both(
+    thin, dense = fit_both(
         X, labels, d=2, criterion="total_error", restriction=restriction, center=center
     )
     # About the origin, directions along which rows agree but do not vary are any of many.
@@ -262,7 +262,7 @@ def test_restrictions(restriction, center):
 def test_mean_parity_of_three_groups_at_an_offset(criterion):
     X, labels, _ = rows(12, n=15, groups="abc")
     settings = {"criterion": criterion, "restriction": MeanParity()}
-    thin, dense = both(X, labels, d=3, **settings)
+    thin, dense = fit_both(X, labels, d=3, **settings)
     assert_same_fit(thin, dense)
     far = FairPCA(3, **settings).fit(X + 2.0**20, sensitive_features=labels)
     assert projector_distance(far.components_, thin.components_) <= 1e-6
@@ -309,7 +309,7 @@ def test_other_solvers(solver):
 def test_rows_that_are_all_equal(d, scale):
     X = np.full((6, 12), 3.7)
     for center in CENTERS:
-        thin, dense = both(X, list("aabbab"), d=d, scale=scale, center=center)
+        thin, dense = fit_both(X, list("aabbab"), d=d, scale=scale, center=center)
         assert thin.components_.shape == (d, 12)
         np.testing.assert_allclose(thin.components_ @ thin.components_.T, np.eye(d), atol=1e-12)
         np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-12)

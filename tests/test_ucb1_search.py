@@ -490,7 +490,7 @@ def test_scikit_learn_checks(kind, estimator, check):
 MEANS = np.linspace(0.3, 0.75, 10)
 
 
-def played(rewards_of_arms):
+def play(rewards_of_arms):
     policy = UCB1(len(rewards_of_arms))
     for arm, rewards in enumerate(rewards_of_arms):
         for reward in rewards:
@@ -498,7 +498,7 @@ def played(rewards_of_arms):
     return policy
 
 
-def simulated(lower, upper, n_rounds, seed):
+def simulate(lower, upper, n_rounds, seed):
     """Play arms with rewards uniform on intervals; the regret after each round."""
     policy, regret, means = UCB1(len(lower)), [], (lower + upper) / 2
     for uniform in np.random.default_rng(seed).random(n_rounds).tolist():
@@ -521,7 +521,7 @@ def test_each_arm_is_played_once_in_order_then_the_largest_bound():
 
 
 def test_bounds_by_hand():
-    policy = played([[1.0, 0.0, 0.5], [0.25], []])
+    policy = play([[1.0, 0.0, 0.5], [0.25], []])
     assert np.isnan(policy.means[2])
     expected = [0.5 + math.sqrt(2 * math.log(4) / 3), 0.25 + math.sqrt(2 * math.log(4)), math.inf]
     np.testing.assert_allclose(policy.upper_confidence_bounds(), expected, rtol=1e-15)
@@ -529,14 +529,14 @@ def test_bounds_by_hand():
 
 
 def test_what_is_read_is_a_copy():
-    policy = played([[1.0], [0.0]])
+    policy = play([[1.0], [0.0]])
     for read in (policy.counts, policy.means, policy.upper_confidence_bounds()):
         read[:] = 7
     assert (policy.counts.tolist(), policy.means.tolist()) == ([1, 1], [1.0, 0.0])
 
 
 def test_regret_and_its_bound_by_hand():
-    policy = played([[0.0] * 3, [0.0], [1.0] * 2])
+    policy = play([[0.0] * 3, [0.0], [1.0] * 2])
     assert policy.cumulative_regret([0.5, 0.25, 1.0]) == pytest.approx(3 * 0.5 + 0.75)
     expected = 8 * math.log(100) * (1 / 0.5 + 1 / 0.75) + (1 + math.pi**2 / 3) * 1.25
     assert policy.regret_bound([0.5, 0.25, 1.0], 100) == pytest.approx(expected, rel=1e-14)
@@ -569,7 +569,7 @@ def test_no_arms_have_a_regret_above_the_worst_case(n_arms):
 @pytest.mark.parametrize("seed", range(3))
 def test_regret_stays_below_the_bound(seed):
     n_rounds = 100_000
-    regret, policy = simulated(MEANS - 0.25, MEANS + 0.25, n_rounds, seed)
+    regret, policy = simulate(MEANS - 0.25, MEANS + 0.25, n_rounds, seed)
     rounds = np.arange(1000, n_rounds + 1, 1000)
     assert policy.n_rounds == n_rounds
     assert (np.diff(regret) >= 0).all()
@@ -587,7 +587,7 @@ def test_regret_stays_below_the_bound(seed):
 
 @pytest.mark.parametrize("reward", [-0.001, 1.001, math.nan, math.inf, -math.inf, np.float32(2)])
 def test_a_reward_outside_its_range_changes_nothing(reward):
-    policy = played([[0.5], []])
+    policy = play([[0.5], []])
     with pytest.raises(InvalidParameter, match=r"Allowed: a number from 0 to 1\. Rescale"):
         policy.update(1, reward)
     assert (policy.counts.tolist(), policy.means[0], policy.n_rounds) == ([1, 0], 0.5, 1)

@@ -16,7 +16,7 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParamet
 NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
 
 
-def made(seed=0, n=240, p=4):
+def make_case(seed=0, n=240, p=4):
     """Features that follow age and the number of children, in three groups."""
     rng = np.random.default_rng(seed)
     groups = rng.choice(["a", "b", "c"], n)
@@ -36,7 +36,7 @@ def correlations(reduced, beside):
     center=["global", "group", "none"], criterion=["total_error", "minimax_loss", "error_gap"]
 )
 def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):
-    frame, groups = made()
+    frame, groups = make_case()
     hidden = fs.Uncorrelated(["age", "children"])
     fair = fs.FairPCA(2, criterion=criterion, restriction=hidden, center=center, scale=True)
     reduced = fair.fit(frame, sensitive_features=groups).transform(frame)
@@ -48,7 +48,7 @@ def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):
 
 
 def test_total_error_is_that_of_pca_in_what_the_columns_leave():
-    frame, groups = made(1)
+    frame, groups = make_case(1)
     frame = frame.drop(columns="children")
     X, beside = frame[NAMES[:4]].to_numpy(), frame[["age"]].to_numpy()
     fair = fs.FairPCA(2, criterion="total_error", restriction=fs.Uncorrelated("age"))
@@ -62,7 +62,7 @@ def test_total_error_is_that_of_pca_in_what_the_columns_leave():
 
 
 def test_indicators_of_the_groups_make_mean_parity():
-    frame, groups = made(2)
+    frame, groups = make_case(2)
     X = frame[NAMES[:4]].to_numpy()
     marks = np.column_stack([groups == each for each in ("a", "b")]).astype(float)
     hidden = fs.FairPCA(1, restriction=fs.Uncorrelated([4, 5]))
@@ -73,7 +73,7 @@ def test_indicators_of_the_groups_make_mean_parity():
 
 
 def test_within_groups_no_group_has_a_correlation():
-    frame, groups = made(3)
+    frame, groups = make_case(3)
     frame = frame.drop(columns="children")
     hidden = fs.Uncorrelated("age", within_groups=True)
     fair = fs.FairPCA(1, restriction=hidden).fit(frame, sensitive_features=groups)
@@ -88,7 +88,7 @@ def test_within_groups_no_group_has_a_correlation():
 
 
 def test_an_offset_of_the_column_changes_nothing():
-    frame, groups = made(4)
+    frame, groups = make_case(4)
     hidden = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
     near = hidden.fit(frame, sensitive_features=groups).components_
     moved = frame.assign(age=frame["age"] + 1e7)
@@ -97,7 +97,7 @@ def test_an_offset_of_the_column_changes_nothing():
 
 
 def test_parts_merged_moments_and_files_give_the_same_answer(tmp_path):
-    frame, groups = made(5)
+    frame, groups = make_case(5)
     model = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
     whole = model.fit(frame, sensitive_features=groups).solution_
     parts = [frame[:100], frame[100:]], [groups[:100], groups[100:]]
@@ -118,7 +118,7 @@ def test_parts_merged_moments_and_files_give_the_same_answer(tmp_path):
 
 
 def test_a_saved_model_is_verified_and_audited(tmp_path):
-    frame, groups = made(6)
+    frame, groups = make_case(6)
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit(frame, sensitive_features=groups)
     fair.subspace_.save(tmp_path / "fair.model")
     read = fs.FairSubspace.load(tmp_path / "fair.model")
@@ -134,7 +134,7 @@ def test_a_saved_model_is_verified_and_audited(tmp_path):
 
 @pytest.mark.long
 def test_command_line_fits_audits_and_verifies(tmp_path):
-    frame, groups = made(7)
+    frame, groups = make_case(7)
     frame.assign(group=groups).to_csv(tmp_path / "people.csv", index=False)
     fairspan = [str(Path(sys.executable).with_name("fairspan"))]
 
@@ -182,7 +182,7 @@ def test_wrong_columns_are_refused(make, error, said):
     ],
 )
 def test_columns_that_cannot_be_used_are_refused(changed, columns, said):
-    frame, groups = made(8)
+    frame, groups = make_case(8)
     model = fs.FairPCA(1, restriction=fs.Uncorrelated(columns))
     with pytest.raises(InvalidInput, match=said):
         model.fit(frame.assign(**changed), sensitive_features=groups)

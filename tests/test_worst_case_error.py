@@ -20,7 +20,7 @@ def moments_of(rows):
     return rows.mean(axis=0), np.cov(rows, rowvar=False, ddof=0)
 
 
-def moved(rows, subspace, eps, sign=1.0):
+def move(rows, subspace, eps, sign=1.0):
     """x + sqrt(eps / e) (I - VV')(x - mean)."""
     outside = (rows - subspace.mean) @ (np.eye(5) - subspace.projector.basis @ subspace.components)
     error = float((outside**2).sum(axis=1).mean())
@@ -37,7 +37,7 @@ def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
     worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, best_case=least)
     for label, eps in RADIUS.items():
         rows = X[label == GROUPS]
-        there = moved(rows, subspace, eps, sign)
+        there = move(rows, subspace, eps, sign)
         apart = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there))
         assert apart == pytest.approx(eps, rel=1e-9)
         assert error_of(there, subspace) == pytest.approx(worst[label], rel=1e-10)

@@ -49,7 +49,7 @@ def test_errors_are_those_of_the_models_own_reconstruction(name):
         assert group.observed_error.value == pytest.approx(expected[group.group], rel=1e-9)
 
 
-def fitted(**settings):
+def fit_model(**settings):
     return FairPCA(**{"n_components": 2, **settings}).fit(X, sensitive_features=GROUPS)
 
 
@@ -57,9 +57,9 @@ def fitted(**settings):
     ("models", "names"),
     [
         (FITTED, [*FITTED, "PCA center=global", "PCA center=none"]),
-        ({"2": fitted(), "3": fitted(n_components=3)}, ["2", "3", "PCA d=2", "PCA d=3"]),
-        ({"a": fitted(scale=True), "b": fitted()}, ["a", "b", "PCA scaled", "PCA unscaled"]),
-        (fitted(criterion="total_error"), ["PCA"]),
+        ({"2": fit_model(), "3": fit_model(n_components=3)}, ["2", "3", "PCA d=2", "PCA d=3"]),
+        ({"a": fit_model(scale=True), "b": fit_model()}, ["a", "b", "PCA scaled", "PCA unscaled"]),
+        (fit_model(criterion="total_error"), ["PCA"]),
         (FITTED["fair"].components_, ["array"]),
         (FITTED["fair"].subspace_, ["minimax_loss"]),
     ],
@@ -106,7 +106,7 @@ def test_group_center_is_evaluated_about_each_groups_own_mean():
 
 
 def test_scaled_model_is_evaluated_in_scaled_units():
-    fair = fitted(scale=True)
+    fair = fit_model(scale=True)
     mine, plain = audit(fair, X, GROUPS).models
     assert [group.observed_error.value for group in mine.groups] == pytest.approx(
         fair.group_errors_.tolist()

@@ -8,7 +8,7 @@ import fairspan as fs
 from fairspan.rows.folds import Folds
 
 
-def made(n=240, p=6, seed=0):
+def make_case(n=240, p=6, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p)) * [3, 1, 2, 1, 0.5, 0.1]
     groups = np.where(np.arange(n) % 3 == 0, "few", "many")
@@ -16,7 +16,7 @@ def made(n=240, p=6, seed=0):
     return X + np.arange(p), groups
 
 
-def of(result, model, group, column):
+def select(result, model, group, column):
     frame = result.feature_errors()
     return frame[(frame.model == model) & (frame.group == group)][column].to_numpy()
 
@@ -34,24 +34,24 @@ def of(result, model, group, column):
     ],
 )
 def test_they_are_the_squared_residuals_of_each_feature(settings):
-    X, groups = made()
+    X, groups = make_case()
     fair = fs.FairPCA(2, **settings).fit(X, sensitive_features=groups)
     result = fs.audit({"fair": fair}, X, groups)
     left = X - fair.inverse_transform(fair.transform(X))
     left /= np.ones(6) if fair.subspace_.scale is None else fair.subspace_.scale
     for group in ("few", "many"):
         expected = (left[groups == group] ** 2).mean(axis=0)
-        assert of(result, "fair", group, "observed_error") == pytest.approx(expected, abs=1e-9)
+        assert select(result, "fair", group, "observed_error") == pytest.approx(expected, abs=1e-9)
     for model in result.models:
         for group in model.groups:
-            on_rows = of(result, model.name, group.group, "observed_error").sum()
-            new = of(result, model.name, group.group, "expected_error").sum()
+            on_rows = select(result, model.name, group.group, "observed_error").sum()
+            new = select(result, model.name, group.group, "expected_error").sum()
             assert on_rows == pytest.approx(group.observed_error.value)
             assert new == pytest.approx(group.expected_error.value)
 
 
 def test_expected_figures_are_those_of_held_out_folds():
-    X, groups = made()
+    X, groups = make_case()
     result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
     folds, squares = Folds(10, 0).folds_of_positions(np.arange(len(X))), np.empty_like(X)
     for fold in range(10):
@@ -60,7 +60,7 @@ def test_expected_figures_are_those_of_held_out_folds():
         squares[folds == fold] = (rows - rows @ axes.T @ axes) ** 2
     for group in ("few", "many"):
         expected = squares[groups == group].mean(axis=0)
-        assert of(result, "pca", group, "expected_error") == pytest.approx(expected, abs=1e-9)
+        assert select(result, "pca", group, "expected_error") == pytest.approx(expected, abs=1e-9)
 
 
 def test_json_has_twenty_features_the_last_the_sum_of_the_rest():

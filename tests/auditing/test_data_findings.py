@@ -17,15 +17,15 @@ X = RNG.standard_normal((300, 4))
 GROUPS = np.repeat(["a", "b"], 150)
 
 
-def found(code, models, *arguments, **named):
+def find(code, models, *arguments, **named):
     """Findings of one code; what they say of the data needs no fit without a fold."""
     findings = audit(models, *arguments, folds=None, **named).findings
     return [each for each in findings if each.code == code]
 
 
-def on_frame(code, rows, groups, **settings):
+def audit_frame(code, rows, groups, **settings):
     fair = FairPCA(2, **settings).fit(rows, sensitive_features=groups)
-    return found(code, fair, rows, groups)
+    return find(code, fair, rows, groups)
 
 
 def with_column(values, name="SEX"):
@@ -38,7 +38,7 @@ def real(name, code, d=2, without=(), **settings):
     kept = [i for i, each in enumerate(rows.feature_names) if each not in without]
     frame = pd.DataFrame(rows.X[:, kept], columns=[rows.feature_names[i] for i in kept])
     moments = GroupMoments.from_rows(frame, rows.groups)
-    return found(code, FairPCA(d, **settings).fit_moments(moments), moments=moments)
+    return find(code, FairPCA(d, **settings).fit_moments(moments), moments=moments)
 
 
 # A feature that is the group
@@ -47,23 +47,23 @@ def real(name, code, d=2, without=(), **settings):
 @pytest.mark.parametrize("scale", [False, True])
 def test_a_column_that_is_the_group_is_named(scale):
     rows = with_column(np.where(GROUPS == "a", 1.0, 2.0))
-    [finding] = on_frame("FS401", rows, GROUPS, scale=scale)
+    [finding] = audit_frame("FS401", rows, GROUPS, scale=scale)
     assert finding.message.startswith("feature 'SEX' encodes the group")
     assert finding.message.endswith("Exclude it (drop the column).")
     assert finding.columns == ("SEX",)
-    assert not on_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
+    assert not audit_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
 
 
 def test_columns_without_names_are_numbered():
     rows = np.column_stack([X, GROUPS == "a", GROUPS == "b"]).astype(float)
-    [finding] = found("FS401", PCA(1).fit(rows), rows, GROUPS)
+    [finding] = find("FS401", PCA(1).fit(rows), rows, GROUPS)
     assert finding.message.startswith("features x4, x5 encode the group")
     assert finding.columns == ("x4", "x5")
 
 
 def test_names_cannot_command_the_terminal():
     rows = with_column(np.where(GROUPS == "a", 1.0, 2.0), "sex\x1b[2J\n")
-    [finding] = on_frame("FS401", rows, GROUPS)
+    [finding] = audit_frame("FS401", rows, GROUPS)
     assert "'sex?[2J?'" in finding.message
     assert finding.columns == ("sex\x1b[2J\n",)
 
@@ -71,7 +71,7 @@ def test_names_cannot_command_the_terminal():
 def test_one_of_two_crossed_attributes_is_named():
     sex = np.where(np.arange(300) % 2, "f", "m")
     groups = np.column_stack([GROUPS, sex])
-    [finding] = on_frame("FS401", with_column((sex == "f") * 1.0), groups)
+    [finding] = audit_frame("FS401", with_column((sex == "f") * 1.0), groups)
     assert finding.columns == ("SEX",)
 
 
@@ -83,17 +83,17 @@ def test_nearly_constant_is_less_than_two_percent_of_the_variance(within, named)
         noise[own] = (noise[own] - noise[own].mean()) / noise[own].std()
     between = np.where(GROUPS == "a", 1.0, -1.0)
     column = np.sqrt(1 - within) * between + np.sqrt(within) * noise
-    assert bool(on_frame("FS401", with_column(column), GROUPS)) == named
+    assert bool(audit_frame("FS401", with_column(column), GROUPS)) == named
 
 
 def test_a_constant_column_and_many_groups_of_two_rows_are_not_the_group():
-    assert not on_frame("FS401", with_column(7.0), GROUPS)
-    assert not on_frame("FS401", with_column(0.1 + 1e9), GROUPS)
+    assert not audit_frame("FS401", with_column(7.0), GROUPS)
+    assert not audit_frame("FS401", with_column(0.1 + 1e9), GROUPS)
     pairs = np.arange(60) // 2
     fair = FairPCA(1).fit(X[:60], sensitive_features=pairs)
-    assert not found("FS401", fair, X[:60], pairs)
+    assert not find("FS401", fair, X[:60], pairs)
     # Of eleven rows in ten groups nothing can be said.
-    assert not found("FS401", PCA(1).fit(X[:11]), X[:11], np.minimum(np.arange(11), 9))
+    assert not find("FS401", PCA(1).fit(X[:11]), X[:11], np.minimum(np.arange(11), 9))
 
 
 @pytest.mark.long
@@ -119,7 +119,7 @@ def test_real_columns_that_only_differ_much_between_groups_are_not_named(name):
 # A row number
 
 
-def swapped(values, here):
+def swap(values, here):
     values = values.copy()
     values[[here, here + 1]] = values[[here + 1, here]]
     return values
@@ -130,8 +130,8 @@ COLUMNS = {
     "rises": UP,
     "falls": 1e9 - UP,
     "uneven": np.cumsum(RNG.random(300)),
-    "back": swapped(UP, 50),
-    "back at the end": swapped(UP, 298),
+    "back": swap(UP, 50),
+    "back at the end": swap(UP, 298),
     "a tie": np.where(UP == 151, 150, UP),
     "shuffled": RNG.permutation(300).astype(float),
     "constant": np.ones(300),
@@ -143,12 +143,12 @@ def test_columns_whose_values_differ_and_are_in_order_are_named(parts, tmp_path)
     rows, groups = pd.DataFrame(COLUMNS), np.resize(["a", "b"], 300)
     model = PCA(1).fit(rows.to_numpy())
     if parts is None:
-        [finding] = found("FS402", model, rows, groups)
+        [finding] = find("FS402", model, rows, groups)
     else:
         rows = rows.assign(group=groups)
         for number, part in enumerate(np.split(np.arange(300), parts)):
             rows.iloc[part].to_parquet(tmp_path / f"{number}.parquet")
-        [finding] = found("FS402", model, str(tmp_path), "group")
+        [finding] = find("FS402", model, str(tmp_path), "group")
     assert finding.columns == ("rises", "falls", "uneven")
     assert finding.message.startswith("features 'rises', 'falls', 'uneven': strictly monotone")
 
@@ -158,21 +158,21 @@ def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
     rows = pd.DataFrame({name: RNG.permutation(300).astype(float) for name in names})
     rows["id_repeated"] //= 2
     model, groups = PCA(1).fit(rows.to_numpy()), np.resize(["a", "b"], 300)
-    [finding] = found("FS402", model, rows, groups)
+    [finding] = find("FS402", model, rows, groups)
     assert finding.columns == ("patient_id", "PatientID", "caseId")
     assert finding.qualifies_verdict
-    assert not found("FS402", model, rows[:19], groups[:19])
+    assert not find("FS402", model, rows[:19], groups[:19])
 
 
 def test_few_rows_parts_out_of_order_and_moments_tell_nothing_of_the_order(tmp_path):
     rows = pd.DataFrame(X).rename(columns=str).assign(rising=UP, group=GROUPS)
     model = PCA(1).fit(rows[["0", "1", "2", "3", "rising"]].to_numpy())
-    assert found("FS402", model, rows[:20].assign(group=["a", "b"] * 10), "group")
-    assert not found("FS402", model, rows[:19], "group")
-    assert not found("FS402", model, moments=GroupMoments.from_rows(rows, "group"))
+    assert find("FS402", model, rows[:20].assign(group=["a", "b"] * 10), "group")
+    assert not find("FS402", model, rows[:19], "group")
+    assert not find("FS402", model, moments=GroupMoments.from_rows(rows, "group"))
     for number, start in enumerate((150, 0)):
         rows[start : start + 150].to_parquet(tmp_path / f"{number}.parquet")
-    assert not found("FS402", model, str(tmp_path), "group")
+    assert not find("FS402", model, str(tmp_path), "group")
 
 
 # One feature with nearly all variance
@@ -182,11 +182,11 @@ def test_few_rows_parts_out_of_order_and_moments_tell_nothing_of_the_order(tmp_p
 def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named):
     flat = (X - X.mean(axis=0)) / X.std(axis=0)
     rows = flat * np.sqrt([share, *[(1 - share) / 3] * 3])
-    assert bool(found("FS403", PCA(1).fit(rows), rows, GROUPS)) == named
+    assert bool(find("FS403", PCA(1).fit(rows), rows, GROUPS)) == named
     scaled = FairPCA(1, scale=True).fit(rows, sensitive_features=GROUPS)
-    assert not found("FS403", scaled, rows, GROUPS)
+    assert not find("FS403", scaled, rows, GROUPS)
     if named:
-        [finding] = found("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
+        [finding] = find("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
         assert (
             "feature x0 accounts for 91.0 % of the variance, and mine does not scale"
             in finding.message
@@ -197,7 +197,7 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
 def test_nearly_all_is_not_called_all():
     rows = X * [1e6, 1, 1, 1]
     assert (
-        "accounts for more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
+        "accounts for more than 99.9 %" in find("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
     )
 
 
@@ -205,16 +205,16 @@ def test_variance_is_measured_about_the_models_center():
     rows = X + np.array([100, 0, 0, 0])
     for center, named in (("global", False), ("group", False), ("none", True)):
         fair = FairPCA(1, center=center).fit(rows, sensitive_features=GROUPS)
-        assert bool(found("FS403", fair, rows, GROUPS)) == named
+        assert bool(find("FS403", fair, rows, GROUPS)) == named
     apart = X + np.where(GROUPS == "a", 100, 0)[:, None] * [1, 0, 0, 0]
     for center, named in (("global", True), ("group", False)):
         fair = FairPCA(1, center=center).fit(apart, sensitive_features=GROUPS)
-        assert bool(found("FS403", fair, apart, GROUPS)) == named
+        assert bool(find("FS403", fair, apart, GROUPS)) == named
 
 
 def test_a_single_column_and_rows_without_variance_hold_nothing_of_note():
-    assert not found("FS403", np.eye(1), X[:, :1], GROUPS)
-    assert not found("FS403", np.eye(4)[:1], np.zeros((300, 4)), GROUPS)
+    assert not find("FS403", np.eye(1), X[:, :1], GROUPS)
+    assert not find("FS403", np.eye(4)[:1], np.zeros((300, 4)), GROUPS)
 
 
 # Rare indicators
@@ -223,21 +223,21 @@ def test_a_single_column_and_rows_without_variance_hold_nothing_of_note():
 def test_a_component_of_a_rare_indicator_is_named_where_it_is_scaled():
     for rare in (np.arange(300) == 7, np.arange(300) != 7):
         rows = with_column(rare * 1.0, "rare").drop(columns=["w", "x", "y"])
-        [finding] = on_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
+        [finding] = audit_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
         assert finding.columns == ("rare",)
         assert "components of minimax_loss" in finding.message
-        assert not on_frame("FS404", rows.assign(z2=X[:, 3]), GROUPS, scale=False)
+        assert not audit_frame("FS404", rows.assign(z2=X[:, 3]), GROUPS, scale=False)
 
 
 def test_a_frequent_indicator_and_other_rare_numbers_are_not_named():
     for column in (np.arange(300) % 2, np.arange(300) % 99 == 7, (np.arange(300) == 7) * 2.0):
         rows = with_column(column * 1.0).drop(columns=["w", "x", "y"])
-        assert not on_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
+        assert not audit_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
 
 
 def test_an_indicator_that_makes_no_component_is_not_named():
     rows = with_column((np.arange(300) == 7) * 1.0).to_numpy()
-    assert not found("FS404", np.eye(5)[:2], moments=GroupMoments.from_rows(rows, GROUPS))
+    assert not find("FS404", np.eye(5)[:2], moments=GroupMoments.from_rows(rows, GROUPS))
 
 
 @pytest.mark.long
@@ -265,13 +265,13 @@ def test_real_indicators_of_countries():
 )
 def test_labels_that_differ_only_by_case_or_blanks(labels, named):
     groups = np.array(labels, dtype=object)[np.arange(300) % 2].tolist()
-    findings = found("FS405", PCA(1).fit(X), X, groups)
+    findings = find("FS405", PCA(1).fit(X), X, groups)
     assert tuple(label for each in findings for label in each.groups) == named
 
 
 def test_labels_of_crossed_attributes_are_compared_part_by_part():
     groups = np.array([["f", "old"], ["F", "old"], ["f", "young"]])[np.arange(300) % 3]
-    [finding] = found("FS405", PCA(1).fit(X), X, groups)
+    [finding] = find("FS405", PCA(1).fit(X), X, groups)
     assert finding.groups == (("F", "old"), ("f", "old"))
     assert "'F / old' and 'f / old'" in finding.message
 
@@ -280,9 +280,9 @@ def test_many_groups_of_few_rows():
     rows = RNG.standard_normal((4200, 3))
     for n_groups, named in ((20, False), (21, False), (60, True)):
         groups = np.arange(4200) % n_groups
-        assert bool(found("FS406", PCA(1).fit(rows), rows, groups)) == named
+        assert bool(find("FS406", PCA(1).fit(rows), rows, groups)) == named
     half = np.r_[np.arange(11 * 99) % 11, 11 + np.arange(4200 - 11 * 99) % 10]
-    [finding] = found("FS406", PCA(1).fit(rows), rows, half)
+    [finding] = find("FS406", PCA(1).fit(rows), rows, half)
     assert "21 groups, 11 of them with fewer than 100 rows" in finding.message
 
 

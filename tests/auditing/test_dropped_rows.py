@@ -18,7 +18,7 @@ N = 400
 FEATURES = list("wxyz")
 
 
-def some_people():
+def draw_people():
     """A frame in which cells and groups are missing, and the rows of it that are complete."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(N, 4)) * [3, 2, 1, 1], columns=FEATURES)
@@ -29,11 +29,11 @@ def some_people():
     return frame, frame.dropna().reset_index(drop=True)
 
 
-SOME, COMPLETE = some_people()
+SOME, COMPLETE = draw_people()
 MODEL = FairPCA(1).fit(COMPLETE[FEATURES], sensitive_features=COMPLETE["g"])
 
 
-def of_frame(frame, **options):
+def moments_of_frame(frame, **options):
     return audit(MODEL, frame, "g", on_missing="drop", **options)
 
 
@@ -55,7 +55,7 @@ def figures(result):
     ]
 
 
-@pytest.mark.parametrize("read", [of_frame, of_arrays, of_polars])
+@pytest.mark.parametrize("read", [moments_of_frame, of_arrays, of_polars])
 def test_rows_that_were_dropped_decide_no_figure_without_folds(read):
     here, there = read(SOME, folds=None), read(COMPLETE, folds=None)
     almost(here, there)
@@ -71,7 +71,7 @@ def almost(left, right):
 
 
 def test_clusters_that_were_dropped_decide_no_figure():
-    almost(of_frame(SOME, clusters="person"), of_frame(COMPLETE, clusters="person"))
+    almost(moments_of_frame(SOME, clusters="person"), moments_of_frame(COMPLETE, clusters="person"))
 
 
 SHOWN = SOME[[*FEATURES, "g"]]
@@ -100,7 +100,7 @@ SOURCES = [in_row_groups, in_text, in_partitions]
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp_path):
-    here, there = of_frame(SHOWN), of_frame(source(tmp_path))
+    here, there = moments_of_frame(SHOWN), moments_of_frame(source(tmp_path))
     almost(here, there)
     assert here.rows.n_dropped == there.rows.n_dropped == len(SOME) - len(COMPLETE)
 
@@ -123,7 +123,7 @@ class RowsInBlocks:
 
 
 def test_rows_of_another_package_have_the_same_folds():
-    almost(of_frame(SHOWN), audit(MODEL, RowsInBlocks()))
+    almost(moments_of_frame(SHOWN), audit(MODEL, RowsInBlocks()))
 
 
 @pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])
@@ -146,4 +146,4 @@ def test_what_is_wrong_is_named_by_its_place_in_the_table():
     row = int(np.flatnonzero(SOME.notna().all(axis=1))[-1])
     wrong.loc[row, "x"] = np.inf
     with pytest.raises(ValueError, match=rf"row {row + 1} "):
-        of_frame(wrong)
+        moments_of_frame(wrong)

@@ -23,7 +23,7 @@ COLUMNS = [
 ]
 
 
-def made(n=900, p=12, seed=0):
+def make_case(n=900, p=12, seed=0):
     """Two groups with a gap after the third eigenvalue, so that folds do not matter much."""
     rng = np.random.default_rng(seed)
     sizes = np.r_[3.0, 2.5, 2.0, np.linspace(0.6, 0.2, p - 3)]
@@ -43,7 +43,7 @@ def check(result, name, expected):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
-    X, groups, rng = made()
+    X, groups, rng = make_case()
     weights = rng.uniform(0.5, 2, len(X)) if weighted else None
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     result = fs.audit(basis.T, X, groups, sample_weight=weights)
@@ -55,7 +55,7 @@ def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
 
 @parametrize_diagonal(center=["global", "group", "none"], scale=[False, True])
 def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
-    X, groups, _ = made(1_600)
+    X, groups, _ = make_case(1_600)
     train, test = slice(0, 700), slice(700, None)
     model = fs.FairPCA(3, center=center, scale=scale).fit(
         X[train], sensitive_features=groups[train]
@@ -72,7 +72,7 @@ def test_held_out_rows_are_evaluated_about_the_models_own_center(center, scale):
 
 @pytest.mark.parametrize("n_folds", [5, 10])
 def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
-    X, groups, _ = made()
+    X, groups, _ = make_case()
     folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
     model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
     again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
@@ -92,7 +92,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
     ],
 )
 def test_fair_models_are_refitted_with_their_own_settings(settings):
-    X, groups, _ = made()
+    X, groups, _ = make_case()
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
@@ -154,7 +154,7 @@ def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
 
 
 def test_rows_of_one_person_count_as_one():
-    X, groups, rng = made(300)
+    X, groups, rng = make_case(300)
     people = np.repeat(np.arange(300), 5)
     X = np.repeat(X, 5, axis=0) + 0.05 * rng.normal(size=(1_500, 12))
     groups = groups[people]
@@ -174,7 +174,7 @@ def test_rows_of_one_person_count_as_one():
 
 
 def test_blocks_of_moments_stand_for_folds():
-    X, groups, rng = made(1_000)
+    X, groups, rng = make_case(1_000)
     parts = np.array_split(np.arange(1_000), 8)
     blocks = [fs.GroupMoments.from_rows(X[part], groups[part]) for part in parts]
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
@@ -207,7 +207,7 @@ def test_blocks_of_moments_stand_for_folds():
 
 
 def test_paired_changes_are_those_of_the_rows():
-    X, groups, _ = made(1_200)
+    X, groups, _ = make_case(1_200)
     train, test = slice(0, 500), slice(500, None)
     model = fs.FairPCA(3).fit(X[train], sensitive_features=groups[train])
     result = fs.audit({"m": model}, X[test], groups[test])
@@ -229,7 +229,7 @@ def test_paired_changes_are_those_of_the_rows():
 
 
 def test_without_folds_the_audit_is_that_of_the_rows_alone():
-    X, groups, _ = made(300)
+    X, groups, _ = make_case(300)
     model = fs.FairPCA(2).fit(X, sensitive_features=groups)
     result = fs.audit(model, X, groups, folds=None)
     frame = result.frame()
@@ -240,7 +240,7 @@ def test_without_folds_the_audit_is_that_of_the_rows_alone():
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
-    X, groups, _ = made(300)
+    X, groups, _ = make_case(300)
     model = fs.FairPCA(2).fit(X, sensitive_features=groups)
     one, again, other = (fs.audit(model, X, groups, random_state=seed) for seed in (1, 1, 2))
     assert one.to_dict() == again.to_dict()
@@ -248,7 +248,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
 
 
 def test_a_group_of_few_rows_is_not_evaluated():
-    X, groups, _ = made(300)
+    X, groups, _ = make_case(300)
     groups = groups.astype(object)
     groups[:3] = "few"
     result = fs.audit(fs.FairPCA(4).fit(X, sensitive_features=groups), X, groups)
@@ -259,7 +259,7 @@ def test_a_group_of_few_rows_is_not_evaluated():
 
 
 def test_bad_settings_are_refused():
-    X, groups, _ = made(100)
+    X, groups, _ = make_case(100)
     model = fs.FairPCA(2).fit(X, sensitive_features=groups)
     for settings in (
         {"level": 0.3},
@@ -388,7 +388,7 @@ def test_a_loss_that_a_few_rows_make_is_not_called_harm(n_far, state):
 
 
 def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out():
-    X, groups, _ = made()
+    X, groups, _ = make_case()
     model = PCA(3).fit(X)
     rows = (X - model.mean_)[groups == "b"]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))[groups == "b"]

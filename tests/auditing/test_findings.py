@@ -34,13 +34,13 @@ def finding(code, *arguments, **named):
     return next(f for f in audit(*arguments, **named).findings if f.code == code)
 
 
-def fitted(rows=X, groups=GROUPS, d=1, **settings):
+def fit_model(rows=X, groups=GROUPS, d=1, **settings):
     return FairPCA(d, **settings).fit(rows, sensitive_features=groups)
 
 
 FEW = (np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3]))
-BOTH = {"fair": fitted(), "sklearn": PCA(1).fit(X)}
-CENTERS = {"global": fitted(), "group": fitted(center="group")}
+BOTH = {"fair": fit_model(), "sklearn": PCA(1).fit(X)}
+CENTERS = {"global": fit_model(), "group": fit_model(center="group")}
 MOMENTS = GroupMoments.from_rows(X, GROUPS)
 BLOCKS = [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
 SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
@@ -56,12 +56,12 @@ SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
         ("FS103", True, (PCA(1).fit(X), X, SMALL[14]), {}),
         ("FS106", True, (PCA(1).fit(X),), {"moments": MOMENTS}),
         ("FS106", False, (PCA(1).fit(X),), {"moments": BLOCKS}),
-        ("FS107", True, (fitted(), WIDE, ["wide"] * 200), {}),
-        ("FS107", False, (fitted(), X, GROUPS), {}),
+        ("FS107", True, (fit_model(), WIDE, ["wide"] * 200), {}),
+        ("FS107", False, (fit_model(), X, GROUPS), {}),
         ("FS203", True, (BOTH, X, GROUPS), {}),
         ("FS203", True, (BOTH, X[1:], GROUPS[1:]), {}),
         ("FS203", False, (BOTH, OTHERS, GROUPS), {}),
-        ("FS204", False, (fitted(d=2), X, GROUPS), {}),
+        ("FS204", False, (fit_model(d=2), X, GROUPS), {}),
         ("FS301", True, (CENTERS, X, GROUPS), {}),
         ("FS301", False, (CENTERS["group"], X, GROUPS), {}),
     ],
@@ -212,7 +212,7 @@ def test_no_percentage_of_an_error_that_is_only_rounding():
 
 
 def test_who_pays_for_repair_by_rows_and_share():
-    fair = fitted()
+    fair = fit_model()
     mine, plain = audit(fair, X, GROUPS).models
     fallen = [
         after.group
@@ -229,7 +229,7 @@ def test_who_pays_for_repair_by_rows_and_share():
 
 
 def test_what_repair_costs():
-    fair = fitted()
+    fair = fit_model()
     mine, plain = audit(fair, X, GROUPS).models
     message = finding("FS302", fair, X, GROUPS).message
     before, after = (
@@ -572,7 +572,7 @@ def test_findings_and_verdict_read_the_same_figures():
     rng, claims = np.random.default_rng(3), 0
     for _ in range(4):
         rows, labels = rng.standard_normal((120, 8)), np.repeat(["a", "b"], 60)
-        result = audit(fitted(rows, labels, 2), rows, labels)
+        result = audit(fit_model(rows, labels, 2), rows, labels)
         claimed = {each.code for each in result.findings}
         harmful = any(group.state == "harmed" for group in result.models[1].groups)
         assert harmful or not claimed & {"FS205"}

@@ -28,7 +28,7 @@ PLANE = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))[0][:, :2]
 MODEL = fs.FairSubspace(PLANE, np.zeros(6), center="none")
 
 
-def some_rows(seed: int, n: int = 150, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+def draw_rows(seed: int, n: int = 150, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two groups, and the same with cells of the second missing at random."""
     rng = np.random.default_rng(seed)
     rows = np.vstack([rng.standard_normal((n, 6)) @ root for root in ROOTS])
@@ -47,7 +47,7 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
     true = [np.trace((np.eye(6) - PLANE.T @ PLANE) @ root.T @ root) for root in ROOTS]
     hits = np.zeros(2)
     for seed in range(n_draws):
-        _, some = some_rows(seed)
+        _, some = draw_rows(seed)
         result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
         for i, group in enumerate(result.models[0].groups):
             hits[i] += group.observed_error.low <= true[i] <= group.observed_error.high
@@ -56,7 +56,7 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
 
 
 def test_intervals_are_wider_where_cells_are_missing():
-    rows, some = some_rows(0)
+    rows, some = draw_rows(0)
     fair = fs.FairPCA(2, on_missing="em").fit(some, sensitive_features=groups_of(some))
     found = fs.audit(fair, some, groups_of(some), folds=None, on_missing="em").models[0]
     complete = fs.audit(fair, rows, groups_of(rows), folds=None).models[0]
@@ -71,8 +71,8 @@ def test_intervals_are_wider_where_cells_are_missing():
 
 
 def test_the_drift_has_the_degrees_of_freedom_of_the_errors():
-    rows, _ = some_rows(7)
-    _, some = some_rows(3)
+    rows, _ = draw_rows(7)
+    _, some = draw_rows(3)
     fair = fs.FairPCA(2).fit(rows, sensitive_features=groups_of(rows))
     found = fs.audit(fair, some, groups_of(some), folds=None, on_missing="em").models[0]
 
@@ -93,7 +93,7 @@ def test_the_drift_has_the_degrees_of_freedom_of_the_errors():
 
 
 def test_observed_figures_are_those_of_the_moments():
-    _, some = some_rows(1)
+    _, some = draw_rows(1)
     result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
     moments = fs.GroupMoments.from_rows(some, groups_of(some), on_missing="em")
     second = moments.second_moments("none")
@@ -121,7 +121,7 @@ def test_pooled_figures_are_those_of_rubins_rules():
 
 
 def test_drawn_cells_have_the_distribution_of_what_is_missing():
-    rows, some = some_rows(2, 2000)
+    rows, some = draw_rows(2, 2000)
     opened = open_rows(some, groups_of(some), on_missing="em")
     moments = compute_group_moments(opened, DEFAULT_GROUP_LIMIT)
     tables = draw_imputations(opened, moments, DEFAULT_GROUP_LIMIT, 0)
@@ -137,7 +137,7 @@ def test_drawn_cells_have_the_distribution_of_what_is_missing():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_last_bits_of_rows_do_not_decide_what_is_drawn(seed):
-    _, some = some_rows(7)
+    _, some = draw_rows(7)
     rounded = some * (1 + 1e-15 * np.random.default_rng(seed).standard_normal(some.shape))
     rounded[some == 0] = -0.0
     assert (rounded != some)[~np.isnan(some)].any()
@@ -162,7 +162,7 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
 
 
 def test_no_model_is_drawn_for_a_table_that_is_not_used(monkeypatch):
-    _, some = some_rows(3)
+    _, some = draw_rows(3)
     opened = open_rows(some, groups_of(some), on_missing="em")
     moments = compute_group_moments(opened)
     n_draws = 0
@@ -180,7 +180,7 @@ def test_no_model_is_drawn_for_a_table_that_is_not_used(monkeypatch):
 
 def test_clusters_and_files_and_findings(tmp_path):
     pytest.importorskip("pyarrow")
-    _, some = some_rows(3)
+    _, some = draw_rows(3)
     frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(
         group=groups_of(some), person=np.arange(300) // 3
     )
@@ -199,7 +199,7 @@ def test_clusters_and_files_and_findings(tmp_path):
 
 
 def test_the_weight_of_the_pool_in_small_groups_is_reported():
-    _, some = some_rows(4)
+    _, some = draw_rows(4)
     few = some[:160]
     result = fs.audit(MODEL, few, np.repeat(["a", "b"], [150, 10]), folds=None, on_missing="em")
     message = next(each.message for each in result.findings if each.code == "FS411")
@@ -207,7 +207,7 @@ def test_the_weight_of_the_pool_in_small_groups_is_reported():
 
 
 def test_rows_without_missing_cells_are_audited_as_usual():
-    rows, _ = some_rows(5)
+    rows, _ = draw_rows(5)
     usual = fs.audit(MODEL, rows, groups_of(rows))
     found = fs.audit(MODEL, rows, groups_of(rows), on_missing="em")
     for one, other in zip(usual.models[0].groups, found.models[0].groups, strict=True):
@@ -216,7 +216,7 @@ def test_rows_without_missing_cells_are_audited_as_usual():
 
 
 def test_attributes_are_drawn_along():
-    _, some = some_rows(6)
+    _, some = draw_rows(6)
     frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(group=groups_of(some))
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     fair.fit(frame, sensitive_features="group")

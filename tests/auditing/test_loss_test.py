@@ -37,7 +37,7 @@ def test_draws_have_the_moments_of_normal_rows(n):
     assert off == pytest.approx(1.0, abs=0.1)
 
 
-def in_folds(X, groups, clusters=None):
+def split_into_folds(X, groups, clusters=None):
     rng = np.random.default_rng(3)
     ids = np.arange(len(X)) if clusters is None else clusters
     folds = rng.permutation(ids.max() + 1)[ids] % 10
@@ -46,63 +46,63 @@ def in_folds(X, groups, clusters=None):
     )
 
 
-def turned(p, angle, seed=0):
+def rotate(p, angle, seed=0):
     skew = np.random.default_rng(seed).normal(size=(p, p))
     return expm(angle * (skew - skew.T) / np.sqrt(2 * p))
 
 
-def made(rng, n, angle, p=20, d=3, many=2_000):
+def make_case(rng, n, angle, p=20, d=3, many=2_000):
     """Rows, groups and PCA's model; the directions of the smaller group are turned."""
     sizes = 1 / np.sqrt(np.arange(1, p + 1))
     X = np.vstack(
-        [rng.normal(size=(many, p)) * sizes, rng.normal(size=(n, p)) * sizes @ turned(p, angle)]
+        [rng.normal(size=(many, p)) * sizes, rng.normal(size=(n, p)) * sizes @ rotate(p, angle)]
     )
     groups = np.repeat(["many", "few"], [many, n])
     return X, groups, fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
 
 
-def shows(X, groups, model, **options):
-    folds = in_folds(X, groups, **options)
+def shows_harm(X, groups, model, **options):
+    folds = split_into_folds(X, groups, **options)
     test = LossTest([model.subspace_], folds, 0.95, 0)
     return [test.is_significant(0, group) for group in range(2)]
 
 
 def test_a_loss_is_shown_and_none_where_there_is_none():
     few_first = ["few", "many"]
-    X, groups, model = made(np.random.default_rng(4), 80, 0.5)
-    assert dict(zip(few_first, shows(X, groups, model), strict=True)) == {
+    X, groups, model = make_case(np.random.default_rng(4), 80, 0.5)
+    assert dict(zip(few_first, shows_harm(X, groups, model), strict=True)) == {
         "few": True,
         "many": False,
     }
-    assert shows(*made(np.random.default_rng(4), 80, 0.0)) == [False, False]
+    assert shows_harm(*make_case(np.random.default_rng(4), 80, 0.0)) == [False, False]
 
 
 def test_copies_of_rows_in_one_fold_add_no_evidence():
-    X, groups, model = made(np.random.default_rng(5), 25, 0.5, many=600)
+    X, groups, model = make_case(np.random.default_rng(5), 25, 0.5, many=600)
     again, clusters = np.repeat(np.arange(len(X)), 8), np.repeat(np.arange(len(X)), 8)
-    once = shows(X, groups, model)
-    assert shows(X[again], groups[again], model, clusters=clusters) == once
-    assert shows(X[again], groups[again], model)[0]  # taken for eight times as many
+    once = shows_harm(X, groups, model)
+    assert shows_harm(X[again], groups[again], model, clusters=clusters) == once
+    assert shows_harm(X[again], groups[again], model)[0]  # taken for eight times as many
 
 
 def test_rotated_rows_are_evaluated_alike():
-    X, groups, model = made(np.random.default_rng(6), 80, 0.5)
-    turn = turned(20, 2.0, seed=1)
+    X, groups, model = make_case(np.random.default_rng(6), 80, 0.5)
+    turn = rotate(20, 2.0, seed=1)
     again = fs.FairPCA(3, criterion="total_error").fit(X @ turn, sensitive_features=groups)
-    assert shows(X @ turn, groups, again) == shows(X, groups, model)
+    assert shows_harm(X @ turn, groups, again) == shows_harm(X, groups, model)
 
 
 def test_an_oblique_model_and_many_features_are_left_to_cross_fitting(monkeypatch):
-    X, groups, model = made(np.random.default_rng(4), 80, 0.5)
+    X, groups, model = make_case(np.random.default_rng(4), 80, 0.5)
     hide = fs.MeanParity(oblique=True)
     oblique = fs.FairPCA(3, criterion="total_error", restriction=hide)
-    assert shows(X, groups, oblique.fit(X, sensitive_features=groups)) == [False, False]
+    assert shows_harm(X, groups, oblique.fit(X, sensitive_features=groups)) == [False, False]
     monkeypatch.setattr(loss_test, "_MAX_FEATURES", 19)
-    assert shows(X, groups, model) == [False, False]
+    assert shows_harm(X, groups, model) == [False, False]
 
 
 def test_an_audit_tells_the_corrected_interval_of_a_loss_that_the_test_shows(monkeypatch):
-    X, groups, model = made(np.random.default_rng(7), 60, 0.5)
+    X, groups, model = make_case(np.random.default_rng(7), 60, 0.5)
 
     def few():
         return next(g for g in fs.audit(model, X, groups).models[0].groups if g.group == "few")
@@ -191,5 +191,5 @@ def test_no_group_is_called_harmed_without_losses(case):
 def test_the_power_is_many_times_that_of_cross_fitting(p, d, n, least):
     """With cross-fitting alone it is .00, .10, .00 and .12."""
     root, draws = falling(p), select_cases(range(200), 6)
-    rng, few = np.random.default_rng(9), falling(p) @ turned(p, 0.5, seed=1)
+    rng, few = np.random.default_rng(9), falling(p) @ rotate(p, 0.5, seed=1)
     assert share_harmed(rng, n, few, root, d, draws) >= least

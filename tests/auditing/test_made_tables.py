@@ -70,7 +70,7 @@ class Table:
         return found
 
 
-def drawn(rng, sizes, spreads):
+def draw_case(rng, sizes, spreads):
     X = np.vstack(
         [
             rng.normal(size=(n, len(spread))) * spread
@@ -86,16 +86,16 @@ def drawn(rng, sizes, spreads):
 
 
 def harm(rng, i):
-    return Table(*drawn(rng, SIZES[i], [WIDE, ASIDE]))
+    return Table(*draw_case(rng, SIZES[i], [WIDE, ASIDE]))
 
 
 def none(rng, i):
-    return Table(*drawn(rng, SIZES[i], [WIDE, WIDE]))
+    return Table(*draw_case(rng, SIZES[i], [WIDE, WIDE]))
 
 
 def noise(rng, i):
     """Labels in random order of two kinds of rows: both groups are the same mixture."""
-    X, groups, second = drawn(rng, SIZES[i], [WIDE, ASIDE])
+    X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     share = SIZES[i][1] / sum(SIZES[i])
     mixed = (1 - share) * second["many"] + share * second["few"]
     return Table(X, rng.permutation(groups), {"many": mixed, "few": mixed})
@@ -103,7 +103,7 @@ def noise(rng, i):
 
 def leverage(rng, i):
     """One row in fifty of the smaller group is twelve times as large."""
-    X, groups, second = drawn(rng, SIZES[i], [WIDE, WIDE])
+    X, groups, second = draw_case(rng, SIZES[i], [WIDE, WIDE])
     few = np.flatnonzero(groups == "few")
     far = few[::50]
     X[far] = 12 * rng.normal(size=(len(far), P)) * ASIDE
@@ -127,18 +127,20 @@ def clusters(rng, i):
 def payers(rng, i):
     """Both groups lose by PCA, which serves a third one."""
     sizes = (4_000, *SIZES[i])
-    return Table(*drawn(rng, sizes, [WIDE, ASIDE, TURNED]))
+    return Table(*draw_case(rng, sizes, [WIDE, ASIDE, TURNED]))
 
 
 def unstable(rng, i):
     """The next eigenvalue is as large as the last one that is kept."""
     flat = np.r_[np.full(5, 2.0), np.full(3, 0.4)]
-    return Table(*drawn(rng, SIZES[i], [flat, flat[[5, 1, 2, 3, 4, 0, 6, 7]] if i % 2 else flat]))
+    return Table(
+        *draw_case(rng, SIZES[i], [flat, flat[[5, 1, 2, 3, 4, 0, 6, 7]] if i % 2 else flat])
+    )
 
 
 def identifier(rng, i):
     """A row number, which holds nearly all of the variance."""
-    X, groups, second = drawn(rng, SIZES[i], [WIDE, ASIDE])
+    X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     order = rng.permutation(len(X))
     X = np.column_stack([np.arange(len(X)) * 1.0, X[order]])
     n = len(X)
@@ -152,7 +154,7 @@ def identifier(rng, i):
 
 def missing(rng, i):
     """Two features are missing in most rows of the smaller group, and filled in with the mean."""
-    X, groups, second = drawn(rng, SIZES[i], [WIDE, ASIDE])
+    X, groups, second = draw_case(rng, SIZES[i], [WIDE, ASIDE])
     X[np.ix_(groups == "few", [4, 5])] *= np.where(
         rng.random(((groups == "few").sum(), 1)) < 0.7, np.nan, 1.0
     )
@@ -165,19 +167,19 @@ def missing(rng, i):
 
 
 def tiny_third(rng, i):
-    return Table(*drawn(rng, (*SIZES[i], 5), [WIDE, ASIDE, TURNED]))
+    return Table(*draw_case(rng, (*SIZES[i], 5), [WIDE, ASIDE, TURNED]))
 
 
 def duplicates(rng, i):
     """Every row four times, in any order."""
     many, few = (n // 4 for n in SIZES[i])
-    X, groups, second = drawn(rng, (many, few), [WIDE, WIDE])
+    X, groups, second = draw_case(rng, (many, few), [WIDE, WIDE])
     again = rng.permutation(np.tile(np.arange(len(X)), 4))
     return Table(X[again], groups[again], second)
 
 
 def own_rows_but_one(rng, i):
-    X, groups, second = drawn(rng, SIZES[i], [WIDE, WIDE if i % 2 else ASIDE])
+    X, groups, second = draw_case(rng, SIZES[i], [WIDE, WIDE if i % 2 else ASIDE])
     return Table(X[1:], groups[1:], second, fitted_to=(X, groups))
 
 
@@ -191,7 +193,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int], Table]] = {
 MATERIAL = 0.01
 
 
-def judged(table: Table) -> tuple[list[str], list[str], str]:
+def judge_model(table: Table) -> tuple[list[str], list[str], str]:
     """What is wrong and what is weak in the verdict, and the verdict."""
     rows = (table.X, table.groups) if table.fitted_to is None else table.fitted_to
     fair = fs.FairPCA(table.d).fit(rows[0], sensitive_features=rows[1])
@@ -262,7 +264,7 @@ def test_verdicts_on_sixty_synthetic_tables(record_property):
     for number, (name, kind) in enumerate(KINDS.items()):
         for i in range(len(SIZES)):
             for draw in select_cases(range(6), 6):
-                found = judged(kind(np.random.default_rng([number, i, draw]), i))
+                found = judge_model(kind(np.random.default_rng([number, i, draw]), i))
                 n += 1
                 for kept, seen in zip((wrong, weak), found[:2], strict=True):
                     if seen:

@@ -15,7 +15,7 @@ def table(n=800, seed=0):
     return frame.assign(g=np.array(["a", "b"])[(np.arange(n) % 4 == 0) * 1]), rng
 
 
-def with_holes(n=800, seed=0):
+def drop_cells(n=800, seed=0):
     """In w a tenth of group a is missing and six tenths of b; in x a twentieth; one group is."""
     frame, rng = table(n, seed)
     is_b = frame.g == "b"
@@ -25,7 +25,7 @@ def with_holes(n=800, seed=0):
     return frame
 
 
-def found(result):
+def find(result):
     return {each.code: each for each in result.findings}
 
 
@@ -33,7 +33,7 @@ MODEL = np.eye(5)[:2]
 
 
 def test_every_count_is_that_of_the_table(tmp_path):
-    frame = with_holes()
+    frame = drop_cells()
     by_hand = frame.dropna(subset="g").groupby("g")
     left = frame.dropna().groupby("g").size()
     with_one = frame[frame[NAMES].isna().sum(axis=1).eq(1) & frame.g.notna()]
@@ -54,8 +54,8 @@ def test_every_count_is_that_of_the_table(tmp_path):
 
 
 def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
-    result = audit(MODEL, with_holes(), "g", on_missing="drop")
-    uneven, much = found(result)["FS407"], found(result)["FS408"]
+    result = audit(MODEL, drop_cells(), "g", on_missing="drop")
+    uneven, much = find(result)["FS407"], find(result)["FS408"]
     assert uneven.columns == ("w",)
     assert much.groups == ("b",)
     assert "'w' (" in much.message
@@ -69,8 +69,8 @@ def test_values_filled_in_with_the_mean_are_found(share):
     frame.loc[(frame.g == "b") & (rng.random(800) < share), "w"] = np.nan
     filled = frame.fillna({"w": frame.w.mean()})
     result = audit(MODEL, filled, "g")
-    assert ("FS407" in found(result)) == (share > 0.1)
-    assert ("FS408" in found(result)) == (share > 0.3)
+    assert ("FS407" in find(result)) == (share > 0.1)
+    assert ("FS408" in find(result)) == (share > 0.3)
     if share > 0.1:
         (column,) = result.rows.missing.features
         is_missing = frame.w.isna().groupby(frame.g).mean()
@@ -81,7 +81,7 @@ def test_values_filled_in_with_the_mean_are_found(share):
 def test_complete_rows_give_no_finding_on_missing_cells():
     result = audit(MODEL, table()[0], "g")
     assert result.rows.missing is None
-    assert not {"FS407", "FS408", "FS409", "FS410"} & set(found(result))
+    assert not {"FS407", "FS408", "FS409", "FS410"} & set(find(result))
 
 
 def panel(correlation, seed=0, n_values=40, each=10):
@@ -106,20 +106,20 @@ def test_a_column_of_rows_that_belong_together_is_named(order, tmp_path):
         result = audit(model, X, "g")
         named = [each.columns for each in result.findings if each.code == "FS409"]
         assert named == [("number",), ("who",)] or named == [("who",), ("number",)]
-    assert not {"FS409", "FS410"} & set(found(audit(model, frame, "g", clusters="who")))
+    assert not {"FS409", "FS410"} & set(find(audit(model, frame, "g", clusters="who")))
     # Without such a column the order of rows is all that there is to see.
     alone = frame[[*NAMES, "g"]]
-    assert ("FS410" in found(audit(model, alone, "g"))) == (order == "sorted")
+    assert ("FS410" in find(audit(model, alone, "g"))) == (order == "sorted")
 
 
 def test_copies_of_rows_are_counted():
     frame, rng = table(seed=3)
     twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]
-    said = found(audit(MODEL, twice, "g"))["FS410"].message
+    said = find(audit(MODEL, twice, "g"))["FS410"].message
     assert "200 rows of 1,000 duplicate an earlier row" in said
     # Where every feature has few values, rows are equal by chance.
     rounded = frame.assign(**frame[NAMES].round())
-    assert "FS410" not in found(audit(MODEL, rounded, "g"))
+    assert "FS410" not in find(audit(MODEL, rounded, "g"))
 
 
 @pytest.mark.long
@@ -137,5 +137,5 @@ def test_independent_rows_are_hardly_ever_called_alike():
         )
         frame.loc[frame.g == "b", "u"] *= 3
         model = FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g).subspace_
-        said.append(bool({"FS409", "FS410"} & set(found(audit(model, frame, "g", folds=None)))))
+        said.append(bool({"FS409", "FS410"} & set(find(audit(model, frame, "g", folds=None)))))
     assert np.mean(said) <= 0.02

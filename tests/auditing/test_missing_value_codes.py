@@ -31,7 +31,7 @@ def findings(X, groups=None, **settings):
     return [each for each in found if each.code == "FS412"]
 
 
-def found_in(values):
+def find_in(values):
     """Return the message about a column beside one of noise, or None."""
     noise = np.random.default_rng(1).standard_normal(len(values))
     found = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
@@ -57,14 +57,14 @@ def test_codes_flip_a_verdict_and_are_found():
 @pytest.mark.parametrize("code", [-9, -99, -999, 99, 999, 9999, -8888, 777])
 def test_codes_far_from_the_rest_are_found(code):
     values = np.r_[np.random.default_rng(2).integers(1, 6, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in found_in(values)
+    assert f"holds {code} (5 rows)" in find_in(values)
     continuous = np.r_[np.random.default_rng(2).normal(5, 1, 200), [code] * 5]
-    assert f"holds {code} (5 rows)" in found_in(continuous)
+    assert f"holds {code} (5 rows)" in find_in(continuous)
 
 
 def test_several_codes_and_zeros_are_found_together():
     values = np.r_[np.linspace(40, 90, 200), [0] * 9, [-99] * 4, [999] * 5]
-    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in found_in(values)
+    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in find_in(values)
 
 
 def test_the_advice_in_python_makes_the_cells_missing():
@@ -125,7 +125,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_columns_give_no_alarm(name):
-    assert found_in(ORDINARY[name]) is None
+    assert find_in(ORDINARY[name]) is None
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes", "digits"])

@@ -14,7 +14,7 @@ from fairspan.rows.folds import Folds
 P = 12
 
 
-def made(n=700, seed=0):
+def make_case(n=700, seed=0):
     rng = np.random.default_rng(seed)
     sizes = np.r_[3.0, 2.6, 2.2, 1.9, np.linspace(0.9, 0.4, P - 4)]
     groups = np.where(rng.random(n) < 0.4, "b", "a")
@@ -36,7 +36,7 @@ def standard_error(values):
 @pytest.fixture(scope="module")
 def by_hand():
     """Both models of an audit, and their residuals with and without refits, by numpy alone."""
-    X, groups = made()
+    X, groups = make_case()
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     settings = {"criterion": "error_gap"}
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
@@ -105,7 +105,7 @@ def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(by_h
 
 
 def test_rows_that_were_held_out_judge_the_model_as_it_is():
-    X, groups = made(1_400)
+    X, groups = make_case(1_400)
     model = fs.FairPCA(3).fit(X[:700], sensitive_features=groups[:700])
     for each in fs.audit(model, X[700:], groups[700:]).models:
         assert each.instability is None
@@ -113,7 +113,7 @@ def test_rows_that_were_held_out_judge_the_model_as_it_is():
 
 
 def test_blocks_of_moments_tell_the_same_spread():
-    X, groups = made()
+    X, groups = make_case()
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     model = fs.FairPCA(3).fit(X, sensitive_features=groups)
@@ -137,7 +137,7 @@ CASES = {
 }
 
 
-def drawn(rng, n, root, freedom):
+def draw_case(rng, n, root, freedom):
     rows = rng.normal(size=(n, len(root))) @ root
     if freedom is None:
         return rows
@@ -163,7 +163,10 @@ def test_the_change_of_the_saved_model_is_in_its_interval(case):
     groups, covered = np.repeat(["many", "few"], [2_000, n]), []
     for _ in select_cases(range(300), 6):
         X = np.vstack(
-            [drawn(rng, size, root, freedom) for size, root in zip((2_000, n), roots, strict=True)]
+            [
+                draw_case(rng, size, root, freedom)
+                for size, root in zip((2_000, n), roots, strict=True)
+            ]
         )
         model = fs.FairPCA(d).fit(X, sensitive_features=groups)
         fair, plain = model.components_, PCA(d).fit(X).components_

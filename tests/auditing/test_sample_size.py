@@ -11,7 +11,7 @@ EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))
 D = 3
 
 
-def turned(angle):
+def rotate(angle):
     """Second moments of a group whose leading directions are turned away from the model's."""
     turn = np.eye(20)
     for i in range(D):
@@ -30,7 +30,7 @@ def truth(second):
     return np.trace(difference @ second), spread, ratios.sum()
 
 
-def audited(rng, second, n):
+def run_audit(rng, second, n):
     few = rng.multivariate_normal(np.zeros(20), second, size=n, method="cholesky")
     many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
     X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, n])
@@ -46,10 +46,10 @@ def test_the_least_loss_is_that_of_the_rows_that_show_it():
 
 
 def test_rows_needed_are_about_those_of_the_formula():
-    rng, second = np.random.default_rng(0), turned(0.45)
+    rng, second = np.random.default_rng(0), rotate(0.45)
     loss, spread, bias = truth(second)
     needed = 1.3 * required_sample_size(loss, spread, bias, power_quantile(2, 0.95))
-    found = [group for _ in range(24) if (group := audited(rng, second, 80)[1]).n_rows_needed]
+    found = [group for _ in range(24) if (group := run_audit(rng, second, 80)[1]).n_rows_needed]
     assert len(found) >= 15
     assert np.median([group.n_rows_needed for group in found]) == pytest.approx(needed, rel=0.5)
     least = min_detectable_loss(80, spread, bias, power_quantile(2, 0.95))
@@ -59,7 +59,7 @@ def test_rows_needed_are_about_those_of_the_formula():
 
 
 def test_they_are_reported_where_all_groups_are_inconclusive():
-    result, few = audited(np.random.default_rng(1), turned(0.45), 60)
+    result, few = run_audit(np.random.default_rng(1), rotate(0.45), 60)
     assert few.state == "inconclusive"
     assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
     share = 100 * few.min_detectable_loss / few.observed_total_variance
@@ -72,7 +72,7 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
     records = {record["group"]: record for record in result.to_records()}
     assert records["few"]["n_rows_needed"] == few.n_rows_needed
     assert records["few"]["min_detectable_loss"] == few.min_detectable_loss
-    _, many = audited(np.random.default_rng(1), turned(0.9), 800)
+    _, many = run_audit(np.random.default_rng(1), rotate(0.9), 800)
     assert many.state == "harmed"
     assert many.n_rows_needed is None
     assert np.isnan(many.min_detectable_loss)
@@ -82,12 +82,12 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
 @pytest.mark.sweep
 @pytest.mark.parametrize("angle", [0.45, 0.8])
 def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
-    rng, second = np.random.default_rng(2), turned(angle)
+    rng, second = np.random.default_rng(2), rotate(angle)
     n = required_sample_size(*truth(second), power_quantile(2, 0.95))
     shown = [
         np.mean(
             [
-                audited(rng, second, round(n * factor))[1].state == "harmed"
+                run_audit(rng, second, round(n * factor))[1].state == "harmed"
                 for _ in select_cases(range(60), 3)
             ]
         )

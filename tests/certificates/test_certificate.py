@@ -407,7 +407,7 @@ def bound_of(proof, problem, basis):
     return problem.criterion.value(errors, problem) - gap, rounding
 
 
-def some_problem(seed, k, criterion):
+def draw_problem(seed, k, criterion):
     rng = np.random.default_rng(seed)
     p = int(rng.integers(2, 7))
     matrices = random_moments(rng, k, p)
@@ -415,7 +415,7 @@ def some_problem(seed, k, criterion):
     return build_problem(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0)))), rng
 
 
-def least_of_many(problem, rng, n=400):
+def minimum_of_many(problem, rng, n=400):
     p, d = problem.n_features, problem.n_components
     return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 
@@ -423,8 +423,8 @@ def least_of_many(problem, rng, n=400):
 @SEEDS
 @pytest.mark.parametrize(("k", "criterion"), BOTH, ids=str)
 def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
-    problem, rng = some_problem(seed, k, criterion)
-    least = least_of_many(problem, rng)
+    problem, rng = draw_problem(seed, k, criterion)
+    least = minimum_of_many(problem, rng)
     some = rng.dirichlet(np.ones(k))
     # Such as a solver gives, and such as no solver should.
     tampered = [some, 7 * some, some + rng.standard_normal(k), -some, np.eye(k)[0], np.zeros(k)]
@@ -446,7 +446,7 @@ def test_no_subspace_is_below_what_any_weights_prove(k, criterion, seed):
     ids=str,
 )
 def test_the_bound_does_not_depend_on_the_subspace_at_which_it_is_computed(k, criterion, seed):
-    problem, rng = some_problem(seed, k, criterion)
+    problem, rng = draw_problem(seed, k, criterion)
     weights = rng.dirichlet(np.ones(k))
     bases = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(20)]
     bounds = [bound_of(Proof(weights), problem, each)[0] for each in bases]
@@ -494,7 +494,7 @@ def test_supporting_lines(seed, penalty):
     problem = build_problem(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
     solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, SupportingLinesProof)
-    least = least_of_many(problem, rng)
+    least = minimum_of_many(problem, rng)
     basis = random_basis(rng, 4, 2)
     proven, rounding = bound_of(solution.proof, problem, basis)
     assert proven == pytest.approx(solution.lower_bound, rel=1e-9)
@@ -617,11 +617,11 @@ def test_the_positive_part(matrix, part):
 @pytest.mark.parametrize("criterion", [*MINIMAX, ErrorGap(0.7), NashWelfare()], ids=str)
 def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
     for seed in range(2):
-        problem, rng = some_problem(seed, 4, criterion)
+        problem, rng = draw_problem(seed, 4, criterion)
         solution = DualNewton().solve(problem, 1e-9)
         bound, _ = bound_of(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
-        assert bound <= least_of_many(problem, rng, 300)
+        assert bound <= minimum_of_many(problem, rng, 300)
 
 
 @pytest.mark.parametrize("seed", mark_most_long(range(40), 4))

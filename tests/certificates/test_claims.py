@@ -76,12 +76,12 @@ KEPT = {
 }
 
 
-def fitted(case):
+def fit_model(case):
     (rows, labels), d, settings = (CASES | KEPT)[case]
     return fs.FairPCA(d, **settings).fit(rows, sensitive_features=labels).subspace_
 
 
-def beside(certificate, name):
+def add_column(certificate, name):
     """Other values of one field, of its own kind and plausible."""
     own, tenth = getattr(certificate, name), 0.1 * certificate.objective
     match name:
@@ -127,19 +127,19 @@ def other_proofs(proof, certificate):
             yield replace(proof, **{each.name: other})
 
 
-def believed(subspace, holds, certificate, rebuilt=lambda each: each):
+def assert_believed(subspace, holds, certificate, rebuilt=lambda each: each):
     """The fields of which another value passes, in a certificate that is rebuilt around them."""
     return {
         name
         for name in CLAIM_PARTS
-        for other in beside(certificate, name)
+        for other in add_column(certificate, name)
         if holds(
             replace(subspace, certificate=rebuilt(replace_claims(certificate, **{name: other})))
         )
     }
 
 
-def in_a_file(path, holds):
+def through_file(path, holds):
     """Whether what was written can be read and holds."""
 
     def written(subspace):
@@ -151,9 +151,9 @@ def in_a_file(path, holds):
 
 
 def test_the_cases_are_what_they_are_called():
-    assert fitted("open gap").certificate.status == "open gap"
-    assert fitted("soft").is_soft
-    own = fitted("unresolved").certificate
+    assert fit_model("open gap").certificate.status == "open gap"
+    assert fit_model("soft").is_soft
+    own = fit_model("unresolved").certificate
     assert own.status == "unresolved"
     assert own.absolute_tol < own.gap < own.resolution < 0.01 * own.scale
 
@@ -168,7 +168,7 @@ FEW = ["two groups", "lines", "means", "covariances", "oblique", "nested", "soft
     [*FEW, *(pytest.param(each, marks=pytest.mark.long) for each in CASES if each not in FEW)],
 )
 def test_a_claim_that_was_tampered_with_is_refused(case):
-    data, subspace = CASES[case][0], fitted(case)
+    data, subspace = CASES[case][0], fit_model(case)
     own, found = subspace.certificate, verify(subspace, *data)
     assert found.holds, str(found)
 
@@ -176,28 +176,33 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
         return verify(model, *data).holds
 
     assert "records of the run" in found.messages[-1]
-    assert believed(subspace, holds, own) == RECORDS
+    assert assert_believed(subspace, holds, own) == RECORDS
     if own.steps:
         first, second, third = own.steps
-        swapped = believed(subspace, holds, second, lambda x: replace(own, steps=(first, x, third)))
+        swapped = assert_believed(
+            subspace, holds, second, lambda x: replace(own, steps=(first, x, third))
+        )
         assert swapped == RECORDS
         one, two = own.prefixes
-        assert believed(subspace, holds, two, lambda x: replace(own, prefixes=(one, x))) == RECORDS
+        assert (
+            assert_believed(subspace, holds, two, lambda x: replace(own, prefixes=(one, x)))
+            == RECORDS
+        )
 
 
 @pytest.mark.unverified
 @pytest.mark.parametrize("case", mark_most_long(list(CASES), 6))
 def test_a_file_is_believed_no_more(case, tmp_path):
-    data, subspace = CASES[case][0], fitted(case)
-    in_file = in_a_file(tmp_path / "model", lambda model: verify(model, *data).holds)
+    data, subspace = CASES[case][0], fit_model(case)
+    in_file = through_file(tmp_path / "model", lambda model: verify(model, *data).holds)
     # A file has the components once, and no place for others.
-    assert believed(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
+    assert assert_believed(subspace, in_file, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.unverified
 @pytest.mark.parametrize("case", mark_most_long(["lines", "two groups"], 2))
 def test_the_command_line_believes_no_more(case, tmp_path):
-    (rows, labels), subspace = CASES[case][0], fitted(case)
+    (rows, labels), subspace = CASES[case][0], fit_model(case)
     table, path = tmp_path / "rows.csv", tmp_path / "model"
     pd.DataFrame(rows).assign(group=labels).to_csv(table, index=False)
 
@@ -208,12 +213,12 @@ def test_the_command_line_believes_no_more(case, tmp_path):
             return cli.run(["verify", str(path), str(table), "--group", "group"]) == 0
 
     assert holds(subspace)
-    assert believed(subspace, holds, subspace.certificate) == RECORDS | {"components"}
+    assert assert_believed(subspace, holds, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.parametrize("case", [*CASES, *KEPT])
 def test_a_file_keeps_every_field(case, tmp_path):
-    subspace = fitted(case)
+    subspace = fit_model(case)
     subspace.save(tmp_path / "model")
     loaded = FairSubspace.load(tmp_path / "model")
     assert_same_certificate(loaded.certificate, subspace.certificate)

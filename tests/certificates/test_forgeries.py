@@ -17,7 +17,7 @@ X, GROUPS = generate_group_rows()
 OBLIQUE = {"criterion": "total_error", "restriction": MeanParity(oblique=True)}
 
 
-def fitted(X=X, groups=GROUPS, d=2, **settings):
+def fit_model(X=X, groups=GROUPS, d=2, **settings):
     model = fs.FairPCA(d, **settings).fit(X, sensitive_features=groups)
     assert verify(model, X, groups).holds
     return model
@@ -35,7 +35,7 @@ def assert_refused(subspace, X, groups, tmp_path, because):
 @pytest.mark.parametrize("restriction", [None, MeanParity(), MeanParity(0.3)], ids=str)
 @pytest.mark.parametrize("size", [1e-7, 1.0, 1e3])
 def test_a_decoder_that_was_added(size, restriction, tmp_path):
-    own = fitted(criterion="total_error", restriction=restriction).subspace_
+    own = fit_model(criterion="total_error", restriction=restriction).subspace_
     rows, rng = own.components, np.random.default_rng(0)
     beside = size * rng.standard_normal(rows.shape)
     beside -= beside @ rows.T @ rows
@@ -45,7 +45,7 @@ def test_a_decoder_that_was_added(size, restriction, tmp_path):
 
 
 def test_a_decoder_that_was_taken_away(tmp_path):
-    own = fitted(**OBLIQUE).subspace_
+    own = fit_model(**OBLIQUE).subspace_
     forged = replace(own, components=own.projector.decoder.T.copy(), oblique_decoder=None)
     assert_refused(forged, X, GROUPS, tmp_path, "no separate decoder")
 
@@ -55,7 +55,7 @@ def test_a_decoder_that_was_taken_away(tmp_path):
 def test_an_encoder_that_differs_where_the_rows_do_not_vary(size, scale, tmp_path):
     rows = X.copy()
     rows[:, 5] = 2 * rows[:, 4]
-    own = fitted(rows, scale=scale, **OBLIQUE).subspace_
+    own = fit_model(rows, scale=scale, **OBLIQUE).subspace_
     unit = np.ones(6) if own.scale is None else own.scale
     encoder = own.components.copy()
     encoder[0] += size * np.array([0, 0, 0, 0, 2.0, -1.0]) * unit
@@ -67,7 +67,7 @@ def test_an_encoder_that_differs_where_the_rows_do_not_vary(size, scale, tmp_pat
 def test_an_encoder_that_differs_next_to_fewer_rows_than_features(tmp_path):
     rng = np.random.default_rng(0)
     rows, groups = rng.standard_normal((14, 520)), np.arange(14) % 2
-    own = fitted(rows, groups, **OBLIQUE).subspace_
+    own = fit_model(rows, groups, **OBLIQUE).subspace_
     beside = rng.standard_normal(520)
     centered = rows - rows.mean(axis=0)
     beside -= np.linalg.lstsq(centered, centered @ beside, rcond=None)[0]
@@ -78,7 +78,7 @@ def test_an_encoder_that_differs_next_to_fewer_rows_than_features(tmp_path):
 
 def test_an_encoder_of_a_small_component(tmp_path):
     rows = X * [1.0, 1.0, 1e-6, 1e-6, 1e-6, 1e-6]
-    own = fitted(rows, d=3, **OBLIQUE).subspace_
+    own = fit_model(rows, d=3, **OBLIQUE).subspace_
     small = int(np.argmin(own.transform(rows).var(axis=0)))
     encoder = own.components.copy()
     # Along another small component, so that it still undoes the decoder.
@@ -90,7 +90,7 @@ def test_an_encoder_of_a_small_component(tmp_path):
     assert_refused(replace(own, components=encoder), rows, GROUPS, tmp_path, "")
 
 
-def small_beside_large():
+def small_and_large():
     """A component of 1e-10 of the variance, and a group whose rows are 1e-5 of the others."""
     rows = X * [1.0, 1e-5, 1e-5, 1e-7, 1e-7, 1e-7]
     return rows, GROUPS
@@ -98,8 +98,8 @@ def small_beside_large():
 
 @pytest.mark.parametrize("factor", [100.0, 0.01, 1.001])
 def test_each_component_is_evaluated_in_its_own_size(factor, tmp_path):
-    rows, groups = small_beside_large()
-    model = fitted(rows, groups, d=3, criterion="total_error", whiten=True)
+    rows, groups = small_and_large()
+    model = fit_model(rows, groups, d=3, criterion="total_error", whiten=True)
     own, variances = model.subspace_, model.explained_variance_
     assert variances[2] < 1e-9 * variances[0]
     whitening = own.whitening * [1, 1, np.sqrt(factor)]
@@ -122,7 +122,7 @@ def test_each_component_is_evaluated_in_its_own_size(factor, tmp_path):
 @pytest.mark.parametrize("name", ["errors", "losses"])
 def test_each_group_is_evaluated_in_its_own_size(name, factor, tmp_path):
     rows = np.where((GROUPS[0] == GROUPS)[:, None], X - X.mean(axis=0), 1e-6 * X)
-    model = fitted(rows, criterion="total_error", center="group")
+    model = fit_model(rows, criterion="total_error", center="group")
     own = model.solution_
     small = int(np.argmin(own.errors))
     assert own.errors[small] < 1e-10 * own.errors.max()
@@ -161,7 +161,7 @@ DATES = [(1.7e9, 1e7), (1.7e12, 1e10), (1.7e15, 1e13), (1.7e18, 1e16), (1.7e15, 
 )
 def test_room_for_rounding_is_a_share_of_what_is_claimed(offset, deviation, criterion, center):
     rows, groups = dates(offset, deviation)
-    model = fitted(rows, groups, criterion=criterion, center=center)
+    model = fit_model(rows, groups, criterion=criterion, center=center)
     own = model.solution_
     assert own.objective > 0.01
     for factor in (0.0, 0.9, 1.0001, 1.1, 2.0, 1e4):
@@ -174,7 +174,7 @@ def test_room_for_rounding_is_a_share_of_what_is_claimed(offset, deviation, crit
 
 def test_figures_that_rounding_may_have_made_are_not_verified():
     rows, groups = dates(1.7e18, 1e16)
-    model = fitted(rows, groups, criterion="total_error")
+    model = fit_model(rows, groups, criterion="total_error")
     found = verify(times(model.subspace_, 2.0), rows, groups)
     assert "cannot be verified from these data" in found.messages[0]
     found = verify(times(model.subspace_, 1e30), rows, groups)
@@ -185,9 +185,9 @@ def test_figures_that_rounding_may_have_made_are_not_verified():
 @pytest.mark.parametrize("eigen", ["thin", "matrix-free", "projected"])
 def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
     rows = X * [size, 1, 1, 1, 1, 1]
-    own = fitted(rows, criterion="minimax_error").subspace_
+    own = fit_model(rows, criterion="minimax_error").subspace_
     # Of ordinary PCA, with what it loses.
-    other = fitted(rows[:, ::-1], criterion="minimax_error").subspace_
+    other = fit_model(rows[:, ::-1], criterion="minimax_error").subspace_
     worse = np.ascontiguousarray(other.components)
     for changed in (times(own, 0.5), times(own, 1.1), replace(own, components=worse)):
         certificate = replace_claims(
@@ -208,7 +208,7 @@ def sparse(monkeypatch, **settings):
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 30)
-    return fitted(rows, groups, **settings).subspace_, rows, groups
+    return fit_model(rows, groups, **settings).subspace_, rows, groups
 
 
 CHANGES = {
@@ -282,7 +282,7 @@ def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(36, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 18)
-    own = fitted(rows, groups, criterion=criterion).subspace_
+    own = fit_model(rows, groups, criterion=criterion).subspace_
     assert own.certificate.status == "estimated"
     assert_changes_of_figures_are_refused(own, rows, groups)
 
@@ -296,7 +296,7 @@ def test_fields_of_sparse_rows_of_many_features(criterion, shape):
         *shape, 0.02, format="csr", random_state=rng, data_rvs=rng.standard_normal
     )
     groups = np.array(["a", "b"] * (shape[0] // 2))
-    own = fitted(rows, groups, criterion=criterion).subspace_
+    own = fit_model(rows, groups, criterion=criterion).subspace_
     assert own.certificate.eigensolver == "matrix-free"
     assert_changes_of_figures_are_refused(own, rows, groups)
 
@@ -304,7 +304,7 @@ def test_fields_of_sparse_rows_of_many_features(criterion, shape):
 @pytest.mark.parametrize("case", ["two groups", "restricted", "nested"])
 def test_a_bound_above_the_objective_never_holds(case):
     settings = {"restriction": MeanParity()} if case == "restricted" else {}
-    own = fitted(**settings, nested=case == "nested").subspace_
+    own = fit_model(**settings, nested=case == "nested").subspace_
     certificate = own.certificate
     for factor in (1 + 1e-6, 1.1, 10):
         bound = factor * certificate.objective
@@ -322,7 +322,7 @@ def test_equal_means_are_evaluated_in_units_of_each_coordinate(large, small, ang
     # Means differ along the large column, and a small component is turned towards it.
     rows[groups == 1, 0] += 3
     rows *= [large, small, small, small]
-    own = fitted(rows, groups, d=1, criterion="total_error", restriction=MeanParity()).subspace_
+    own = fit_model(rows, groups, d=1, criterion="total_error", restriction=MeanParity()).subspace_
     components = own.components.copy()
     components[0, 0] += angle
     certificate = replace(own.certificate, components=components)

@@ -49,7 +49,7 @@ RESTRICTIONS = (
 X, LABELS = generate_group_rows()
 
 
-def fitted(d=2, X=X, labels=LABELS, **settings):
+def fit_model(d=2, X=X, labels=LABELS, **settings):
     return FairPCA(d, **settings).fit(X, sensitive_features=labels)
 
 
@@ -68,7 +68,7 @@ def assert_fails(model, *data, because, **more):
 
 @parametrize_diagonal(center=["global", "group", "none"], criterion=CRITERIA)
 def test_every_criterion_holds_at_every_center(criterion, center):
-    model = fitted(criterion=criterion, center=center)
+    model = fit_model(criterion=criterion, center=center)
     found = assert_holds(model, X, LABELS)
     assert found.objective == pytest.approx(model.solution_.objective, rel=1e-9)
     unsure = model.solution_.resolution + 1e-9 * model.solution_.scale
@@ -105,7 +105,7 @@ HELD = [
 
 @pytest.mark.parametrize(("data", "settings"), HELD, ids=lambda value: str(value)[-80:])
 def test_every_setting_holds(data, settings):
-    assert_holds(fitted(X=data[0], labels=data[1], **settings), *data)
+    assert_holds(fit_model(X=data[0], labels=data[1], **settings), *data)
 
 
 @pytest.mark.long
@@ -113,7 +113,7 @@ def test_every_setting_holds(data, settings):
 @pytest.mark.parametrize("criterion", FAIR, ids=str)
 def test_rows_fewer_than_their_features(criterion, center):
     rows, labels = generate_group_rows(2, 520, n=6)
-    model = fitted(2, rows, labels, criterion=criterion, center=center)
+    model = fit_model(2, rows, labels, criterion=criterion, center=center)
     assert isinstance(model.moments_, WideMoments)
     assert_holds(model, rows, labels)
     assert_holds(model, model.moments_)
@@ -121,7 +121,7 @@ def test_rows_fewer_than_their_features(criterion, center):
 
 def test_thin_rows_within_a_restriction():
     rows, labels = generate_group_rows(2, 520, n=6)
-    model = fitted(2, rows, labels, restriction=fs.MeanParity())
+    model = fit_model(2, rows, labels, restriction=fs.MeanParity())
     assert_holds(model, rows, labels)
     model.subspace_ = replace(model.subspace_, components=PCA(2).fit(rows).components_)
     assert not verify(model.subspace_, rows, labels).holds
@@ -131,7 +131,7 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
     labels = np.repeat(["a", "b"], 30)
-    model = fitted(2, rows, labels, criterion="minimax_error")
+    model = fit_model(2, rows, labels, criterion="minimax_error")
     assert isinstance(model.moments_, SparseMoments)
     monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
     found = assert_holds(model, rows, labels)
@@ -144,12 +144,12 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
 
 def test_of_sparse_rows_that_fit_into_matrices_the_bound_is_checked():
     rows = scipy.sparse.csr_array(np.where(X > 0, X, 0.0))
-    assert np.isfinite(assert_holds(fitted(2, rows, LABELS), rows, LABELS).lower_bound)
+    assert np.isfinite(assert_holds(fit_model(2, rows, LABELS), rows, LABELS).lower_bound)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_saved_and_loaded(criterion, tmp_path):
-    model = fitted(criterion=criterion)
+    model = fit_model(criterion=criterion)
     model.subspace_.save(tmp_path / "model")
     loaded = FairSubspace.load(tmp_path / "model")
     assert verify(loaded, X, LABELS) == verify(model, X, LABELS)
@@ -162,7 +162,7 @@ SLICES = ((0, 1), (0, 2), (1, 2))
 def test_moments_in_place_of_rows():
     whole, *parts = (GroupMoments.from_rows(X[i::n], LABELS[i::n]) for i, n in SLICES)
     for moments in (whole, sum(parts)):
-        assert_holds(fitted(), moments)
+        assert_holds(fit_model(), moments)
 
 
 def test_weights():
@@ -204,7 +204,7 @@ def test_models_that_were_fitted_without_groups():
 @pytest.mark.parametrize("data", [(X,), (np.full_like(X, np.nan), LABELS)])
 def test_rows_without_groups_are_bad_input(data):
     with pytest.raises(InvalidInput):
-        verify(fitted(), *data)
+        verify(fit_model(), *data)
 
 
 @pytest.mark.parametrize(
@@ -226,17 +226,17 @@ def test_rows_without_groups_are_bad_input(data):
     "criterion", ["minimax_loss", fs.RobustErrorGap(), "nash_welfare"], ids=str
 )
 def test_other_data_do_not_hold(criterion, data, because):
-    assert_fails(fitted(criterion=criterion), *data, because=because)
+    assert_fails(fit_model(criterion=criterion), *data, because=because)
 
 
 def test_other_rows_are_reported_once_and_not_by_figure():
-    said = verify(fitted(), X[:-1], LABELS[:-1]).messages
+    said = verify(fit_model(), X[:-1], LABELS[:-1]).messages
     assert said[0].startswith("These are not the rows of the fit")
     assert len(said) == 5
 
 
 def test_the_same_deviations_about_another_mean_do_not_hold():
-    model = fitted(center="group")
+    model = fit_model(center="group")
     assert_fails(model, X + 1e-3, LABELS, because="mean =")
 
 
@@ -257,7 +257,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_attributes_that_were_changed(name):
-    model = fitted(scale=True, whiten=True)
+    model = fit_model(scale=True, whiten=True)
     assert_holds(model, X, LABELS)
     setattr(model, name, CHANGES[name](getattr(model, name)))
     assert_fails(model, X, LABELS, because=f"{name} =")
@@ -268,11 +268,11 @@ def test_attributes_that_were_changed(name):
     [("scale", 1.001, "scale of the features ="), ("whitening", 100, "squared whitening =")],
 )
 def test_units_that_were_changed(name, factor, because):
-    own = fitted(scale=True, whiten=True).subspace_
+    own = fit_model(scale=True, whiten=True).subspace_
     assert_fails(replace(own, **{name: factor * getattr(own, name)}), X, LABELS, because=because)
 
 
-def altered(model, *, components=None, **claims):
+def alter(model, *, components=None, **claims):
     """The subspace of a model with other claims, as somebody who cheats would save it."""
     subspace = model.subspace_
     rows = subspace.components if components is None else components
@@ -282,11 +282,11 @@ def altered(model, *, components=None, **claims):
 
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, 0.0], [0.5], [-1.0, 2.0]])
 def test_weights_that_were_changed_prove_nothing(weights):
-    assert verify(altered(fitted(), proof=Proof(np.array(weights))), X, LABELS).holds is False
+    assert verify(alter(fit_model(), proof=Proof(np.array(weights))), X, LABELS).holds is False
 
 
 def test_components_that_were_changed():
-    own = fitted().subspace_
+    own = fit_model().subspace_
     for components, because in (
         (own.components[:, ::-1].copy(), "objective ="),
         (1.1 * own.components, "not orthonormal"),
@@ -297,7 +297,7 @@ def test_components_that_were_changed():
 
 
 def test_components_outside_of_a_restriction():
-    model = fitted(criterion="total_error", restriction=fs.MeanParity())
+    model = fit_model(criterion="total_error", restriction=fs.MeanParity())
     other = replace(model.subspace_, components=PCA(2).fit(X).components_)
     assert_fails(other, X, LABELS, because="leave the allowed directions")
 
@@ -322,18 +322,18 @@ def test_models_without_a_certificate(model):
     ],
 )
 def test_what_a_model_says_of_itself_is_not_believed(claims, because):
-    assert_fails(altered(fitted(), **claims), X, LABELS, because=because)
+    assert_fails(alter(fit_model(), **claims), X, LABELS, because=because)
 
 
 def test_worse_components_are_not_optimal_by_any_name():
     """Ordinary PCA keeps the certificate of the fair components, with its own objective."""
-    model = fitted()
-    plain = fitted(criterion="total_error")
+    model = fit_model()
+    plain = fit_model(criterion="total_error")
     errors = plain.group_errors_
     best = model.group_errors_ - model.group_losses_
     objective = float((errors - best).max())
     for status in ("optimal", "unresolved"):
-        cheat = altered(
+        cheat = alter(
             model,
             components=plain.components_,
             status=status,
@@ -345,9 +345,9 @@ def test_worse_components_are_not_optimal_by_any_name():
 
 
 def test_a_violated_restriction_is_no_optimum():
-    model = fitted(criterion="total_error", restriction=fs.MeanParity(0.05))
-    plain = fitted(criterion="total_error")
-    cheat = altered(
+    model = fit_model(criterion="total_error", restriction=fs.MeanParity(0.05))
+    plain = fit_model(criterion="total_error")
+    cheat = alter(
         model,
         proof=Proof(model.moments_.proportions),
         components=plain.components_,
@@ -367,23 +367,23 @@ def test_a_violated_restriction_is_no_optimum():
     ],
 )
 def test_an_open_gap_is_no_leave_to_violate_what_is_required(settings, because):
-    model = fitted(**({"criterion": "total_error"} | settings))
-    plain = fitted(criterion="total_error").components_
-    cheat = altered(model, components=plain, status="open gap", lower_bound=-np.inf)
+    model = fit_model(**({"criterion": "total_error"} | settings))
+    plain = fit_model(criterion="total_error").components_
+    cheat = alter(model, components=plain, status="open gap", lower_bound=-np.inf)
     assert_fails(cheat, X, LABELS, because=because)
 
 
 @pytest.mark.parametrize("status", ["estimated", "optimal", "unresolved", "OPTIMAL"])
 def test_without_a_proof_only_an_open_gap_can_be_claimed(status):
     claims = {"proof": None, "lower_bound": -np.inf}
-    assert_holds(altered(fitted(), **claims, status="open gap"), X, LABELS)
-    assert_fails(altered(fitted(), **claims, status=status), X, LABELS, because="")
+    assert_holds(alter(fit_model(), **claims, status="open gap"), X, LABELS)
+    assert_fails(alter(fit_model(), **claims, status=status), X, LABELS, because="")
 
 
 def test_the_mean_is_compared_with_the_deviations_of_the_columns():
     rows = X.copy()
     rows[:, 0] = 1e9 + 0.01 * X[:, 0]
-    model = fitted(X=rows)
+    model = fit_model(X=rows)
     assert_holds(model, rows, LABELS)
     assert_holds(model, rows[::-1], LABELS[::-1])
     for moved in (90 * rows[:, 0].std(), np.nan):
@@ -401,7 +401,7 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
     ids=lambda each: each.kind,
 )
 def test_a_proof_of_another_kind_proves_nothing(proof):
-    assert_fails(altered(fitted(), proof=proof), X, LABELS, because="another kind of problem")
+    assert_fails(alter(fit_model(), proof=proof), X, LABELS, because="another kind of problem")
 
 
 @parametrize_diagonal(
@@ -451,7 +451,7 @@ def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
     rng = np.random.default_rng(0)
     rows, labels = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2), np.arange(60) % 2
     sparse = scipy.sparse.csr_array(rows)
-    assert_holds(fitted(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
+    assert_holds(fit_model(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
 
 
 @parametrize_diagonal(share=[1.0, 0.01], center=["global", "none"])
@@ -463,7 +463,7 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     rows, labels = rng.random((24, 60)), np.arange(24) % 2
     rows *= rng.random((24, 60)) < share
     settings = {"center": center, "restriction": fs.CovarianceParity(30)}
-    model, moments = fitted(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
+    model, moments = fit_model(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
     assert isinstance(model.moments_, WideMoments)
     assert_holds(model, moments)
     other = FairPCA(2, **settings).fit_moments(moments)
@@ -473,7 +473,7 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
 def test_directions_of_equal_difference_are_taken_together():
     first, second = np.diag([1.0, 1.0, 2.0, 0.5]), np.diag([0.1, 0.1, 0.1, 0.1])
     X, labels = np.vstack([first, -first, second, -second]), np.repeat(["a", "b"], 8)
-    found = [fitted(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)]
+    found = [fit_model(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)]
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-12)
 
 
@@ -482,7 +482,7 @@ def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
     X, labels = rng.standard_normal((60, 5)), np.arange(60) % 3
     X[:, 0] = 1e5 * X[:, 0] + 1e6 * labels
     settings = {"criterion": "total_error", "restriction": fs.MeanParity(), "center": "group"}
-    found = fitted(1, X, labels, **settings).solution_
+    found = fit_model(1, X, labels, **settings).solution_
     assert abs(found.gap) <= found.absolute_tol or found.status == "unresolved"
 
 

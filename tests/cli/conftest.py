@@ -32,7 +32,7 @@ main(sys.argv[2:])
 """
 
 
-def replacing(command: Sequence[str], **parts: object) -> tuple[Any, ...]:
+def replace_value(command: Sequence[str], **parts: object) -> tuple[Any, ...]:
     """The command with other values in the places of some of its words."""
     return tuple(parts.get(word.strip("{}"), word) for word in command)
 

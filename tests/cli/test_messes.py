@@ -40,7 +40,7 @@ def with_column(name, values, place=None):
     return frame.to_csv(index=False)
 
 
-def changed(column, row, value):
+def alter(column, row, value):
     frame = CLEAN.astype({column: object})
     frame.loc[row, column] = value
     return frame.to_csv(index=False)
@@ -123,12 +123,12 @@ READ = {
         [],
         error_of(CLEAN[FEATURES].assign(one=1.0)),
     ),
-    "empty cell, dropped": (changed("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
-    "NA, dropped": (changed("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
-    "null, dropped": (changed("height", 3, "null"), ["--on-missing", "drop"], WITHOUT_3),
-    "nan, dropped": (changed("height", 3, "nan"), ["--on-missing", "drop"], WITHOUT_3),
-    "N/A, dropped": (changed("height", 3, "N/A"), ["--on-missing", "drop"], WITHOUT_3),
-    "missing group, dropped": (changed("sex", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
+    "empty cell, dropped": (alter("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
+    "NA, dropped": (alter("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
+    "null, dropped": (alter("height", 3, "null"), ["--on-missing", "drop"], WITHOUT_3),
+    "nan, dropped": (alter("height", 3, "nan"), ["--on-missing", "drop"], WITHOUT_3),
+    "N/A, dropped": (alter("height", 3, "N/A"), ["--on-missing", "drop"], WITHOUT_3),
+    "missing group, dropped": (alter("sex", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
     "exponents": (
         CLEAN.assign(height=[f"{h:.4e}" for h in CLEAN["height"]]).to_csv(index=False),
         [],
@@ -165,7 +165,7 @@ REFUSED = {
     ),
     "a row too short": (text([*LINES, "1,2"]), [], ["a row with 2 cells", "header with 4"]),
     "text among the numbers": (
-        changed("height", 3, "tall"),
+        alter("height", 3, "tall"),
         [],
         ["'height'", "'tall' in line 5", "--one-hot", "--numeric-only"],
     ),
@@ -190,22 +190,22 @@ REFUSED = {
         ["numbers with separators", "--decimal ,"],
     ),
     "thousands between commas": (
-        changed("height", 3, "1,170"),
+        alter("height", 3, "1,170"),
         [],
         ["'1,170' in line 5", "Add --thousands ,"],
     ),
     "thousands between commas, left out as if they were text": (
-        changed("height", 3, "1,170"),
+        alter("height", 3, "1,170"),
         ["--numeric-only"],
         ["'1,170' in line 5", "Add --thousands ,", "--exclude"],
     ),
     "thousands between commas, encoded as if they were text": (
-        changed("height", 3, "1,170"),
+        alter("height", 3, "1,170"),
         ["--one-hot"],
         ["'1,170' in line 5", "Add --thousands ,"],
     ),
     "decimal commas between commas": (
-        changed("height", 3, "170,5"),
+        alter("height", 3, "170,5"),
         [],
         ["'170,5' in line 5", "the same decimal point"],
     ),
@@ -214,23 +214,23 @@ REFUSED = {
         ["--decimal", ","],
         ["'weight'", "the same decimal point"],
     ),
-    "thousands separated": (changed("height", 3, "1,170.5"), [], ["'1,170.5'", "thousands"]),
-    "per cent": (changed("height", 3, "17%"), [], ["'17%'", "percent sign"]),
+    "thousands separated": (alter("height", 3, "1,170.5"), [], ["'1,170.5'", "thousands"]),
+    "per cent": (alter("height", 3, "17%"), [], ["'17%'", "percent sign"]),
     "question marks": (
-        changed("height", 3, "?"),
+        alter("height", 3, "?"),
         [],
         ["'?' in line 5", "--na-values '?'", "--on-missing"],
     ),
     "a dash for nothing": (
-        changed("height", 3, "-"),
+        alter("height", 3, "-"),
         [],
         ["'-' in line 5", "--na-values - and", "--on-missing"],
     ),
-    "hexadecimal": (changed("age", 3, "0xff"), ["--exclude", "height"], ["'age'"]),
-    "an empty cell": (changed("height", 3, ""), [], ["NaN", "line 5", "'height'", "--on-missing"]),
-    "a missing group": (changed("sex", 3, ""), [], ["group label in line 5", "--on-missing drop"]),
-    "infinity": (changed("height", 3, "inf"), [], ["infinity", "line 5", "'height'"]),
-    "beyond double precision": (changed("height", 3, "1e400"), [], ["infinity", "'height'"]),
+    "hexadecimal": (alter("age", 3, "0xff"), ["--exclude", "height"], ["'age'"]),
+    "an empty cell": (alter("height", 3, ""), [], ["NaN", "line 5", "'height'", "--on-missing"]),
+    "a missing group": (alter("sex", 3, ""), [], ["group label in line 5", "--on-missing drop"]),
+    "infinity": (alter("height", 3, "inf"), [], ["infinity", "line 5", "'height'"]),
+    "beyond double precision": (alter("height", 3, "1e400"), [], ["infinity", "'height'"]),
     "one group": (CLEAN.assign(sex="f").to_csv(index=False), [], ["one group", "ordinary PCA"]),
     "no such group": (text(), ["--group", "gender"], ["'gender'", "columns are"]),
     "a name nearly right": (text(), ["--weight", "weightt"], ["closest match is 'weight'"]),
@@ -247,7 +247,7 @@ REFUSED = {
         ["'id'", f"{N} distinct texts in {N} rows", "--exclude"],
     ),
     "infinity, although rows are dropped": (
-        changed("height", 3, "inf").replace("\n", "\n,,,f\n", 1),
+        alter("height", 3, "inf").replace("\n", "\n,,,f\n", 1),
         ["--on-missing", "drop"],
         ["infinity", "line 6", "Replace infinity"],
     ),
@@ -272,7 +272,7 @@ REFUSED = {
 }
 
 
-def written(folder, content, name="rows.csv"):
+def write_file(folder, content, name="rows.csv"):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
@@ -286,7 +286,7 @@ def arguments(path, options):
 @pytest.mark.parametrize(("content", "options", "expected"), READ.values(), ids=READ)
 @pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
 def test_what_is_read(run, tmp_path, content, options, expected):
-    found = run(*arguments(written(tmp_path, content), options), "--json").facts
+    found = run(*arguments(write_file(tmp_path, content), options), "--json").facts
     assert found["models"][0]["observed_total_error"] == pytest.approx(expected, rel=1e-9)
 
 
@@ -296,13 +296,13 @@ def test_what_is_read(run, tmp_path, content, options, expected):
     ids=REFUSED,
 )
 def test_invalid_arguments_are_refused(refused, tmp_path, content, options, words):
-    refused(*arguments(written(tmp_path, content), options), said=words)
+    refused(*arguments(write_file(tmp_path, content), options), said=words)
 
 
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.txt.gz", "rows.tsv.gz"])
 def test_packed_files(run, tmp_path, name):
     content = text().replace(",", "\t") if "tsv" in name else text()
-    path = written(tmp_path, gzip.compress(content.encode()), name)
+    path = write_file(tmp_path, gzip.compress(content.encode()), name)
     found = run(*arguments(path, []), "--json").facts
     assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
 
@@ -320,11 +320,11 @@ def test_packed_files(run, tmp_path, name):
     ],
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):
-    refused(*arguments(written(tmp_path, content, name), []), said=words)
+    refused(*arguments(write_file(tmp_path, content, name), []), said=words)
 
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
-    (tmp_path / "link.csv").symlink_to(written(tmp_path, text()))
+    (tmp_path / "link.csv").symlink_to(write_file(tmp_path, text()))
     found = run(*arguments(tmp_path / "link.csv", []), "--json").facts
     assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
 
@@ -337,7 +337,7 @@ def test_a_link_to_nothing(refused, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root reads every file")
 def test_a_file_that_may_not_be_read(refused, tmp_path):
-    path = written(tmp_path, text())
+    path = write_file(tmp_path, text())
     path.chmod(0)
     assert "cannot be read" in refused(*arguments(path, []))
 
@@ -346,7 +346,7 @@ def test_a_file_that_may_not_be_read(refused, tmp_path):
 def test_a_hundred_thousand_columns(refused, tmp_path):
     names = ",".join(f"x{i}" for i in range(100_000))
     lines = [",".join(["1"] * 100_000) + f",{group}" for group in "fmfm"]
-    path = written(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
+    path = write_file(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
     refused(*arguments(path, ["--max-memory", "2GB"]), said=["100,000", "features"])
 
 

@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_complete_files_alone(run, installed, command, out):
     run(*command, status=0)
 
 
-def refused(run, command, out, said):
+def assert_refused(run, command, out, said):
     before = contents(out)
     run(*command, status=2, out=None, err=said)
     assert contents(out) == before
@@ -313,10 +313,10 @@ def test_what_is_not_as_it_was_is_refused(
 ):
     spoil(frame, folder, made)
     said = [each.replace("{made}", str(made)) for each in said]
-    refused(run, [*command, *options], made, said)
+    assert_refused(run, [*command, *options], made, said)
     if said == [str(made / "manifest.json")]:
         for files in ([made], [made / NAMES[0]]):
-            refused(run, ["merge", *files, "-o", tmp_path / "all"], made, said)
+            assert_refused(run, ["merge", *files, "-o", tmp_path / "all"], made, said)
     if "cannot be read" in said[0]:
         (made / NAMES[1]).unlink()
         run(*command, status=0)
@@ -327,7 +327,7 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
     frame.to_csv(tmp_path / "rows" / "a.csv", index=False)
     command = ["moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "parts"]
     run(*command, status=0)
-    refused(run, [*command, "--comment", "#"], tmp_path / "parts", "format: was ")
+    assert_refused(run, [*command, "--comment", "#"], tmp_path / "parts", "format: was ")
 
 
 def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
@@ -346,7 +346,7 @@ def test_a_folder_that_holds_something_else(run, command, out):
     (out / "notes.txt").write_text("mine")
     (out / "manifest.json").write_text('{"name": "of somebody else"}')
     said = f"The folder {out} holds manifest.json, notes.txt, and no manifest.json of moments"
-    refused(run, command, out, said)
+    assert_refused(run, command, out, said)
     for path in list(out.iterdir()):
         path.unlink()
     run(*command, status=0)

@@ -192,7 +192,7 @@ def test_dropped_rows_add_up(run, tmp_path):
     run("merge", *files, "-o", tmp_path / "c", out=said)
 
 
-def saved(path, n, seed, columns, labels, classes=None):
+def save_file(path, n, seed, columns, labels, classes=None):
     """Random rows whose moments are in a file, and their labels."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n, len(columns))), columns=list(columns))
@@ -213,9 +213,9 @@ def saved(path, n, seed, columns, labels, classes=None):
 )
 def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, columns, labels, words):
     files = [tmp_path / "a", tmp_path / "same", tmp_path / "other"]
-    saved(files[0], 2, 0, "xyz", ["a", "b"])
-    saved(files[1], 2, 1, "xyz", ["b", "c"])
-    saved(files[2], 2, 2, columns, labels)
+    save_file(files[0], 2, 0, "xyz", ["a", "b"])
+    save_file(files[1], 2, 1, "xyz", ["b", "c"])
+    save_file(files[2], 2, 2, columns, labels)
     refused("merge", *files, "-o", "{out}", said=[f"fairspan: error: {files[2]}: ", *words])
 
 
@@ -226,8 +226,8 @@ def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, colum
 )
 def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, options):
     files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
-    first, own = saved(files[0], 30, 0, "xyz", ["1", "2"])
-    other, theirs = saved(files[1], 40, 1, names, labels)
+    first, own = save_file(files[0], 30, 0, "xyz", ["1", "2"])
+    other, theirs = save_file(files[1], 40, 1, names, labels)
     run("merge", *files, "-o", out, *options, status=0)
     rows = pd.concat([first, other[list("xyz")]])
     expected, merged = fs.GroupMoments.from_rows(rows, [*own, *map(str, theirs)]), load(out)
@@ -253,7 +253,7 @@ def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path)
 
 def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
     y = np.arange(60) % 2 == 0
-    X, labels = saved(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
+    X, labels = save_file(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
     run("merge", tmp_path / "a", "-o", tmp_path / "b", "--label-type", "text")
     merged = load(tmp_path / "b").by_class
     expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], y=[*map(str, y)]).by_class

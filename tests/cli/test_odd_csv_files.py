@@ -15,7 +15,7 @@ LINES = ROWS.to_csv(index=False).splitlines()[1:]
 VARIANCE = np.var(ROWS["x"]) + np.var(ROWS["y"])
 
 
-def written(tmp_path, header, lines, *, first="", encoding="utf-8", end="\n"):
+def write_file(tmp_path, header, lines, *, first="", encoding="utf-8", end="\n"):
     path = tmp_path / "rows.csv"
     content = end.join([*([first] if first else []), *([header] if header else []), *lines, ""])
     path.write_bytes(content.encode(encoding))
@@ -54,13 +54,13 @@ READ = {
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize(("header", "lines", "first", "options"), READ.values(), ids=READ)
 def test_odd_files_are_read(run, tmp_path, header, lines, first, options, end):
-    path = written(tmp_path, header, lines, first=first, end=end)
+    path = write_file(tmp_path, header, lines, first=first, end=end)
     total = variance(run(*arguments(path, *options), "--json"))
     assert total == pytest.approx(VARIANCE, rel=1e-9)
 
 
 def test_dropped_nameless_columns_are_reported(tmp_path):
-    path = written(tmp_path, "x,y,g,,", [f"{line},," for line in LINES])
+    path = write_file(tmp_path, "x,y,g,,", [f"{line},," for line in LINES])
     with pytest.warns(FairspanWarning, match="2 trailing columns without a name or any cell"):
         rows = FileRows.open(path, ["g"])
     assert rows.feature_names == ("x", "y")
@@ -69,23 +69,23 @@ def test_dropped_nameless_columns_are_reported(tmp_path):
 def test_a_cell_in_a_nameless_column_is_named_by_its_line(refused, tmp_path):
     lines = [f"{line},," for line in LINES]
     lines[17] = f"{LINES[17]},,5"
-    path = written(tmp_path, "x,y,g,,", lines)
+    path = write_file(tmp_path, "x,y,g,,", lines)
     refused(*arguments(path), said=["cell in line 19 of column 5, which has no name"])
 
 
 def test_other_nameless_columns_are_counted(refused, tmp_path):
-    path = written(tmp_path, ",,y,g", [f"{i},{line}" for i, line in enumerate(LINES)])
+    path = write_file(tmp_path, ",,y,g", [f"{i},{line}" for i, line in enumerate(LINES)])
     refused(*arguments(path), said=["no names for the columns 1, 2"])
 
 
 def test_lines_below_sep_are_counted_as_an_editor_does(refused, tmp_path):
     lines = [line.replace(",", ";") for line in LINES]
-    path = written(tmp_path, "x;y;g", [*lines, "1;2"], first="sep=;")
+    path = write_file(tmp_path, "x;y;g", [*lines, "1;2"], first="sep=;")
     refused(*arguments(path), said=[f"a row with 2 cells in line {N + 3}"])
 
 
 def test_without_a_header_the_first_person_is_kept(run, tmp_path):
-    path = written(tmp_path, "", LINES)
+    path = write_file(tmp_path, "", LINES)
     outcome = run(*arguments(path, "--no-header", group="column_3"), "--json")
     assert variance(outcome) == pytest.approx(VARIANCE, rel=1e-9)
     rows = FileRows.open(path, ["column_3"], csv={"header": False})
@@ -93,7 +93,7 @@ def test_without_a_header_the_first_person_is_kept(run, tmp_path):
 
 
 def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, tmp_path):
-    path = written(tmp_path, "", LINES)
+    path = write_file(tmp_path, "", LINES)
     message = refused(*arguments(path), said=["no column 'g'", "looks like a row", "--no-header"])
     first = LINES[0].split(",")
     assert not [cell for cell in first[:2] if f"'{cell}'" in message]
@@ -102,7 +102,7 @@ def test_a_first_line_that_looks_like_a_row_is_warned_of_and_not_shown(refused, 
 
 
 def test_two_equal_cells_of_a_first_row_are_no_question_of_names_alone(refused, tmp_path):
-    path = written(tmp_path, "", ["1,1,a", *LINES])
+    path = write_file(tmp_path, "", ["1,1,a", *LINES])
     refused(*arguments(path), said=["several columns named '1'", "--no-header"])
 
 
@@ -117,29 +117,29 @@ HEADERS = {
 
 @pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
 def test_names_of_columns_are_no_row(recwarn, tmp_path, header):
-    FileRows.open(written(tmp_path, header, LINES), ["g"])
+    FileRows.open(write_file(tmp_path, header, LINES), ["g"])
     assert not recwarn.list
 
 
 def test_decades_and_quantiles_are_names(recwarn, tmp_path):
     lines = [f"{line.rsplit(',', 1)[0]},3,{line[-1]}" for line in LINES]
-    FileRows.open(written(tmp_path, "1990,2000,2010,g", lines), ["g"])
-    FileRows.open(written(tmp_path, "0.1,0.2,0.3,g", lines), ["g"])
+    FileRows.open(write_file(tmp_path, "1990,2000,2010,g", lines), ["g"])
+    FileRows.open(write_file(tmp_path, "0.1,0.2,0.3,g", lines), ["g"])
     assert not recwarn.list
 
 
 @pytest.mark.parametrize("value", ["no", 0, None])
 def test_header_is_a_truth_value(tmp_path, value):
     with pytest.raises(InvalidParameter, match="header"):
-        FileRows.open(written(tmp_path, "x,y,g", LINES), ["g"], csv={"header": value})
+        FileRows.open(write_file(tmp_path, "x,y,g", LINES), ["g"], csv={"header": value})
 
 
 def test_a_missing_cell_and_label_are_named_by_their_line(refused, tmp_path):
     rows = [line.replace(",a", ",,a").replace(",b", ',"two\nlines",b') for line in LINES[:3]]
-    path = written(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,,ok,a"])
+    path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,,ok,a"])
     options = ["--comment", "#", "--exclude", "note"]
     refused(*arguments(path, *options), said=["NaN, first in line 9, column 'y'"])
-    path = written(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,1,ok,"])
+    path = write_file(tmp_path, "# survey\nx,y,note,g", [*rows, "", "3,1,ok,"])
     refused(*arguments(path, *options), said=["group label in line 9 is missing"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_long, parametrize_diagonal
-from cli.conftest import AUDIT, FEATURES, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, replacing
+from cli.conftest import AUDIT, FEATURES, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, replace_value
 from fairspan.errors import InvalidParameter
 
 ALONE = ("audit", "{data}")
@@ -151,50 +151,53 @@ REFUSED = [
     ((*TRANSFORM, "--one-hot"), ["--one-hot requires --as sql"]),
     # Groups
     ((*AUDIT[:1], "{one_group}"), ["to one group ('all')"]),
-    (replacing(REPORT, data="{one_csv}"), ["one group"]),
+    (replace_value(REPORT, data="{one_csv}"), ["one group"]),
     *(
-        (replacing(each, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
+        (replace_value(each, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
         for each in (AUDIT, FIT, REPORT, MOMENTS)
     ),
-    ((*replacing(AUDIT, data="{many_csv}"), "--max-groups", "199"), ["max_groups is 199"]),
+    ((*replace_value(AUDIT, data="{many_csv}"), "--max-groups", "199"), ["max_groups is 199"]),
     (
-        (*replacing(FIT, data="{three_csv}"), "--criterion", "disparity"),
+        (*replace_value(FIT, data="{three_csv}"), "--criterion", "disparity"),
         ["3 groups", "signed gap", "'error_gap'"],
     ),
     (
-        (*replacing(FIT, data="{loud_csv}"), "--criterion", "equal_error"),
+        (*replace_value(FIT, data="{loud_csv}"), "--criterion", "equal_error"),
         ["smallest achievable gap", "error_gap"],
     ),
     # Models, and rows that do not fit them
     (
-        (*replacing(AUDIT, data="{unborn_csv}"), "--model", "{model}"),
+        (*replace_value(AUDIT, data="{unborn_csv}"), "--model", "{model}"),
         ["'unborn'", "'old', 'young'", "misspelled"],
     ),
     (("audit", "{backwards}", "--model", "{model}"), ["The rows have 5 features ('weight', 'hei"]),
-    (replacing(TRANSFORM, data="{few_csv}"), ["no column 'height'"]),
-    (replacing(VERIFY, data="{few_csv}"), ["no column 'height'"]),
-    (replacing(TRANSFORM, data="{gap_csv}"), ["NaN, first in line 5, column 'height'"]),
-    (replacing(VERIFY, data="{gap_csv}"), ["NaN"]),
+    (replace_value(TRANSFORM, data="{few_csv}"), ["no column 'height'"]),
+    (replace_value(VERIFY, data="{few_csv}"), ["no column 'height'"]),
+    (replace_value(TRANSFORM, data="{gap_csv}"), ["NaN, first in line 5, column 'height'"]),
+    (replace_value(VERIFY, data="{gap_csv}"), ["NaN"]),
     (
-        replacing(TRANSFORM, data="{words_csv}"),
+        replace_value(TRANSFORM, data="{words_csv}"),
         ["the column 'height' holds text, such as", "in line 2. Allowed"],
     ),
     ((*TRANSFORM, "--keep", "nobody"), ["no column 'nobody'"]),
     ((*TRANSFORM, "--keep", "age", "--keep", "age"), ["given twice"]),
-    ((*replacing(TRANSFORM, data="{taken_csv}"), "--keep-all"), ["'fairpca0' would appear twice"]),
+    (
+        (*replace_value(TRANSFORM, data="{taken_csv}"), "--keep-all"),
+        ["'fairpca0' would appear twice"],
+    ),
     ((*VERIFY[:3], "--group", "no such"), ["no column 'no such'"]),
     # Files of another kind, and of none
-    (replacing(TRANSFORM, model="{data}", data="{model}"), ["the model comes first, as in"]),
-    (replacing(TRANSFORM, model="{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    (replace_value(TRANSFORM, model="{data}", data="{model}"), ["the model comes first, as in"]),
+    (replace_value(TRANSFORM, model="{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
     (("audit", "{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
-    (replacing(AUDIT, data="{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    (replace_value(AUDIT, data="{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
     ((*AUDIT, "--model", "{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
-    (replacing(TRANSFORM, model="{text}"), ["cannot be read as a fairspan file"]),
+    (replace_value(TRANSFORM, model="{text}"), ["cannot be read as a fairspan file"]),
     ((*AUDIT, "--model", "{data}"), ["cannot be read as a fairspan file"]),
-    (replacing(VERIFY, model="{text}"), ["cannot be read as a fairspan file"]),
-    (replacing(AUDIT, data="nothing.csv"), ["does not exist"]),
-    (replacing(TRANSFORM, model="nothing"), ["does not exist"]),
-    (replacing(MOMENTS, data="{moments}"), ["already contains moments", "fairspan merge"]),
+    (replace_value(VERIFY, model="{text}"), ["cannot be read as a fairspan file"]),
+    (replace_value(AUDIT, data="nothing.csv"), ["does not exist"]),
+    (replace_value(TRANSFORM, model="nothing"), ["does not exist"]),
+    (replace_value(MOMENTS, data="{moments}"), ["already contains moments", "fairspan merge"]),
     (("merge", "{moments}", "{model}", "-o", "{out}"), ["is of kind 'fairspan.subspace'"]),
     (("merge", "{moments}", "{text}", "-o", "{out}"), ["text cannot be read"]),
     (("merge", "{moments}", "nothing", "-o", "{out}"), ["does not exist"]),
@@ -202,11 +205,11 @@ REFUSED = [
     # Outputs
     (("merge", "{moments}", "-o", "{moments}"), ["is also an input"]),
     (("merge", "{moments}", "-o", "-"), ["no text to print"]),
-    (replacing(MOMENTS, out="-"), ["no text to print"]),
-    (replacing(FIT, out="-"), ["name a file with -o"]),
-    (replacing(FIT, out="{text}"), ["is not a model"]),
-    ((*replacing(TRANSFORM, out="-"), "--json"), ["both write to standard output"]),
-    (replacing(TRANSFORM, out="{model}"), ["is also an input"]),
+    (replace_value(MOMENTS, out="-"), ["no text to print"]),
+    (replace_value(FIT, out="-"), ["name a file with -o"]),
+    (replace_value(FIT, out="{text}"), ["is not a model"]),
+    ((*replace_value(TRANSFORM, out="-"), "--json"), ["both write to standard output"]),
+    (replace_value(TRANSFORM, out="{model}"), ["is also an input"]),
     (
         (
             "report",
@@ -423,13 +426,15 @@ FULL = Path("/dev/full")
 @WRITING
 def test_output_places(refused, model, data, tmp_path, command):
     assert "does not exist. Allowed: an existing folder" in refused(*command, out="missing/out.csv")
-    assert "is also an input" in refused(*replacing(command, out="{data}"))
+    assert "is also an input" in refused(*replace_value(command, out="{data}"))
     (tmp_path / "link.csv").symlink_to(data)
-    assert "is also an input" in refused(*replacing(command, out=tmp_path / "link.csv"))
-    assert "is a directory" in refused(*replacing(command, out=tmp_path))
+    assert "is also an input" in refused(*replace_value(command, out=tmp_path / "link.csv"))
+    assert "is a directory" in refused(*replace_value(command, out=tmp_path))
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.csv")  # as /dev/null, which must not become a file
-        assert "is not a regular file" in refused(*replacing(command, out=tmp_path / "pipe.csv"))
+        assert "is not a regular file" in refused(
+            *replace_value(command, out=tmp_path / "pipe.csv")
+        )
 
 
 @WRITING
@@ -438,7 +443,7 @@ def test_the_folder_that_is_read_is_no_place_for_output(refused, table, tmp_path
     (parts / "deeper").mkdir(parents=True)
     table.drop(columns="sex").to_parquet(parts / "1.parquet")
     for name in ("1.parquet", "2.parquet", "deeper/2.parquet"):
-        assert "is also an input" in refused(*replacing(command, out=parts / name), data=parts)
+        assert "is also an input" in refused(*replace_value(command, out=parts / name), data=parts)
 
 
 def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
@@ -471,7 +476,7 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
 )
 def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, status):
     places = {"data": data, "model": model, "page": tmp_path / "page.html"}
-    words = [str(word) for word in replacing(command, **places)]
+    words = [str(word) for word in replace_value(command, **places)]
     program = [Path(sys.executable).with_name("fairspan"), *words]
     reading, writing = os.pipe()
     os.close(reading)
@@ -485,7 +490,7 @@ def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, statu
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
 def test_a_full_standard_output(data):
-    program = [Path(sys.executable).with_name("fairspan"), *replacing(AUDIT, data=data)]
+    program = [Path(sys.executable).with_name("fairspan"), *replace_value(AUDIT, data=data)]
     with FULL.open("w", encoding="utf-8") as full:
         done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 2
@@ -501,7 +506,7 @@ def test_a_full_standard_output(data):
 )
 def test_a_full_disk(installed, data, model, tmp_path, command, name):
     out = tmp_path / name
-    words = replacing(command, data=data, model=model, out=out)
+    words = replace_value(command, data=data, model=model, out=out)
     before = sorted(tmp_path.iterdir())
     installed(
         10,

@@ -10,7 +10,7 @@ import pytest
 NAMES = [f"u{i}" for i in range(6)]
 
 
-def saved(frame, path):
+def save_file(frame, path):
     frame.to_csv(path, index=False)
     return path
 
@@ -20,7 +20,7 @@ def verdict(run, tmp_path):
     """The verdict of a report of a table, which JSON and page agree on; and its facts."""
 
     def of(frame, *options):
-        data, page = saved(frame, tmp_path / "rows.csv"), tmp_path / "page.html"
+        data, page = save_file(frame, tmp_path / "rows.csv"), tmp_path / "page.html"
         asked = ("report", data, "--group", "group", "-d", 2, "--compare", "minimax_loss", *options)
         facts = run(*asked, "-o", page, "--json").facts
         read = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.read_text("utf-8"))).split())
@@ -98,7 +98,7 @@ def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
     assert "FS408" in codes(facts)
     assert found["kind"] == "inconclusive" or "(FS408)" in found["summary"]
     only = frame.assign(u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66)))
-    data = saved(only, tmp_path / "holes.csv")
+    data = save_file(only, tmp_path / "holes.csv")
     refused = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
     for told in ("All rows belong to one group ('smoke')", "1,585 of 1,629", "'u5' (1,585 rows"):
         assert told in refused.err
@@ -121,7 +121,10 @@ def test_all_rows_of_the_fit_but_one(run, tmp_path):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(rng.normal(size=(360, 6)) * [2, 1.5, 1, 1, 0.8, 0.8], columns=NAMES)
     frame["group"] = np.repeat(["few", "many"], [60, 300])
-    whole, fewer = saved(frame, tmp_path / "all.csv"), saved(frame[1:], tmp_path / "fewer.csv")
+    whole, fewer = (
+        save_file(frame, tmp_path / "all.csv"),
+        save_file(frame[1:], tmp_path / "fewer.csv"),
+    )
     model = tmp_path / "fair.model"
     run("fit", whole, "--group", "group", "-d", 2, "-o", model, status=0)
     facts = run("audit", fewer, "--group", "group", "--model", model, "--json").facts

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 
-def written(tmp_path, cells, delimiter=";", labels="abab"):
+def write_file(tmp_path, cells, delimiter=";", labels="abab"):
     path = tmp_path / "rows.csv"
     lines = [
         delimiter.join([cell, str(i % 3), labels[i % len(labels)]]) for i, cell in enumerate(cells)
@@ -29,7 +29,7 @@ def variance(run, path, *options):
 
 
 def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refused, tmp_path):
-    path = written(tmp_path, ["3,404", "465", "1,250", "980"])
+    path = write_file(tmp_path, ["3,404", "465", "1,250", "980"])
     refused(
         *arguments(path),
         said=[
@@ -48,7 +48,7 @@ def test_both_readings_of_a_comma_are_reported_and_give_both_variances(run, refu
 
 
 def test_between_commas_a_decimal_comma_cannot_be_named(refused, tmp_path):
-    path = written(tmp_path, ['"3,404"', "465", '"1,250"'], ",")
+    path = write_file(tmp_path, ['"3,404"', "465", '"1,250"'], ",")
     message = refused(
         *arguments(path), said=["--thousands , reads '3,404' as 3404", "if it is 3.404, write"]
     )
@@ -73,7 +73,7 @@ ADVICE = {
 @pytest.mark.parametrize(("cells", "advice", "expected"), ADVICE.values(), ids=ADVICE)
 def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, advice, expected):
     # Each cell twice in each group, so that no group is lost with a missing cell.
-    path = written(tmp_path, np.repeat(cells, 4).tolist())
+    path = write_file(tmp_path, np.repeat(cells, 4).tolist())
     refused(*arguments(path), said=advice)
     options = shlex.split(f"{advice} --on-missing drop")
     present = np.array([number for number in expected if number is not None], dtype=float)
@@ -82,7 +82,7 @@ def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, ad
 
 
 def test_marks_and_codes_are_both_named(run, refused, tmp_path):
-    path = written(tmp_path, ["3,5", "-", "4", "5", "3,5", "4"])
+    path = write_file(tmp_path, ["3,5", "-", "4", "5", "3,5", "4"])
     refused(*arguments(path), said=["Add --decimal , to the command", "add --na-values -"])
     options = ["--decimal", ",", "--na-values", "-", "--on-missing", "drop"]
     about_the_mean = np.var([3.5, 4, 5, 3.5, 4])
@@ -94,7 +94,7 @@ def test_marks_and_codes_are_both_named(run, refused, tmp_path):
     [["1.5", "2,5", "3"], ["1,23,456", "2"], ["$5", "2"], ["1,234,567", "1.234.567"], ["5-", "2"]],
 )
 def test_no_option_is_advised_that_does_not_make_the_column_numbers(refused, tmp_path, cells):
-    message = refused(*arguments(written(tmp_path, cells)))
+    message = refused(*arguments(write_file(tmp_path, cells)))
     assert not re.search("--(thousands|decimal|na-values)", message)
 
 
@@ -150,7 +150,7 @@ def test_advice_on_a_column_with_an_apostrophe_can_be_typed_in_a_shell(run, refu
 
 
 def test_a_label_that_is_a_code_is_a_missing_label(run, tmp_path):
-    path = written(tmp_path, [str(i * i % 11) for i in range(30)], labels="ab?")
+    path = write_file(tmp_path, [str(i * i % 11) for i in range(30)], labels="ab?")
     found = run(*arguments(path, "--na-values", "?", "--on-missing", "drop"), "--json").facts
     assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b"}
     named = ["--na-values", "g=?", "--missing-group", "unknown"]
@@ -207,7 +207,7 @@ def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp
 def test_options_that_exclude_each_other_are_named_as_they_are_typed(
     refused, run, tmp_path, options, advice
 ):
-    path = written(tmp_path, ["1.000,50", "465", "2.465", "12,5"])
+    path = write_file(tmp_path, ["1.000,50", "465", "2.465", "12,5"])
     message = refused(*arguments(path, *options), said=advice)
     assert "csv=" not in message
     run(*arguments(path, "--thousands", ".", "--decimal", ",", "--delimiter", ";"), status=0)
@@ -223,12 +223,12 @@ def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
 
 
 def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
-    path = written(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
+    path = write_file(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
     refused(*arguments(path), said=["'1.2.3' in line 4. ", "Correct such cells"])
 
 
 @pytest.mark.parametrize("cells", [["$5,231", "$12"], ["5.5 \u20ac", "2"], ["\u00a33", "$", "4"]])
 def test_signs_of_currencies_are_named(refused, tmp_path, cells):
-    message = refused(*arguments(written(tmp_path, cells)))
+    message = refused(*arguments(write_file(tmp_path, cells)))
     is_amount = "$" not in cells
     assert ("Write numbers without a currency sign" in message) == is_amount

@@ -38,13 +38,13 @@ def errors_through(model, rows, groups):
     return np.array([squares[groups == label].mean() for label in np.unique(groups)])
 
 
-def least_error(rows, point, d):
+def minimum_error(rows, point, d):
     """tr S - t_d(S) of one group about a point."""
     values = np.linalg.eigvalsh((rows - point).T @ (rows - point) / len(rows))
     return values[: len(values) - d].sum()
 
 
-def of(display, model, d, name=None):
+def select(display, model, d, name=None):
     """The figures of a model at a dimension, of every group."""
     records = [
         each for each in display.records if (each["model"], each["n_components"]) == (model, d)
@@ -68,14 +68,14 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     assert sorted(set(losses.frame()["n_components"])) == [2, 4]
     for d in range(1, 6):
         errors = errors_through(PCA(d).fit(X), X, GROUPS)
-        np.testing.assert_allclose(of(display, "PCA", d), errors, atol=1e-9)
+        np.testing.assert_allclose(select(display, "PCA", d), errors, atol=1e-9)
         fair = errors_through(FairPCA(d).fit(X, sensitive_features=GROUPS), X, GROUPS)
-        np.testing.assert_allclose(of(display, "minimax_loss", d), fair, atol=1e-9)
-        best = [least_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
-        np.testing.assert_allclose(of(display, "best possible", d), best, atol=1e-9)
+        np.testing.assert_allclose(select(display, "minimax_loss", d), fair, atol=1e-9)
+        best = [minimum_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
+        np.testing.assert_allclose(select(display, "best possible", d), best, atol=1e-9)
         if d in (2, 4):
-            np.testing.assert_allclose(of(losses, "PCA", d), errors - best, atol=1e-9)
-            assert np.ptp(of(losses, "minimax_loss", d)) <= 1e-6
+            np.testing.assert_allclose(select(losses, "PCA", d), errors - best, atol=1e-9)
+            assert np.ptp(select(losses, "minimax_loss", d)) <= 1e-6
     assert display.selected_dimension == 2
 
 
@@ -92,12 +92,12 @@ def test_curves_of_held_out_rows_are_those_of_audits():
             for shown in (display, errors):
                 for end in ("", "_low", "_high"):
                     quantity = f"{shown.quantity}{end}"
-                    found = of(shown, name, d, quantity)
+                    found = select(shown, name, d, quantity)
                     np.testing.assert_allclose(found, figures(model, quantity), rtol=1e-7)
-            here = of(display, name, d, "observed_loss")
+            here = select(display, name, d, "observed_loss")
             np.testing.assert_allclose(here, figures(model, "observed_loss"), rtol=1e-9)
         best = figures(models["PCA"], "expected_best_error")
-        np.testing.assert_allclose(of(errors, "best possible", d), best, rtol=1e-9)
+        np.testing.assert_allclose(select(errors, "best possible", d), best, rtol=1e-9)
         frame = display.frame().query(f"model == 'PCA' and n_components == {d}")
         assert tuple(frame["state"]) == models["PCA"].states
     assert list(display.frame().columns) == [
@@ -114,7 +114,7 @@ def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     found = reference_losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):
         values = [found[label][place] for label in ("a", "b")]
-        shown = of(display, "PCA", 2, f"expected_loss{name}")
+        shown = select(display, "PCA", 2, f"expected_loss{name}")
         np.testing.assert_allclose(shown, values, rtol=1e-7 if name else 1e-9)
 
 
@@ -136,7 +136,7 @@ def test_losses_by_group_are_those_of_an_audit():
         for end in ("", "_low", "_high"):
             expected = figures(models[name], f"expected_loss{end}")
             np.testing.assert_allclose(display.values(end)[i], expected, rtol=1e-7)
-        here = of(display, name, 2, "observed_loss")
+        here = select(display, name, 2, "observed_loss")
         np.testing.assert_allclose(here, figures(models[name], "observed_loss"), atol=1e-9)
         shown = display.frame().query(f"model == '{name}'")
         assert tuple(shown["state"]) == models[name].states
@@ -178,13 +178,13 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     lost = GroupLossDisplay.from_estimator(fair)
     for name in ("PCA", "minimax_loss"):
         shares = figures(models[name], "observed_variance_kept")
-        np.testing.assert_allclose(of(kept, name, 2), shares, rtol=1e-9)
+        np.testing.assert_allclose(select(kept, name, 2), shares, rtol=1e-9)
         losses = figures(models[name], "observed_loss")
-        np.testing.assert_allclose(of(lost, name, 2), losses, atol=1e-9)
+        np.testing.assert_allclose(select(lost, name, 2), losses, atol=1e-9)
     best, total = (
         figures(models["PCA"], name) for name in ("observed_best_error", "observed_total_variance")
     )
-    np.testing.assert_allclose(of(kept, "best possible", 2), 1 - best / total, rtol=1e-9)
+    np.testing.assert_allclose(select(kept, "best possible", 2), 1 - best / total, rtol=1e-9)
     assert lost.bound == fair.solution_.lower_bound
     assert lost.bound <= lost.values()[1].max() + 1e-12
     assert lost.status == fair.solution_.status
@@ -195,7 +195,7 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     for model in audit(FAIR, rows, groups, folds=None).models:
         shares = figures(model, "observed_variance_kept")
-        np.testing.assert_allclose(of(display, model.name, 2), shares, rtol=1e-9)
+        np.testing.assert_allclose(select(display, model.name, 2), shares, rtol=1e-9)
 
 
 def test_only_minimax_loss_proves_a_bound_on_losses():
@@ -337,7 +337,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     losses = GroupLossDisplay.from_estimator(fair).values()[1]
     np.testing.assert_allclose(losses, fair.group_losses_)
     curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
-    found = of(curve, "minimax_loss", 2)
+    found = select(curve, "minimax_loss", 2)
     np.testing.assert_allclose(found, fair.group_errors_, rtol=1e-6)
     kept = VarianceKeptDisplay.from_estimator(fair)
     np.testing.assert_allclose(

@@ -32,7 +32,7 @@ TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "au
 PAIR = ("a", "b")
 
 
-def drawn(picture, layout="constrained"):
+def draw_case(picture, layout="constrained"):
     figure = Figure(figsize=picture.figure_size(), layout=layout)
     picture.plot(figure.add_subplot())  # without a warning
     with warnings.catch_warnings():
@@ -54,7 +54,7 @@ def drawn_on(picture, width=8.0, height=6.0):
     + [(kind, LONG[:1]) for kind in ("errors",)],
 )
 def test_texts_are_large_enough_apart_and_inside(kind, names):
-    picture, written = drawn(make_displays(names)[kind])
+    picture, written = draw_case(make_displays(names)[kind])
     assert find_overlaps(written) == []
     assert min(size for _, _, size in written) >= 9
     bounds = picture.figure_.bbox
@@ -65,7 +65,7 @@ def test_texts_are_large_enough_apart_and_inside(kind, names):
 
 @pytest.mark.parametrize("kind", ["kept", "audit"])
 def test_every_group_is_named_apart(kind):
-    _, written = drawn(make_displays(HOSTILE)[kind])
+    _, written = draw_case(make_displays(HOSTILE)[kind])
     texts = [text for text, _, _ in written]
     for name in ("\\$\\frac{", "_hidden", "<b>&amp;", "(no name)", "two?lines", "a\\$b\\$c"):
         assert name in texts
@@ -74,7 +74,7 @@ def test_every_group_is_named_apart(kind):
 
 def test_long_names_of_groups_are_written_in_full_in_two_lines():
     name = "people of the male sex as recorded in the census of 1994"
-    axes = drawn(make_displays((name, "women"))["kept"])[0].ax_
+    axes = draw_case(make_displays((name, "women"))["kept"])[0].ax_
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert [label.replace("\n", " ") for label in labels] == [name, "women"]
 
@@ -102,7 +102,7 @@ def test_displays_stay_in_their_axes(kind):
 @pytest.mark.parametrize("layout", [None, "tight"])
 @pytest.mark.parametrize("kind", ["errors", "kept"])
 def test_other_layouts_are_drawn_too(kind, layout):
-    picture, _ = drawn(make_displays(LONG[:3])[kind], layout)
+    picture, _ = draw_case(make_displays(LONG[:3])[kind], layout)
     assert len(picture.axes_) == {"errors": 3, "kept": 1}[kind]
 
 
@@ -137,7 +137,7 @@ def test_a_notebook_shows_a_drawn_picture_once():
 @pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
     def once():
-        picture, _ = drawn(make_displays(HOSTILE[:2])[kind])
+        picture, _ = draw_case(make_displays(HOSTILE[:2])[kind])
         with reproducible_svg("fairspan"):
             picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
@@ -148,7 +148,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
 
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
     names = ("#0072B2", 'id="x', 'url(#y href="#z')
-    picture, _ = drawn(make_displays(names)["kept"])
+    picture, _ = draw_case(make_displays(names)["kept"])
     svg = inline_svg(picture.figure_, "k", "kept")
     texts = "".join(re.findall(r">([^<>]*)<", svg))
     assert all(name in texts for name in names)
@@ -221,7 +221,7 @@ def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
 
 
 def test_lines_are_the_data():
-    picture, _ = drawn(make_displays(LONG[:3])["errors"])
+    picture, _ = draw_case(make_displays(LONG[:3])["errors"])
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
         for model in ("PCA", "minimax_loss", "best possible"):
@@ -238,7 +238,7 @@ def test_lines_are_the_data():
 
 
 def test_losses_and_bound_are_the_data():
-    picture, _ = drawn(make_displays(PAIR)["group losses"])
+    picture, _ = draw_case(make_displays(PAIR)["group losses"])
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     for i, values in enumerate(picture.values()):
         np.testing.assert_array_equal(lines[f"model-{i}"].get_xdata(), values)
@@ -259,7 +259,7 @@ def test_losses_and_bound_are_the_data():
     ],
 )
 def test_losses_are_described_with_their_bounds(changes, said):
-    picture, _ = drawn(replace(make_displays(PAIR)["group losses"], **changes))
+    picture, _ = draw_case(replace(make_displays(PAIR)["group losses"], **changes))
     assert any(said in text for text in display_texts(picture))
 
 
@@ -273,7 +273,7 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
     else:
         for i, record in enumerate(picture.records[2 * n :]):
             record["status"] = statuses[i // 2]
-    drawn(picture)
+    draw_case(picture)
     assert any(f"Of {n - 1} solutions, 2 are not" in text for text in display_texts(picture))
     frame = picture.frame()
     assert "open gap" in set(frame["status"])
@@ -284,7 +284,7 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
 @pytest.mark.long
 @pytest.mark.parametrize("k", [2, 6])
 def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such(k):
-    picture, _ = drawn(make_displays(LONG[:k])["rows"])
+    picture, _ = draw_case(make_displays(LONG[:k])["rows"])
     for g, (panel, mean) in enumerate(zip(picture.axes_, picture.means, strict=True)):
         long, short = picture.principal_axes(g)
         lines = [np.asarray(each.get_xydata()) for each in panel.lines]
@@ -301,7 +301,7 @@ def test_the_largest_loadings_are_shown_first():
     picture.n_features = 4
     part = (picture.loadings**2).sum(axis=0)
     assert picture.to_columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
-    drawn(picture)
+    draw_case(picture)
     image = picture.ax_.images[0]
     np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown_features].T)
     low, high = image.get_clim()
@@ -373,7 +373,7 @@ def test_any_units_can_be_read(kind, unit):
             {**each, "observed_loss": unit * each["observed_loss"]} for each in picture.records
         ]
         picture = replace(picture, records=records)
-    _, written = drawn(picture)
+    _, written = draw_case(picture)
     assert find_overlaps(written) == []
 
 
@@ -384,7 +384,7 @@ def test_a_frontier_of_one_point_is_drawn(point):
     picture.achievable_region = np.array([point] * 5)
     picture.pca_errors = np.array(point)
     picture.solutions = {name: np.array(point) for name in "abc"}
-    _, written = drawn(picture)
+    _, written = draw_case(picture)
     assert find_overlaps(written) == []
     assert "a, b, c" in [text for text, _, _ in written]
 
@@ -420,7 +420,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     picture.solutions = {**picture.solutions, "disparity": np.array([1.5, 9.0])}
     np.testing.assert_array_equal(near, picture._limits())
     assert list(picture.distant_solutions()) == ["disparity"]
-    _, written = drawn(picture)
+    _, written = draw_case(picture)
     assert find_overlaps(written) == []
     assert "disparity (1.5, 9), outside the axes" in [text for text, *_ in written]
     assert "first, second, third" in [text for text, *_ in written]
@@ -434,7 +434,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
 
 
 def test_the_two_groups_of_a_disparity_are_named_in_full():
-    picture, _ = drawn(make_displays(("women in towns", "men in towns"))["path"])
+    picture, _ = draw_case(make_displays(("women in towns", "men in towns"))["path"])
     said = "error of men in towns minus that of women in towns"
     assert any(said in text for text in display_texts(picture))
 
@@ -553,7 +553,7 @@ def test_curves_show_all_points_and_of_wide_bands_little():
         ),
         show_observed=True,
     )
-    drawn(picture)
+    draw_case(picture)
     start, end = picture.axes_[0].get_ylim()
     assert -5 < start < -2
     assert 1.2 < end < 5

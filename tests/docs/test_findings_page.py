@@ -30,7 +30,7 @@ ALIKE = rows_of(300, [3, 1, 1, 1], seed=2)
 THREE = np.arange(300) % 3
 
 
-def fitted(n_components=1, rows=X, groups=GROUPS, **settings):
+def fit_model(n_components=1, rows=X, groups=GROUPS, **settings):
     return FairPCA(n_components, **settings).fit(rows, sensitive_features=groups)
 
 
@@ -42,7 +42,7 @@ def few_rows(n, name, d):
 def no_variance():
     rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
     groups = np.repeat(["some", "flat"], 100)
-    return audit(fitted(1, rows, groups, center="none"), rows, groups)
+    return audit(fit_model(1, rows, groups, center="none"), rows, groups)
 
 
 def among_the_features():
@@ -89,7 +89,7 @@ def income_in_cents():
 def rare_category():
     rows = pd.DataFrame(ALIKE, columns=["a", "b", "c", "from=Atlantis"])
     rows["b"], rows["from=Atlantis"] = rows["a"] + 0.1 * rows["b"], np.arange(300.0) == 7
-    return audit(fitted(3, rows, GROUPS, scale=True), rows, GROUPS)
+    return audit(fit_model(3, rows, GROUPS, scale=True), rows, GROUPS)
 
 
 def filled_in(share):
@@ -103,7 +103,7 @@ def persons():
     rng, who = np.random.default_rng(6), np.repeat(np.arange(40), 10)
     rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[who]
     table = pd.DataFrame(rows, columns=["age", "income", "rooms", "children"])
-    model = fitted(2, table, np.repeat(["a", "b"], 200)).subspace_
+    model = fit_model(2, table, np.repeat(["a", "b"], 200)).subspace_
     return audit(model, table.assign(person=who), np.repeat(["a", "b"], 200))
 
 
@@ -119,11 +119,11 @@ def tied_directions():
     rows = np.random.default_rng(0).standard_t(4, (1_200, 8)) * ([1] * 5 + [0.3] * 3)
     groups = np.repeat(["a", "b"], [800, 400])
     rows[800:, :4] *= 1.2
-    return audit(fitted(2, rows, groups), rows, groups)
+    return audit(fit_model(2, rows, groups), rows, groups)
 
 
 def changed_rows():
-    return audit(fitted(), X[:280] * [1, 1, 1, 1.5], GROUPS[:280])
+    return audit(fit_model(), X[:280] * [1, 1, 1, 1.5], GROUPS[:280])
 
 
 def missing_cells():
@@ -148,25 +148,25 @@ CASES = {
     "FS104": no_variance,
     "FS105": lambda: audit(PCA(1).fit(X), X, ["everyone"] * 300),
     "FS106": lambda: audit(PCA(1).fit(X), moments=GroupMoments.from_rows(X, GROUPS)),
-    "FS107": lambda: audit(fitted(), WIDE, GROUPS[:200]),
+    "FS107": lambda: audit(fit_model(), WIDE, GROUPS[:200]),
     "FS108": poorly_known,
     "FS109": one_outlier,
     "FS110": cannot_be_fitted_again,
     "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
     "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
-    "FS203": lambda: audit(fitted(), X, GROUPS),
-    "FS204": lambda: audit(fitted(1, ALIKE, THREE, solver=STOPPED), ALIKE, THREE),
-    "FS205": lambda: audit(fitted(), X, GROUPS),
+    "FS203": lambda: audit(fit_model(), X, GROUPS),
+    "FS204": lambda: audit(fit_model(1, ALIKE, THREE, solver=STOPPED), ALIKE, THREE),
+    "FS205": lambda: audit(fit_model(), X, GROUPS),
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
     "FS207": made_from_a_group,
     "FS208": tied_directions,
     "FS209": changed_rows,
     "FS210": changed_rows,
     "FS301": lambda: audit(
-        {"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS
+        {"about all": PCA(1).fit(X), "about each": fit_model(center="group")}, X, GROUPS
     ),
-    "FS302": lambda: audit(fitted(), X, GROUPS),
-    "FS303": lambda: audit(fitted(), X, GROUPS),
+    "FS302": lambda: audit(fit_model(), X, GROUPS),
+    "FS303": lambda: audit(fit_model(), X, GROUPS),
     "FS401": among_the_features,
     "FS402": row_number,
     "FS403": income_in_cents,

@@ -165,7 +165,7 @@ SPARSE = np.where(RNG.random((60, 1600)) < 0.1, RNG.standard_normal((60, 1600)),
 MODEL = FairPCA(1).fit(X, sensitive_features=GROUPS)
 
 
-def spoilt(table, size):
+def corrupt(table, size):
     """The table with numbers of that size in its second column."""
     table = np.array(table)
     table[:, 1] *= size
@@ -173,7 +173,7 @@ def spoilt(table, size):
 
 
 def frame(size):
-    return pd.DataFrame(spoilt(X, size), columns=list("wxyz")).assign(g=GROUPS)
+    return pd.DataFrame(corrupt(X, size), columns=list("wxyz")).assign(g=GROUPS)
 
 
 def file(size, folder):
@@ -181,7 +181,7 @@ def file(size, folder):
     return folder / "data.csv"
 
 
-def saved(size, folder):
+def save_file(size, folder):
     # Written without a check, as by an earlier version.
     moments = GroupMoments.from_rows(X, GROUPS).divided_by(np.array([1, 1 / size, 1, 1]))
     moments.save(folder / "saved.moments")
@@ -189,40 +189,40 @@ def saved(size, folder):
 
 
 def weighted(size, folder):
-    return GroupMoments.from_rows(spoilt(X, size), GROUPS, RNG.uniform(0.5, 2, 60))
+    return GroupMoments.from_rows(corrupt(X, size), GROUPS, RNG.uniform(0.5, 2, 60))
 
 
 def in_parts(size, folder):
     fair = FairPCA(1)
     for half in (slice(0, 30), slice(30, 60)):
-        fair.partial_fit(spoilt(X, size)[half], sensitive_features=GROUPS[half])
+        fair.partial_fit(corrupt(X, size)[half], sensitive_features=GROUPS[half])
 
 
 ENTRIES = {
-    "array": lambda size, folder: GroupMoments.from_rows(spoilt(X, size), GROUPS),
+    "array": lambda size, folder: GroupMoments.from_rows(corrupt(X, size), GROUPS),
     "weights": weighted,
-    "fit": lambda size, folder: FairPCA(1).fit(spoilt(X, size), sensitive_features=GROUPS),
+    "fit": lambda size, folder: FairPCA(1).fit(corrupt(X, size), sensitive_features=GROUPS),
     "fit of few rows": lambda size, folder: FairPCA(1).fit(
-        spoilt(WIDE, size), sensitive_features=FEW
+        corrupt(WIDE, size), sensitive_features=FEW
     ),
     "fit of sparse rows": lambda size, folder: FairPCA(1).fit(
-        scipy.sparse.csr_array(spoilt(SPARSE, size)), sensitive_features=GROUPS
+        scipy.sparse.csr_array(corrupt(SPARSE, size)), sensitive_features=GROUPS
     ),
     "sparse": lambda size, folder: GroupMoments.from_rows(
-        scipy.sparse.csr_array(spoilt(SPARSE[:, :30], size)), GROUPS
+        scipy.sparse.csr_array(corrupt(SPARSE[:, :30], size)), GROUPS
     ),
     "frame": lambda size, folder: GroupMoments.from_rows(frame(size), "g"),
     "file": lambda size, folder: GroupMoments.from_rows(file(size, folder), "g"),
     "partial_fit": in_parts,
-    "saved moments": saved,
+    "saved moments": save_file,
     "moments in memory": lambda size, folder: FairPCA(1).fit_moments(
         GroupMoments.from_rows(X, GROUPS).divided_by(np.array([1, 1 / size, 1, 1]))
     ),
-    "audit": lambda size, folder: fs.audit(MODEL, spoilt(X, size), GROUPS),
+    "audit": lambda size, folder: fs.audit(MODEL, corrupt(X, size), GROUPS),
     "audit of sparse rows": lambda size, folder: fs.audit(
-        np.eye(1600)[:1], scipy.sparse.csr_array(spoilt(SPARSE, size)), GROUPS
+        np.eye(1600)[:1], scipy.sparse.csr_array(corrupt(SPARSE, size)), GROUPS
     ),
-    "verify": lambda size, folder: fs.verify(MODEL, spoilt(X, size), GROUPS),
+    "verify": lambda size, folder: fs.verify(MODEL, corrupt(X, size), GROUPS),
 }
 
 
@@ -272,7 +272,7 @@ def test_the_unit_adds_a_constant_to_nash_welfare_and_changes_nothing_else(unit,
 FOLDS = Folds(5, seed=2)
 
 
-def made(n=4_000, p=7, k=3, offset=0.0):
+def make_case(n=4_000, p=7, k=3, offset=0.0):
     rng = np.random.default_rng(n + p)
     X = rng.normal(size=(n, p)) @ rng.normal(size=(p, p)) + offset
     return X, np.array([f"g{i}" for i in range(k)])[rng.integers(0, k, n)], rng.uniform(0, 3, n)
@@ -284,7 +284,7 @@ def made(n=4_000, p=7, k=3, offset=0.0):
     kind=["array", "float32", "frame", "strided", "sparse"],
 )
 def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
-    X, groups, weights = made(offset=offset)
+    X, groups, weights = make_case(offset=offset)
     X = X.astype(np.float32) if kind == "float32" else X
     given = {
         "frame": lambda: pd.DataFrame(X, columns=list("abcdefg")),
@@ -307,7 +307,7 @@ def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
 
 @pytest.mark.long
 def test_files_and_processes_give_the_same_folds(tmp_path):
-    X, groups, _ = made(n=3_000)
+    X, groups, _ = make_case(n=3_000)
     frame = pd.DataFrame(X, columns=list("abcdefg")).assign(group=groups)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     # Several row groups, which two processes read.
@@ -327,7 +327,7 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
 
 
 def test_a_group_may_be_missing_in_a_fold():
-    X, groups, _ = made(n=200)
+    X, groups, _ = make_case(n=200)
     groups = groups.astype(object)
     groups[17] = "alone"
     found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
@@ -337,7 +337,7 @@ def test_a_group_may_be_missing_in_a_fold():
 
 
 def test_rows_of_a_cluster_share_a_fold():
-    X, groups, _ = made(n=600)
+    X, groups, _ = make_case(n=600)
     people = np.arange(600) // 6
     groups = groups[people * 6]
     folds = Folds(5)
@@ -360,7 +360,7 @@ def test_sparse_rows_of_many_features_stand_for_their_folds():
 
 
 def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path):
-    X, groups, _ = made(n=400, k=2)
+    X, groups, _ = make_case(n=400, k=2)
     (tmp_path / "rows.csv").write_text("x,g\n1,\n2,\n")
     missing = X.copy()
     missing[41, 2] = np.nan

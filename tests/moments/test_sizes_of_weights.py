@@ -30,7 +30,7 @@ CRITERIA = [name for name in builtin_names("criterion") if name != "robust_error
 POWERS = [2.0, 2.0**-7, 2.0**300, 2.0**-300]
 
 
-def fitted(weights: FloatArray, kind: str, criterion: str = "minimax_loss") -> FairPCA:
+def fit_model(weights: FloatArray, kind: str, criterion: str = "minimax_loss") -> FairPCA:
     rows: Any = ROWS
     settings: dict[str, Any] = {"criterion": criterion}
     groups = GROUPS
@@ -56,7 +56,7 @@ def parts(weights: FloatArray) -> GroupMoments:
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
 def test_weights_times_a_power_of_two_give_the_same_bytes(kind: str, power: float) -> None:
-    one, other = fitted(WEIGHTS, kind), fitted(WEIGHTS * power, kind)
+    one, other = fit_model(WEIGHTS, kind), fit_model(WEIGHTS * power, kind)
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.objective == other.solution_.objective
     assert one.solution_.lower_bound == other.solution_.lower_bound
@@ -64,7 +64,7 @@ def test_weights_times_a_power_of_two_give_the_same_bytes(kind: str, power: floa
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_for_every_criterion(criterion: str) -> None:
-    one, other = (fitted(WEIGHTS * power, "dense", criterion) for power in (1.0, 2.0**-301))
+    one, other = (fit_model(WEIGHTS * power, "dense", criterion) for power in (1.0, 2.0**-301))
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.lower_bound == other.solution_.lower_bound
 
@@ -89,7 +89,7 @@ def test_blocks_of_a_file_scale_with_their_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("factor", [3e40, 1e-95, 1e98, 1e200, 1e-200])
 def test_weights_times_any_constant_give_the_same_answer(factor: float) -> None:
-    one, other = fitted(WEIGHTS, "dense"), fitted(WEIGHTS * factor, "dense")
+    one, other = fit_model(WEIGHTS, "dense"), fit_model(WEIGHTS * factor, "dense")
     assert other.solution_.objective == pytest.approx(one.solution_.objective, rel=1e-9)
     assert other.solution_.status == "optimal"
     total = np.ldexp(other.moments_.weights, other.moments_.weight_exponent)
@@ -200,7 +200,7 @@ def test_one_and_the_same_scale_for_all_blocks_of_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
 @pytest.mark.parametrize("power", [2.0**900, 2.0**-900])
 def test_fits_to_scaled_weights_give_the_same_bytes(kind: str, power: float) -> None:
-    one, other = fitted(WEIGHTS, kind), fitted(WEIGHTS * power, kind)
+    one, other = fit_model(WEIGHTS, kind), fit_model(WEIGHTS * power, kind)
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.objective == other.solution_.objective
     assert other.solution_.status == "optimal"
@@ -223,7 +223,7 @@ def test_missing_cells_of_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("factor", [2.0**-10, 2.0**600, 2.0**-700])
 def test_audits_depend_on_ratios_of_weights_alone(factor: float) -> None:
-    model = fitted(WEIGHTS, "dense")
+    model = fit_model(WEIGHTS, "dense")
     one = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS)
     other = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor)
     assert str(one) == str(other)
@@ -243,7 +243,7 @@ def test_kurtosis_is_that_of_weighted_errors() -> None:
 
 @pytest.mark.parametrize("factor", [1e300, 1e-300])
 def test_verification_and_saved_moments(tmp_path: Path, factor: float) -> None:
-    model = fitted(WEIGHTS * factor, "dense")
+    model = fit_model(WEIGHTS * factor, "dense")
     assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor).holds
     assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS).holds
     moments = model.moments_

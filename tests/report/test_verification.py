@@ -239,15 +239,17 @@ X = X + (PEOPLE[["site"]] == "x").to_numpy() * [1.0, 0, 0, 1.0, 0, 0, 0, 0, 0]
 Y = np.array(["no", "yes"])[(X[:, 0] + RNG.standard_normal(N) > 0).astype(int)]
 
 
-def fitted(**settings):
+def fit_model(**settings):
     return fs.FairPCA(2, **settings).fit(X, Y, sensitive_features=PEOPLE)
 
 
 MODELS = {
-    "oblique": fitted(criterion="total_error", restriction=fs.MeanParity(oblique=True)),
-    "nested": fitted(nested=True),
-    "marginal": fitted(criterion="total_error", restriction=fs.MeanParity(attributes="marginal")),
-    "by class": fitted(criterion="total_error", restriction=fs.MeanParity(within_classes="all")),
+    "oblique": fit_model(criterion="total_error", restriction=fs.MeanParity(oblique=True)),
+    "nested": fit_model(nested=True),
+    "marginal": fit_model(
+        criterion="total_error", restriction=fs.MeanParity(attributes="marginal")
+    ),
+    "by class": fit_model(criterion="total_error", restriction=fs.MeanParity(within_classes="all")),
     "pipeline": make_pipeline(StandardScaler(), PCA(3)).fit(X),
     "kernel": KernelPCA(2, kernel="rbf", gamma=0.1, fit_inverse_transform=True).fit(X),
 }

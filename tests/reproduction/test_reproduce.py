@@ -258,13 +258,13 @@ def test_a_row_has_one_value_for_each_column():
         Result("t", ("a", "b"), [(1,)])
 
 
-def drawn(figure):
+def draw_case(figure):
     figure.subplots().plot([1, 2], [3, 4], label="line")
 
 
 def test_figures_are_the_same_bytes_each_time(tmp_path):
     pytest.importorskip("matplotlib")
-    result = Result("t", ("a",), [(1,)], draw=drawn)
+    result = Result("t", ("a",), [(1,)], draw=draw_case)
     (paths, missing), (again, _) = (write_result(result, tmp_path, each) for each in ("one", "two"))
     assert [path.name for path in paths] == ["one.csv", "one.svg", "one.png"]
     assert missing is None

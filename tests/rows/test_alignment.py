@@ -122,7 +122,7 @@ def test_rows_of_a_page_filtered_separately_are_refused(tmp_path):
     assert not path.exists()
 
 
-def fitted(rows, groups):
+def fit_model(rows, groups):
     return GroupMoments.from_rows(rows, groups).means
 
 
@@ -161,40 +161,40 @@ def test_indexes_agree_if_equal_or_without_a_common_label(case):
     first, second, place = INDEXES[case]
     rows, groups = WHOLE.iloc[:6].set_axis(first), GROUPS.iloc[:6].set_axis(second)
     if place is None:
-        by_position = fitted(rows.to_numpy(), groups.to_numpy())
-        np.testing.assert_array_equal(fitted(rows, groups), by_position)
+        by_position = fit_model(rows.to_numpy(), groups.to_numpy())
+        np.testing.assert_array_equal(fit_model(rows, groups), by_position)
     else:
         with pytest.raises(InvalidInput, match=f"not equal: at position {place}, X has"):
-            fitted(rows, groups)
+            fit_model(rows, groups)
 
 
 def test_the_advice_for_labels_of_all_rows_matches_them_by_index():
     shuffled = GROUPS.sample(frac=1, random_state=0)
     with pytest.raises(InvalidInput, match=r"pass sensitive_features\.loc\[X\.index\]; if .*"):
-        fitted(WHOLE, shuffled)
-    expected = fitted(WHOLE, GROUPS)
-    np.testing.assert_array_equal(fitted(WHOLE, shuffled.loc[WHOLE.index]), expected)
+        fit_model(WHOLE, shuffled)
+    expected = fit_model(WHOLE, GROUPS)
+    np.testing.assert_array_equal(fit_model(WHOLE, shuffled.loc[WHOLE.index]), expected)
 
 
 def test_the_advice_for_labels_of_other_rows_keeps_the_common_ones():
     with pytest.raises(InvalidInput, match=r"rows = X\.index\.intersection\(sensitive_features\."):
-        fitted(X, GROUPS.drop(index=LAST))
+        fit_model(X, GROUPS.drop(index=LAST))
     rows = X.index.intersection(GROUPS.drop(index=LAST).index)
-    expected = fitted(WHOLE.iloc[1:-1], GROUPS.iloc[1:-1])
-    np.testing.assert_array_equal(fitted(X.loc[rows], GROUPS.loc[rows]), expected)
+    expected = fit_model(WHOLE.iloc[1:-1], GROUPS.iloc[1:-1])
+    np.testing.assert_array_equal(fit_model(X.loc[rows], GROUPS.loc[rows]), expected)
 
 
 def test_the_advice_for_labels_that_were_reset_takes_them_by_position():
     reset = GROUPS.drop(index=FIRST).reset_index(drop=True)
     with pytest.raises(InvalidInput, match=r"pass sensitive_features\.to_numpy\(\)"):
-        fitted(X, reset)
-    expected = fitted(X, GROUPS.drop(index=FIRST))
-    np.testing.assert_array_equal(fitted(X, reset.to_numpy()), expected)
+        fit_model(X, reset)
+    expected = fit_model(X, GROUPS.drop(index=FIRST))
+    np.testing.assert_array_equal(fit_model(X, reset.to_numpy()), expected)
 
 
 def test_lengths_that_differ_are_named_first():
     with pytest.raises(InvalidInput, match="Inconsistent lengths: 59 rows in X, 60 labels"):
-        fitted(X, GROUPS)
+        fit_model(X, GROUPS)
 
 
 def test_values_next_to_a_dask_data_frame_agree_with_its_index():

@@ -125,7 +125,7 @@ def test_lines_are_those_of_an_editor(tmp_path, encoding, end):
     assert "in line 6" in message
 
 
-def spoilt(draw):
+def corrupt(draw):
     """A table with some bytes of it replaced or more put in."""
     content = bytearray(text(lines_of()).encode())
     for _ in range(draw(st.integers(1, 3))):
@@ -143,7 +143,7 @@ def spoilt(draw):
 @given(data=st.data())
 def test_no_message_shows_more_than_one_cell(tmp_path, door, data):
     path = tmp_path / "rows.csv"
-    path.write_bytes(spoilt(data.draw))
+    path.write_bytes(corrupt(data.draw))
     message = ""
     if door == "python":
         try:

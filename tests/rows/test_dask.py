@@ -216,7 +216,7 @@ def test_the_lines_that_the_documentation_shows(client, tmp_path, monkeypatch):
     assert projector_distance(names["fair"].components_, here.components_) <= 1e-7
 
 
-def sexed(**columns):
+def label_by_sex(**columns):
     return pd.DataFrame(X, columns=NAMES).assign(sex=GROUPS, **columns)
 
 
@@ -282,7 +282,7 @@ def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
 
 @pytest.mark.long
 def test_the_error_about_nan_names_partition_row_and_column(client):
-    holes = sexed()
+    holes = label_by_sex()
     holes.loc[17 * 30 + 3, "c"] = np.nan
     # Rows of a frame are named by the pandas index of the whole table.
     expected = r"partition 17: X contains NaN, first in row 4 \(index 513\), column 'c'"
@@ -295,7 +295,7 @@ def test_the_error_about_nan_names_partition_row_and_column(client):
         GroupMoments.from_rows(array, GROUPS)
 
 
-PARTS = [sexed().iloc[:200], sexed().iloc[200:400], sexed().iloc[400:]]
+PARTS = [label_by_sex().iloc[:200], label_by_sex().iloc[200:400], label_by_sex().iloc[400:]]
 
 
 @pytest.mark.long
@@ -324,7 +324,10 @@ def test_blocks_of_another_width_are_named(client):
 
 
 def test_lengths_that_differ(client):
-    array, frames = da.from_array(X, chunks=200), dd.from_pandas(sexed()[NAMES], npartitions=3)
+    array, frames = (
+        da.from_array(X, chunks=200),
+        dd.from_pandas(label_by_sex()[NAMES], npartitions=3),
+    )
     for labels in (GROUPS[:-1], da.from_array(GROUPS[:-1], chunks=200)):
         with pytest.raises(InvalidInput, match=r"Inconsistent lengths: 600 rows in X, 599"):
             GroupMoments.from_rows(array, labels)
@@ -333,7 +336,7 @@ def test_lengths_that_differ(client):
     with pytest.raises(InvalidInput, match=r"sample_weight has shape \(599,\) for 600 rows"):
         GroupMoments.from_rows(frames, GROUPS, WEIGHTS[:-1])
     for labels in (
-        dd.from_pandas(sexed()["sex"], npartitions=2),
+        dd.from_pandas(label_by_sex()["sex"], npartitions=2),
         da.from_array(GROUPS, chunks=60),
     ):
         with pytest.raises(InvalidInput, match="X has 3 partitions, but sensitive_features has"):
@@ -354,7 +357,9 @@ def never(block):
 
 
 LAZY = da.from_array(X, chunks=200).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
-LAZY_FRAME = dd.from_pandas(sexed(), npartitions=3).map_partitions(never, meta=sexed().iloc[:0])
+LAZY_FRAME = dd.from_pandas(label_by_sex(), npartitions=3).map_partitions(
+    never, meta=label_by_sex().iloc[:0]
+)
 
 
 @pytest.mark.parametrize(
@@ -384,15 +389,15 @@ def test_what_the_metadata_show_is_refused_before_anything_is_computed(
 @pytest.mark.parametrize("weight", ["nothing", "sex"])
 def test_weights_that_are_no_column_or_no_numbers(client, weight):
     with pytest.raises(InvalidInput, match=r"'nothing'|is not numeric"):
-        GroupMoments.from_rows(dd.from_pandas(sexed(g=GROUPS), npartitions=3), "g", weight)
+        GroupMoments.from_rows(dd.from_pandas(label_by_sex(g=GROUPS), npartitions=3), "g", weight)
 
 
 @pytest.mark.long
 def test_no_rows_at_all(client):
-    empty = dd.from_pandas(sexed(), npartitions=3)
+    empty = dd.from_pandas(label_by_sex(), npartitions=3)
     with pytest.raises(InvalidInput, match="There are no rows"):
         GroupMoments.from_rows(empty[empty.a > 1e9], "sex")
-    zero = dd.from_pandas(sexed(w=0.0), npartitions=3)
+    zero = dd.from_pandas(label_by_sex(w=0.0), npartitions=3)
     with pytest.raises(InvalidInput, match="There are no rows"):
         GroupMoments.from_rows(zero, "sex", "w")
 

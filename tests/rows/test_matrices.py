@@ -389,7 +389,7 @@ def with_entry(name, value):
     return spoil
 
 
-def cut(name):
+def truncate(name):
     """What takes the last numbers of an array away."""
 
     def spoil(matrix):
@@ -398,7 +398,7 @@ def cut(name):
     return spoil
 
 
-def backwards(matrix):
+def reverse(matrix):
     matrix.indptr[1] = matrix.indptr[-1]
 
 
@@ -422,17 +422,17 @@ COMPRESSED = {
     "beyond": with_entry("indices", 10**9),
     "the shape itself": with_entry("indices", 20),
     "negative": with_entry("indices", -1),
-    "fewer indices": cut("indices"),
-    "fewer values": cut("data"),
+    "fewer indices": truncate("indices"),
+    "fewer values": truncate("data"),
     "pointers beyond": with_entry("indptr", 10**6),
     "negative pointers": with_entry("indptr", -5),
-    "pointers that go back": backwards,
+    "pointers that go back": reverse,
 }
 COORDINATES = {
     "rows beyond": lambda matrix: matrix.row.__setitem__(-1, 20),
     "columns beyond": lambda matrix: matrix.col.__setitem__(0, 10**9),
     "negative rows": lambda matrix: matrix.row.__setitem__(0, -1),
-    "fewer values": cut("data"),
+    "fewer values": truncate("data"),
 }
 SPARSE_KINDS = ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "bsr_array")
 ATTACKS = [(kind, name, COMPRESSED) for kind in SPARSE_KINDS for name in COMPRESSED]

@@ -79,7 +79,7 @@ def as_processes(case, folder):
     return replace(rows, n_jobs=2), None, None
 
 
-def beside(made):
+def add_column(made):
     """Rows of a kind that has no names, with labels and weights beside them."""
     return lambda case, folder: (made(case.X), list(case.labels), case.weights)
 
@@ -90,13 +90,13 @@ def framed(made):
 
 
 UNNAMED = {
-    "array": beside(np.asarray),
-    "columns": beside(np.asfortranarray),
-    "csr": beside(sparse.csr_array),
-    "csc": beside(sparse.csc_matrix),
-    "strict array": beside(array_api_strict.asarray),
-    "torch": beside(lambda X: pytest.importorskip("torch").asarray(X)),
-    "dask array": beside(lambda X: da.from_array(X, chunks=(90, 4))),
+    "array": add_column(np.asarray),
+    "columns": add_column(np.asfortranarray),
+    "csr": add_column(sparse.csr_array),
+    "csc": add_column(sparse.csc_matrix),
+    "strict array": add_column(array_api_strict.asarray),
+    "torch": add_column(lambda X: pytest.importorskip("torch").asarray(X)),
+    "dask array": add_column(lambda X: da.from_array(X, chunks=(90, 4))),
 }
 SOURCES = UNNAMED | {
     "pandas": framed(lambda case: case.frame()),

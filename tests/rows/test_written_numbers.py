@@ -12,7 +12,7 @@ from fairspan.errors import InvalidInput, InvalidParameter
 INCOMES = ["3,404", "465", "1,250", "980"]
 
 
-def written(tmp_path, cells, delimiter=";", name="rows.csv"):
+def write_file(tmp_path, cells, delimiter=";", name="rows.csv"):
     path = tmp_path / name
     lines = [f"{cell}{delimiter}{'ab'[i % 2]}" for i, cell in enumerate(cells)]
     path.write_text("\n".join([f"x{delimiter}g", *lines, ""]), encoding="utf-8")
@@ -36,11 +36,11 @@ def column(path, **settings):
     ],
 )
 def test_separated_thousands_are_read(tmp_path, cells, settings, expected):
-    assert column(written(tmp_path, cells), csv=settings) == expected
+    assert column(write_file(tmp_path, cells), csv=settings) == expected
 
 
 def test_quoted_commas_between_commas_are_read(tmp_path):
-    path = written(tmp_path, [f'"{cell}"' for cell in INCOMES], ",")
+    path = write_file(tmp_path, [f'"{cell}"' for cell in INCOMES], ",")
     assert column(path, csv={"thousands": ","}) == [3404, 465, 1250, 980]
 
 
@@ -48,19 +48,19 @@ def test_quoted_commas_between_commas_are_read(tmp_path):
     "cell", ["1,2", "1,23", "1,2345", "0,123", "1234,567", "1,23,456", ",234", "1,234,", "1.5,000"]
 )
 def test_a_comma_that_does_not_separate_thousands_is_refused(tmp_path, cell):
-    path = written(tmp_path, [*INCOMES, cell])
+    path = write_file(tmp_path, [*INCOMES, cell])
     with pytest.raises(InvalidInput, match="x"):
         GroupMoments.from_rows(FileRows.open(path, ["g"], csv={"thousands": ","}), None)
 
 
 def test_a_wrong_cell_beyond_the_first_block_is_named_with_its_line(tmp_path):
-    path = written(tmp_path, ["1,234"] * 200_000 + ["1,2"])
+    path = write_file(tmp_path, ["1,234"] * 200_000 + ["1,2"])
     with pytest.raises(InvalidInput, match=r"'1,2' in line 200002 of column 'x'"):
         column(path, csv={"thousands": ","})
 
 
 def test_advice_for_a_cell_beyond_the_first_block(tmp_path):
-    path = written(tmp_path, ["1234"] * 300_000 + ["1,234"])
+    path = write_file(tmp_path, ["1234"] * 300_000 + ["1,234"])
     with pytest.raises(InvalidInput, match="'1,234' in line 300002") as refused:
         column(path)
     assert "csv={'decimal': ','} reads '1,234' as 1.234" in str(refused.value)
@@ -72,7 +72,7 @@ def test_advice_for_a_cell_beyond_the_first_block(tmp_path):
 )
 def test_other_separators_are_refused(tmp_path, settings):
     with pytest.raises(InvalidParameter, match="thousands is"):
-        FileRows.open(written(tmp_path, INCOMES), ["g"], csv=settings)
+        FileRows.open(write_file(tmp_path, INCOMES), ["g"], csv=settings)
 
 
 @given(
@@ -85,7 +85,7 @@ def test_what_python_writes_with_separators_is_read_exactly(tmp_path, numbers, m
         f"{number:,.3f}".replace(",", "T").replace(".", decimal).replace("T", thousands)
         for number in numbers
     ]
-    path = written(tmp_path, cells)
+    path = write_file(tmp_path, cells)
     expected = [float(f"{number:.3f}") for number in numbers]
     assert column(path, csv={"thousands": thousands, "decimal": decimal}) == expected
 
@@ -94,7 +94,7 @@ CODES = pd.DataFrame({"x": [1.5, -99.0, 3.0, 999.0, 5.0], "n": [1, 2, -99, 4, 5]
 CODES["g"] = ["a", "b", "?", "b", "a"]
 
 
-def saved(frame, path):
+def save_file(frame, path):
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     elif path.suffix == ".parquet":
@@ -111,7 +111,7 @@ def complete(rows):
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize("codes", [[-99, 999, "?"], ["-99.0", "999", " ? "], [-99.0, 999.0, "?"]])
 def test_codes_are_missing_values_in_every_kind_of_file(tmp_path, suffix, codes):
-    path = saved(CODES, tmp_path / f"rows.{suffix}")
+    path = save_file(CODES, tmp_path / f"rows.{suffix}")
     rows = FileRows.open(path, ["g"], na_values=codes, on_missing="drop")
     assert complete(rows) == [[1.5, 1.0], [5.0, 5.0]]
     with pytest.raises(InvalidInput, match="NaN"):
@@ -120,13 +120,13 @@ def test_codes_are_missing_values_in_every_kind_of_file(tmp_path, suffix, codes)
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_codes_of_one_column(tmp_path, suffix):
-    path = saved(CODES, tmp_path / f"rows.{suffix}")
+    path = save_file(CODES, tmp_path / f"rows.{suffix}")
     rows = FileRows.open(path, ["g"], na_values={"n": -99, "x": [999]}, on_missing="drop")
     assert complete(rows) == [[1.5, 1.0], [-99.0, 2.0], [5.0, 5.0]]
 
 
 def test_a_group_label_that_is_a_code_is_a_missing_label(tmp_path):
-    path = saved(CODES.assign(g=["1", "01", "9", "9.0", "2"]), tmp_path / "rows.csv")
+    path = save_file(CODES.assign(g=["1", "01", "9", "9.0", "2"]), tmp_path / "rows.csv")
     rows = FileRows.open(path, ["g"], na_values={"g": 9}, on_missing="drop")
     labels = [label for block in rows.blocks() for label in block.groups.to_list()]
     assert labels == ["1", "01", "2"]
@@ -143,7 +143,7 @@ def test_a_vector_with_a_code_has_a_missing_entry(tmp_path):
 
 
 def test_texts_and_blanks_make_a_column_of_numbers_one_of_text_no_more(tmp_path):
-    path = written(tmp_path, ["1.5", " ? ", "   ", "#DIV/0!", "-", "2"])
+    path = write_file(tmp_path, ["1.5", " ? ", "   ", "#DIV/0!", "-", "2"])
     rows = FileRows.open(path, ["g"], na_values=["?", "", "#DIV/0!", "-"], on_missing="drop")
     assert complete(rows) == [[1.5], [2.0]]
 
@@ -163,36 +163,36 @@ def test_numbers_are_parsed_from_text_only_after_a_code_that_arrow_does_not_know
     cells[5] = "-99.0"
     cells[7] = "?"
     settings = {"na_values": [-99, "?"], "on_missing": "drop"}
-    path = written(tmp_path, cells)
+    path = write_file(tmp_path, cells)
     expected = [[i + 0.5] for i in range(n) if i not in (5, 7)]
     assert complete(FileRows.open(path, ["g"], **settings)) == expected
     assert not parsed
     # Rows that were read before are not read twice.
     cells[n - 2] = " ? "
-    path = written(tmp_path, cells)
+    path = write_file(tmp_path, cells)
     expected.remove([n - 2 + 0.5])
     assert complete(FileRows.open(path, ["g"], **settings)) == expected
     assert 0 < sum(parsed) < n / 2
     cells[n - 1] = "x"
     with pytest.raises(InvalidInput, match="'x'"):
-        complete(FileRows.open(written(tmp_path, cells), ["g"], **settings))
+        complete(FileRows.open(write_file(tmp_path, cells), ["g"], **settings))
 
 
 def test_codes_with_separators(tmp_path):
-    path = written(tmp_path, ["3,404", "-99", "1,250", "-9,999", "?"])
+    path = write_file(tmp_path, ["3,404", "-99", "1,250", "-9,999", "?"])
     settings = {"csv": {"thousands": ","}, "na_values": [-99, -9999, "?"], "on_missing": "drop"}
     assert complete(FileRows.open(path, ["g"], **settings)) == [[3404.0], [1250.0]]
 
 
 def test_a_column_of_codes_that_the_file_lacks_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="'weight'"):
-        FileRows.open(written(tmp_path, INCOMES), ["g"], na_values={"weight": -99})
+        FileRows.open(write_file(tmp_path, INCOMES), ["g"], na_values={"weight": -99})
 
 
 @pytest.mark.parametrize("values", [[None], [True], {"x": [object()]}, [b"?"]])
 def test_other_codes_are_refused(tmp_path, values):
     with pytest.raises(InvalidParameter, match="na_values contains"):
-        FileRows.open(written(tmp_path, INCOMES), ["g"], na_values=values)
+        FileRows.open(write_file(tmp_path, INCOMES), ["g"], na_values=values)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_other_codes_are_refused(tmp_path, values):
     ],
 )
 def test_programs_get_the_advice_too(tmp_path, cells, advice):
-    path = written(tmp_path, cells)
+    path = write_file(tmp_path, cells)
     for rows in (path, FileRows.open(path, ["g"])):
         with pytest.raises(InvalidInput, match="is not numeric") as refused:
             GroupMoments.from_rows(rows, "g" if rows is path else None)
@@ -215,6 +215,6 @@ def test_programs_get_the_advice_too(tmp_path, cells, advice):
 
 def test_columns_of_names_get_no_such_advice(tmp_path):
     with pytest.raises(InvalidInput, match="is not numeric") as refused:
-        GroupMoments.from_rows(written(tmp_path, ["Ann", "Bob", "?"]), "g")
+        GroupMoments.from_rows(write_file(tmp_path, ["Ann", "Bob", "?"]), "g")
     assert "csv=" not in str(refused.value)
     assert "na_values" not in str(refused.value)

@@ -70,7 +70,7 @@ GAP = ErrorGap(0.5)
 EXACT = ("auto", "boundary", "dual_newton")
 
 
-def accepted():
+def is_accepted():
     for entry in BANK:
         for criterion, optimum in entry.optima:
             problem = build_problem(entry.matrices, entry.n_components, criterion)
@@ -80,7 +80,7 @@ def accepted():
                     yield pytest.param(solver, entry, criterion, optimum, id=name)
 
 
-@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(accepted()))
+@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(is_accepted()))
 def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
     problem = build_problem(entry.matrices, entry.n_components, criterion)
     solution = solver.solve(problem, 1e-9, 0)
@@ -109,7 +109,7 @@ def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
 
 
 def nested():
-    for parameters in accepted():
+    for parameters in is_accepted():
         _, entry, criterion, _ = parameters.values
         # A single component is nested in nothing.
         if entry.n_components > 1 and criterion.supports_nesting:
@@ -141,7 +141,7 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
             assert each.status == "optimal"
 
 
-def answered(solver, matrices, d=2):
+def assert_answered(solver, matrices, d=2):
     """By one solver, if it takes the largest error of so many groups."""
     problem = build_problem(matrices, d, MinimaxError())
     problem = (
@@ -154,7 +154,7 @@ def answered(solver, matrices, d=2):
 @parametrize_diagonal(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
 def test_units_change_nothing_but_the_scale(solver, factor):
     matrices = random_moments(np.random.default_rng(1), 2, 5)
-    here, there = (answered(solver, unit * matrices) for unit in (1.0, factor))
+    here, there = (assert_answered(solver, unit * matrices) for unit in (1.0, factor))
     assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
     assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-6)
 
@@ -163,13 +163,13 @@ def test_units_change_nothing_but_the_scale(solver, factor):
 def test_rows_that_do_not_vary_and_all_dimensions_lose_nothing(solver):
     whole = random_moments(np.random.default_rng(1), 2, 3)
     for matrices, d in ((np.zeros((2, 3, 3)), 1), (whole, 3)):
-        solution = answered(solver, matrices, d)
+        solution = assert_answered(solver, matrices, d)
         assert solution.objective == pytest.approx(0.0, abs=1e-9)
         assert solution.status == "optimal"
 
 
 def test_all_solvers_and_criteria_take_part():
-    taken = [parameters.values for parameters in accepted()]
+    taken = [parameters.values for parameters in is_accepted()]
     assert {solver.name for solver, *_ in taken} == {solver.name for solver in SOLVERS}
     assert len({criterion.name for _, _, criterion, _ in taken}) == 9
 

@@ -37,7 +37,7 @@ class Growing(Solver):
         return solve_growing(problem, self.solver, tol, random_state)
 
 
-def both(matrices, d, criterion, tol=1e-9):
+def fit_both(matrices, d, criterion, tol=1e-9):
     """Solved with whole matrices, and in a subspace that grows."""
     first, second = (build_problem(matrices, d, criterion) for _ in range(2))
     solver = BoundarySearch()
@@ -66,7 +66,7 @@ def out_of_sight(p, d):
     "criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(), TotalError()], ids=str
 )
 def test_an_eigenvector_that_the_iteration_never_sees_is_found_by_the_proof(criterion):
-    dense, projected = both(out_of_sight(300, 1), 1, criterion)
+    dense, projected = fit_both(out_of_sight(300, 1), 1, criterion)
     assert projected.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, rel=1e-9)
     assert projected.lower_bound <= dense.objective * (1 + 1e-9)
@@ -81,7 +81,7 @@ def test_losses_are_measured_against_the_optimum_that_the_proof_found():
 @parametrize_diagonal(unit=[1e-6, 1.0, 1e6], k=[1, 2, 3])
 def test_nash_welfare_is_proven_in_any_unit(k, unit):
     matrices = unit * random_moments(np.random.default_rng(k), k, 40)
-    dense, projected = both(matrices, 1, NashWelfare())
+    dense, projected = fit_both(matrices, 1, NashWelfare())
     assert (dense.status, projected.status) == ("optimal", "optimal")
     assert projected.gap <= 1e-9
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9)
@@ -91,7 +91,7 @@ def test_nash_welfare_is_proven_in_any_unit(k, unit):
 def test_the_robust_error_gap_is_proven_in_any_unit(unit):
     rng = np.random.default_rng(3)
     matrices = np.array([with_spectrum(rng, 0.97 ** np.arange(120)) for _ in range(2)])
-    dense, projected = both(unit * matrices, 3, RobustErrorGap())
+    dense, projected = fit_both(unit * matrices, 3, RobustErrorGap())
     assert projected.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, rel=1e-8)
     assert projected.lower_bound >= dense.objective * (1 - 1e-8)
@@ -203,7 +203,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
         if k > 2 and isinstance(criterion, RobustErrorGap | EqualError):
             continue
         matrices = np.array([with_spectrum(rng, values) for _ in range(k)])
-        dense, projected = both(matrices, 3, criterion)
+        dense, projected = fit_both(matrices, 3, criterion)
         slack = 1e-9 * build_problem(matrices, 3, criterion).total_variance
         assert projected.status == dense.status == "optimal"
         assert abs(projected.objective - dense.objective) <= 2 * slack
@@ -236,7 +236,7 @@ def test_a_group_without_variance_next_to_others(criterion):
         pytest.skip("the product is zero")
     problem = build_problem(matrices, 1, criterion)
     try:
-        dense, projected = both(matrices, 1, criterion)
+        dense, projected = fit_both(matrices, 1, criterion)
     except IncompatibleParameters:
         return
     assert projected.status == dense.status == "optimal"

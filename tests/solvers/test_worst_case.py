@@ -239,7 +239,7 @@ def test_a_relative_criterion_is_named_relative():
     assert fair.criterion == fs.MinimaxLoss()
 
 
-def by_numpy(X, groups, center):
+def compute_with_numpy(X, groups, center):
     """Second moments and proportions from the rows, without fairspan."""
     labels = np.unique(groups)
     points = {"global": X.mean(axis=0), "group": None}
@@ -274,7 +274,7 @@ COLLINEAR = {("parkinsons:group__sex", 18), ("parkinsons:group__sex", 19)}
 def test_gap_is_closed_from_one_dimension_to_all_but_one(name, standardized, center):
     rows = load(name)
     X = rows.z_scored(ddof=0) if standardized else rows.X
-    matrices, shares = by_numpy(X, rows.groups, center)
+    matrices, shares = compute_with_numpy(X, rows.groups, center)
     total = float(np.trace(np.tensordot(shares, matrices, axes=1)))
     for criterion in MINIMAX:
         size = 1.0 if criterion in RELATIVE else total

@@ -411,7 +411,7 @@ def as_thin(rows: Rows) -> str:
         return str(model.solution_.status)
 
 
-def as_it_is(rows: Rows) -> str:
+def leave_unchanged(rows: Rows) -> str:
     model = rows.fitted()
     judge(rows, model)
     verify(model, rows.values, rows.groups)
@@ -567,7 +567,7 @@ THIN, PARTS, SPARSE = (
 ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
     **{THIN.format(part + 1): (thin, as_thin, 25, 500) for part in range(4)},
     NEARLY: (nearly_dependent, as_thin, 25, 500),
-    "all directions that a restriction leaves": (all_directions_left, as_it_is, 60, 800),
+    "all directions that a restriction leaves": (all_directions_left, leave_unchanged, 60, 800),
     PARTS: (small, in_parts, 40, 600),
     BESIDE: (beside_columns, in_parts, 40, 600),
     "rows with missing cells": (incomplete, as_expected, 15, 600),

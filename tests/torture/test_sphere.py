@@ -38,14 +38,14 @@ def value_of(name, matrices, d):
     return lambda errors: errors.mean(axis=0) + 0.5 * np.ptp(errors, axis=0)
 
 
-def drawn(rng, name, k):
+def draw_case(rng, name, k):
     ranks = int(rng.integers(1, 3))
     vectors = rng.integers(-3, 4, (k, ranks, 3)).astype(float)
     matrices = np.einsum("gri,grj->gij", vectors, vectors)
     return Case(int(rng.integers(1, 3)), CRITERIA[name], matrices=matrices, may_be_refused=False)
 
 
-def beaten(case, tally):
+def improve(case, tally):
     """Raise Wrong where a direction is clearly better than the answer."""
     model = case.fit()
     judgment = judge_case(case, model)
@@ -72,8 +72,8 @@ def test_no_direction_is_clearly_better(name, k, how_many, record_property):
     for number in range(how_many(5, 167)):
         cases = []
         with tally.example(number, lambda: cases[0] if cases else None):  # noqa: B023
-            cases.append(drawn(case_generator(f"sphere {name} {k}", number), name, k))
-            beaten(cases[0], tally)
+            cases.append(draw_case(case_generator(f"sphere {name} {k}", number), name, k))
+            improve(cases[0], tally)
     tally.conclude(record_property, f"sphere: {name}, {k} groups")
 
 
@@ -84,7 +84,7 @@ def test_seven_groups_that_need_one_more_start(record_property):
     for number, name in enumerate(CRITERIA):
         case = Case(2, CRITERIA[name], matrices=matrices, may_be_refused=False)
         with tally.example(number, lambda: case):  # noqa: B023
-            beaten(case, tally)
+            improve(case, tally)
     tally.conclude(record_property, "sphere: seven groups")
 
 

@@ -38,7 +38,7 @@ X = RNG.normal(size=(90, 5)) * np.where(GROUPS[:, None] == "a", [3, 2, 1, 1, 1],
 THREE = np.array(["a", "b", "c"])[np.arange(90) % 3]
 
 
-def fitted(**settings):
+def fit_model(**settings):
     return fs.FairPCA(2, **settings).fit(X, sensitive_features=GROUPS)
 
 
@@ -74,11 +74,11 @@ def test_rows_of_all_kinds_give_one_model():
     from_sparse = fs.FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=GROUPS)
     from_lists = fs.FairPCA(2).fit(X.tolist(), sensitive_features=GROUPS.tolist())
     for model in (from_sparse, from_lists):
-        np.testing.assert_allclose(model.components_, fitted().components_, atol=1e-10)
+        np.testing.assert_allclose(model.components_, fit_model().components_, atol=1e-10)
 
 
 def test_what_a_model_is_used_for(tmp_path):
-    model = fitted()
+    model = fit_model()
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)).shape, X.shape)
     model.subspace_.save(tmp_path / "a.model")
     again = fs.FairSubspace.load(tmp_path / "a.model")
@@ -98,17 +98,17 @@ def test_scikit_learn_around_it():
 
 
 def test_the_semidefinite_program_needs_no_extra():
-    relaxed, exact = fitted(solver="semidefinite"), fitted()
+    relaxed, exact = fit_model(solver="semidefinite"), fit_model()
     assert relaxed.solution_.objective == pytest.approx(exact.solution_.objective, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("use", "extra"),
     [
-        (lambda path: fs.audit(fitted(), X, GROUPS).frame(), "pandas"),
-        (lambda path: fs.frontier(fitted().moments_, 2).frame(), "pandas"),
-        (lambda path: fs.frontier(fitted().moments_, 2).plot(), "plot"),
-        (lambda path: fs.audit(fitted(), X, GROUPS).plot(), "plot"),
+        (lambda path: fs.audit(fit_model(), X, GROUPS).frame(), "pandas"),
+        (lambda path: fs.frontier(fit_model().moments_, 2).frame(), "pandas"),
+        (lambda path: fs.frontier(fit_model().moments_, 2).plot(), "plot"),
+        (lambda path: fs.audit(fit_model(), X, GROUPS).plot(), "plot"),
         (lambda path: fs.write_report(path / "page.html", X, GROUPS, n_components=2), "report"),
         (lambda path: fs.GroupMoments.from_rows(csv(path), "g"), "arrow"),
     ],
@@ -130,7 +130,7 @@ def test_the_command_line_names_it_too(options, tmp_path):
 
 
 def test_the_command_line_fits_moments(tmp_path):
-    fitted().moments_.save(tmp_path / "a.moments")
+    fit_model().moments_.save(tmp_path / "a.moments")
     fit = command("fit", str(tmp_path / "a.moments"), "-d", "2", "-o", str(tmp_path / "a.model"))
     assert fit.returncode == 0, fit.stderr
     verify = command("verify", str(tmp_path / "a.model"), str(tmp_path / "a.moments"))

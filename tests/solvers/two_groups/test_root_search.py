@@ -36,7 +36,7 @@ def search_of(matrices, d, coefficients=EACH, *, constrained=False):
     return RootSearch(problem, 1e-9, coefficients, values_at, constrained=constrained)
 
 
-def proven(search):
+def prove(search):
     """The dual at the weights that the search gives, by numpy alone."""
     matrices = search.second_moments.matrices
     mixture = np.tensordot(search.weights_at(search.best_t), matrices, axes=1)
@@ -55,7 +55,7 @@ def test_the_bound_at_any_weight_is_below_every_subspace(seed):
             errors = basis_errors(matrices, random_basis(rng, 5, 2))
             assert (1 - t) * errors[0] + t * errors[1] >= contact.dual_value * (1 - 1e-12)
             assert errors.max() >= search.lower * (1 - 1e-12)
-    assert search.lower == pytest.approx(proven(search), rel=1e-12)
+    assert search.lower == pytest.approx(prove(search), rel=1e-12)
 
 
 def random_searches(constrained):
@@ -87,7 +87,7 @@ def test_random_problems_are_closed_in_few_steps(constrained, most):
         value, rel = (errors.mean(), 1e-9) if constrained else (errors.max(), 1e-10)
         assert search.upper == pytest.approx(value, rel=rel)
         assert search.upper - search.lower <= 1e-9 * search.upper
-        assert search.lower == pytest.approx(proven(search), rel=rel)
+        assert search.lower == pytest.approx(prove(search), rel=rel)
         counts.append(search.n_eigenproblems)
     assert len(counts) >= 50
     assert max(counts) <= 14
