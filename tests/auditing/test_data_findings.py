@@ -49,7 +49,7 @@ def test_a_column_that_is_the_group_is_named(scale):
     rows = with_column(np.where(GROUPS == "a", 1.0, 2.0))
     [finding] = audit_frame("FS401", rows, GROUPS, scale=scale)
     assert finding.message.startswith("feature 'SEX' encodes the group")
-    assert finding.message.endswith("Exclude it (drop the column).")
+    assert finding.message.endswith("Exclude the feature (drop the column).")
     assert finding.columns == ("SEX",)
     assert not audit_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
 
@@ -191,7 +191,7 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
             "feature x0 accounts for 91.0 % of the variance, and mine does not scale"
             in finding.message
         )
-        assert finding.message.endswith("Use scale=True, or rescale the feature.")
+        assert finding.message.endswith("(scale=True), or rescale the feature.")
 
 
 def test_nearly_all_is_not_called_all():

@@ -10,7 +10,8 @@ from sklearn.decomposition import PCA
 
 from case_selection import mark_most_long, select_cases
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.catalog import RULES, make_finding
+from fairspan.auditing.findings.catalog import ENTRIES
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult, argmax_with_ties, change_records
 from fairspan.auditing.verdict_rules import make_verdicts
@@ -414,12 +415,27 @@ def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
     assert str(found).startswith(f"{kind[0].upper()}{kind[1:]}. ")
 
 
-@pytest.mark.parametrize("code", RULES)
+def finding_of(code, model=None, groups=()):
+    """A finding with the fields that its entry gives it."""
+    entry = ENTRIES[code]
+    return Finding(
+        code,
+        entry.severity,
+        "Message.",
+        model=model,
+        groups=tuple(groups),
+        remedy=entry.recommendation,
+        caveat=entry.caveat,
+        may_be_harmless=entry.may_be_harmless,
+    )
+
+
+@pytest.mark.parametrize("code", ENTRIES)
 @pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
 def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, code):
     """All pairs of a kind and a finding: the verdict either says what questions it, or stands."""
     is_of_data = code.startswith("FS4")
-    found = make_finding(code, "Message.", None if is_of_data else "PCA")
+    found = finding_of(code, None if is_of_data else "PCA")
     alone, given = verdict(plain, *fair), verdict(plain, *fair, findings=[found])
     if not found.qualifies_verdict or kind == "inconclusive":
         assert given == alone
@@ -437,10 +453,10 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, c
 def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
     plain = [group("a", "harmed"), group("b", "no material harm", 0.0)]
     alone = verdict(plain)
-    for found in (make_finding("FS109", "", groups=["b"]), make_finding("FS109", "", "another")):
+    for found in (finding_of("FS109", groups=["b"]), finding_of("FS109", "another")):
         assert found.qualifies_verdict
         assert verdict(plain, findings=[found]) == alone
-    ours = verdict(plain, findings=[make_finding("FS109", "", groups=["a", "b"])])
+    ours = verdict(plain, findings=[finding_of("FS109", groups=["a", "b"])])
     assert ours.summary.startswith(
         "With the caveat that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
     )

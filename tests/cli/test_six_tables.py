@@ -63,7 +63,7 @@ def test_countries_over_years(verdict):
     assert "FS409" in codes(facts)
     assert found["kind"] == "inconclusive" or "(FS409)" in found["summary"]
     messages = " ".join(each["message"] for each in facts["findings"])
-    assert "pass --clusters country." in messages
+    assert "identifies the clusters (--clusters country)." in messages
     found, facts = verdict(panel(), "--clusters", "country")
     assert facts["rows"]["has_clusters"]
     assert found["kind"] in ("inconclusive", "no material harm")

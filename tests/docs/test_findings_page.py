@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing.findings.catalog import RULES
+from fairspan.auditing.findings.catalog import ENTRIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
@@ -202,4 +202,21 @@ def test_the_page_names_the_findings_that_veto_a_verdict():
     sentence = re.search(
         r"Some findings veto a verdict \(`qualifies_verdict`\): (.*?)\.", PAGE, re.S
     )[1]
-    assert re.findall(r"FS\d+", sentence) == [code for code, rule in RULES.items() if rule.caveat]
+    assert re.findall(r"FS\d+", sentence) == [
+        code for code, entry in ENTRIES.items() if entry.caveat
+    ]
+
+
+def test_the_table_of_the_page_is_that_of_the_catalog():
+    rows = re.findall(r"^\| \[(FS\d+)\]\(#fs\d+\) \| (.*?) \| (.*?) \| (.*?) \|$", PAGE, re.M)
+    entries = [(code, entry.severity, entry.about, entry.title) for code, entry in ENTRIES.items()]
+    assert rows == entries
+
+
+@pytest.mark.parametrize("code", ENTRIES)
+def test_a_remedy_stands_once_in_the_catalog(code):
+    """No message repeats the words of the remedy in place of its field."""
+    entry = ENTRIES[code]
+    first_words = " ".join(entry.remedy.split()[:3])
+    for message in (entry.message, *entry.other_messages.values()):
+        assert first_words not in message

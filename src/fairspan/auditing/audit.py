@@ -9,7 +9,7 @@ from fairspan.auditing.audited_rows import AuditedRows, MissingValues
 from fairspan.auditing.evaluation import Evaluation, evaluate_on_moments, evaluate_on_rows
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.all_rules import AuditedData, find_in_data, find_in_results
-from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.first_rows import summarize_first_rows
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table, summarize_missing_values

@@ -8,7 +8,7 @@ suffice.
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import names_with_counts, quote_group, quote_groups
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.auditing.verdict import Verdict

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.findings.catalog import Finding, Setting
+from fairspan.auditing.findings.finding import Finding, Setting
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
@@ -89,8 +89,6 @@ def _missing_group_options(labels: Sequence[str]) -> str:
 
 # Options for the arguments that remedies and statuses name; longer phrases come first.
 _OPTIONS_OF_ARGUMENTS = {
-    "(FileRows.open(..., na_values=...), X.replace in pandas)": "(--na-values)",
-    'None in their place and on_missing="drop"': "--na-values with --missing-group drop",
     "allow_extra=True": "--allow-extra",
     'center="global"': "--center global",
     "scale=True": "--standardize",

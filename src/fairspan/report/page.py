@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairspan.auditing.estimates import State
-from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.verdict import VerdictKind
 from fairspan.formatting.export import to_json_value

@@ -1,7 +1,7 @@
 """Application of all rules to an audit.
 
-A rule yields no finding, one or several. Rules of a kind have the same parameters, whether or not
-they use them.
+A rule yields no finding, one or several. The messages are in
+:mod:`fairspan.auditing.findings.catalog`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,16 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.findings.catalog import Finding
 from fairspan.auditing.findings.dependence_rules import dependent_rows
 from fairspan.auditing.findings.drift_rules import drift_since_fit
-from fairspan.auditing.findings.feature_rules import (
-    FeatureNames,
-    dominant_feature,
-    features_encoding_group,
-    monotone_features,
-    rare_indicator_components,
-)
+from fairspan.auditing.findings.feature_rules import FeatureNames, feature_findings
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.label_rules import label_findings
 from fairspan.auditing.findings.missing_value_rules import (
     codes_for_missing_values,
@@ -26,28 +20,9 @@ from fairspan.auditing.findings.missing_value_rules import (
     largely_missing_groups,
     uneven_missingness,
 )
-from fairspan.auditing.findings.one_model_rules import (
-    absent_groups,
-    disparity,
-    in_sample_models,
-    largest_pca_loss,
-    lossless,
-    negative_losses,
-    not_proven_optimal,
-    unstable_model,
-)
-from fairspan.auditing.findings.reliability_rules import (
-    degenerate_groups,
-    heavy_tails,
-    missing_estimates,
-    no_intervals,
-    unstable_best_subspaces,
-)
-from fairspan.auditing.findings.repair_rules import (
-    cost_of_repair,
-    effect_of_repair,
-    incomparable_units,
-)
+from fairspan.auditing.findings.one_model_rules import in_sample_models, one_model_findings
+from fairspan.auditing.findings.reliability_rules import reliability_findings
+from fairspan.auditing.findings.repair_rules import repair_findings
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.results import ModelResult
@@ -87,10 +62,7 @@ def find_in_data(
     moments = data.moments
     columns = FeatureNames.from_data(models, moments)
     return (
-        *features_encoding_group(moments, columns),
-        *monotone_features(monotone_columns, columns),
-        *dominant_feature(models, moments, columns),
-        *rare_indicator_components(models, moments, columns),
+        *feature_findings(models, moments, columns, monotone_columns),
         *label_findings(moments),
         *_find_in_rows(data),
     )
@@ -117,27 +89,9 @@ def _find_in_rows(data: AuditedData) -> Iterator[Finding]:
 def find_in_results(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
     """Apply all rules about results: about the groups, about each model, and across models."""
     return (
-        *chain.from_iterable(rule(models, rows) for rule in _ROW_RULES),
-        *chain.from_iterable(rule(model, rows) for model in models for rule in _MODEL_RULES),
-        *chain.from_iterable(rule(models) for rule in _COMPARISON_RULES),
+        *reliability_findings(models, rows),
+        *in_sample_models(models, rows),
+        *chain.from_iterable(one_model_findings(model) for model in models),
+        *drift_since_fit(models),
+        *repair_findings(models),
     )
-
-
-_ROW_RULES = (
-    degenerate_groups,
-    no_intervals,
-    missing_estimates,
-    unstable_best_subspaces,
-    heavy_tails,
-    in_sample_models,
-)
-_MODEL_RULES = (
-    absent_groups,
-    lossless,
-    largest_pca_loss,
-    disparity,
-    not_proven_optimal,
-    negative_losses,
-    unstable_model,
-)
-_COMPARISON_RULES = (drift_since_fit, incomparable_units, effect_of_repair, cost_of_repair)

@@ -1,274 +1,497 @@
-"""Severity, remedy and caveat of every finding, by its code."""
+"""Catalog of findings: title, severity, message, remedy and caveat of every code.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+A rule (in the file of its subject, such as :mod:`fairspan.auditing.findings.label_rules`) decides
+whether there is a finding, and passes the figures for the fields in braces of the message. The
+message and the remedy are written here and nowhere else. docs/findings.md explains each code.
+"""
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.rows.labels import Label
 
-
-class Setting(NamedTuple):
-    """A setting of the caller that the advice of a finding is about.
-
-    Messages name settings as arguments in Python; the command line puts its own options there.
-
-    Attributes
-    ----------
-    name : str
-        Such as "clusters" or "exclude".
-    phrase : str
-        Part of the message that names the setting in Python, such as "scale=True".
-    value : object
-        Proposed value, such as the name of a column; None if the caller has to choose it.
-    """
-
-    name: str
-    phrase: str
-    value: Any = None
+# A field in braces of a message or remedy, such as {groups}.
+_FIELD = re.compile(r"\{\w+\}")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A note or warning about the data or a model.
+class FindingEntry:
+    """Entry of the catalog: the parts of a finding that do not depend on the data.
 
     Attributes
     ----------
-    code : str
-        Stable code; its meaning never changes.
+    title : str
+        Meaning of the code in a few words.
+    about : {"rows", "data", "a model", "models"}
+        Subject of the finding: groups of rows, features and labels, one model, or several.
     severity : {"info", "warning"}
     message : str
-        Observation and, for warnings, what to do.
-    model : str or None
-        Model concerned; None if the finding is about the rows.
-    groups : tuple of labels
-    columns : tuple of str
-        Features concerned; x0, x1, ... if they have no names.
+        Observation with fields in braces. The field {remedy} stands for the remedy; messages of
+        findings that need no action leave it out.
     remedy : str
-        Recommended action in more detail.
+        Recommended action. Fields in braces belong to one finding and are filled only in its
+        message; {setting} is the setting to change, in parentheses.
+    further_remedy : str
+        Sentences that follow the remedy where there is more room than in a message.
     caveat : str
         Reason to qualify a verdict; empty if there is none.
     may_be_harmless : bool
-        Whether the observation may be harmless, so that "no material harm" stands with the caveat.
-    settings : tuple of Setting
-        Settings that the message advises to change.
+        Whether the observation may be harmless, so that the verdict "no material harm" stands with
+        the caveat.
+    other_messages : dict of str to str
+        Messages for other cases of the same observation, by name of the case.
     """
 
-    code: str
+    title: str
+    about: Literal["rows", "data", "a model", "models"]
     severity: Literal["info", "warning"]
     message: str
-    model: str | None = None
-    groups: tuple[Label, ...] = ()
-    columns: tuple[str, ...] = ()
-    remedy: str = ""
+    remedy: str
+    further_remedy: str = ""
     caveat: str = ""
     may_be_harmless: bool = False
-    settings: tuple[Setting, ...] = ()
+    other_messages: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def qualifies_verdict(self) -> bool:
-        """Whether verdicts about the same model and groups must carry the caveat."""
-        return bool(self.caveat)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as values for JSON, without its settings, which the message names."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        del values["settings"]
-        return {**values, "qualifies_verdict": self.qualifies_verdict}
-
-    def __str__(self) -> str:
-        return f"{self.code} {self.message}"
+    def recommendation(self) -> str:
+        """Remedy without the fields of a single finding, and the further remedy."""
+        remedy = _FIELD.sub("", self.remedy)
+        return f"{remedy} {self.further_remedy}".rstrip()
 
 
-class FindingRule(NamedTuple):
-    """Severity, remedy and caveat of a finding.
-
-    A rule with a caveat qualifies the verdict; if the observation may be harmless, the verdict "no
-    material harm" stands with the caveat. See docs/findings.md.
-    """
-
-    severity: Literal["info", "warning"]
-    remedy: str
-    caveat: str = ""
-    may_be_harmless: bool = False
-
-
-RULES = {
-    "FS101": FindingRule(
-        "warning",
-        "Use fewer dimensions, collect more rows, merge the group with another, or choose a "
-        'criterion of errors ("minimax_error", "error_gap") instead of losses.',
+ENTRIES = {
+    "FS101": FindingEntry(
+        title="too few rows for so many dimensions",
+        about="rows",
+        severity="warning",
+        message="{groups}: too few rows ({counts}) for {dimensions}. Chance makes the best error "
+        "too small and the excess loss too large, so do not interpret this loss as harm. {remedy}",
+        remedy="Use fewer dimensions, or collect more rows{rows_needed}.",
+        further_remedy="You can also merge the group with another, or choose a criterion of errors "
+        '("minimax_error", "error_gap") instead of losses.',
     ),
-    "FS102": FindingRule("warning", "Collect more rows, or exclude the group and report that."),
-    "FS103": FindingRule(
-        "warning",
-        "Check that the group is sampled as intended. Fair criteria do not need large groups, but "
-        "few rows give wide intervals.",
+    "FS102": FindingEntry(
+        title="a group of one row",
+        about="rows",
+        severity="warning",
+        message="{groups}: only one row, so no interval can be computed. {remedy}",
+        remedy="Collect more rows.",
+        further_remedy="Otherwise exclude the group, and report that.",
     ),
-    "FS104": FindingRule(
-        "warning", "Inspect these rows. Often the group's data are missing or were imputed."
+    "FS103": FindingEntry(
+        title="a group below 5 % of the rows",
+        about="rows",
+        severity="warning",
+        message="{groups}: less than 5 % of the rows ({shares}), so ordinary PCA gives them little "
+        "weight. {remedy}",
+        remedy="Check that these groups are sampled as intended.",
+        further_remedy="Fair criteria do not need large groups, but few rows give wide intervals.",
     ),
-    "FS105": FindingRule(
-        "warning",
-        "Check the group column: a filter, a join or a misspelled name may have removed the other "
-        "groups.",
+    "FS104": FindingEntry(
+        title="a group without variance",
+        about="rows",
+        severity="warning",
+        message="{groups}: no variance, so the share of variance kept is undefined. {remedy}",
+        remedy="Check these rows.",
+        further_remedy="Often the group's data are missing or were imputed.",
     ),
-    "FS106": FindingRule("info", "Pass the rows, or separate moments of several blocks of rows."),
-    "FS107": FindingRule(
-        "warning", "Audit rows from all groups, or check the spelling of the labels."
+    "FS105": FindingEntry(
+        title="one group only",
+        about="rows",
+        severity="warning",
+        message="All rows belong to one group ({group}), so there is nothing to compare. {remedy}",
+        remedy="Check the group column.",
+        further_remedy="A filter, a join or a misspelled name may have removed the other groups.",
     ),
-    "FS108": FindingRule(
-        "warning",
-        "Collect more rows of the group, merge it with another, or use fewer dimensions.",
+    "FS106": FindingEntry(
+        title="no intervals",
+        about="rows",
+        severity="info",
+        message="There are no intervals: a single set of moments carries no information on the "
+        "variability of errors. {remedy}",
+        remedy="Pass the rows, or a list of moments of separate blocks.",
     ),
-    "FS109": FindingRule(
-        "warning",
-        "Inspect the rows with the largest values. Taking logarithms of heavy-tailed columns or "
-        "capping them makes the intervals reliable.",
-        "a few rows dominate the error of a group",
+    "FS107": FindingEntry(
+        title="fitted to a group that the rows lack",
+        about="a model",
+        severity="warning",
+        message="{model}: fitted to groups that do not occur in these rows: {groups}. The audit "
+        "does not cover them.",
+        remedy="Audit rows from all groups, or check the spelling of the labels.",
     ),
-    "FS110": FindingRule(
-        "warning",
-        "Audit held-out rows, or use fewer features so that the moments by fold fit into memory.",
+    "FS108": FindingEntry(
+        title="a group's best subspace is poorly determined",
+        about="rows",
+        severity="warning",
+        message="{groups}: the error of the group's best subspace is larger on held-out rows than "
+        "on its training rows, by {optimism} of its error, so the group's loss is known only "
+        "roughly. {remedy}",
+        remedy="Collect more rows, or use fewer dimensions.",
+        further_remedy="You can also merge the group with another.",
     ),
-    "FS201": FindingRule(
-        "info",
-        "The limits of the interval show which differences remain possible. More rows make it "
-        "narrower.",
+    "FS109": FindingEntry(
+        title="a few rows dominate an error",
+        about="rows",
+        severity="warning",
+        message="{groups}: under {models}, a few rows dominate the error, so intervals may miss "
+        "the true value far more often than their level suggests. {remedy}",
+        remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns, "
+        "or cap them (how-to guide: Outliers and heavy tails).",
+        caveat="a few rows dominate the error of a group",
     ),
-    "FS202": FindingRule(
-        "warning",
-        'Decide whether equal errors are desirable. If so, use "error_gap" or "equal_error"; if '
-        "that only raises the smaller error, report the difference instead.",
+    "FS110": FindingEntry(
+        title="no estimates for new rows",
+        about="a model",
+        severity="warning",
+        message="{model}: there are no estimates for new rows, because {reason}. {remedy}",
+        remedy="Audit held-out rows, or use fewer features.",
+        further_remedy="The moments by fold of fewer features fit into memory.",
     ),
-    "FS203": FindingRule(
-        "info",
-        "No action if you report the estimates for new rows; otherwise audit held-out rows.",
+    "FS201": FindingEntry(
+        title="the difference in error may be due to chance",
+        about="a model",
+        severity="info",
+        message="{model}: the interval of the difference in error between {first} and {second} on "
+        "{scope} ({interval}) contains zero, so neither group is shown to have the larger error.",
+        remedy="The limits of the interval show which differences remain possible. More rows make "
+        "it narrower.",
     ),
-    "FS204": FindingRule(
-        "warning",
-        'Check whether the gap matters for your purpose. If the status is "open gap", use the '
-        "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
-        '"unresolved", rescale the column of very large numbers, or use scale=True or '
-        'center="global".',
+    "FS202": FindingEntry(
+        title="one group has a larger error than another",
+        about="a model",
+        severity="warning",
+        message="{model} reconstructs {worse} worse than {better} on {scope}, by {difference} "
+        "({relative_difference}interval of the difference {interval}).",
+        remedy='Decide whether equal errors are desirable. If so, use "error_gap" or '
+        '"equal_error"; if that only raises the smaller error, report the difference instead.',
     ),
-    "FS205": FindingRule("info", "Compare with a model fitted with a fair criterion."),
-    "FS206": FindingRule("info", "Use fewer dimensions for a meaningful comparison."),
-    "FS207": FindingRule(
-        "warning",
-        "Audit rows that were not used to fit the model, or pass the fitted model instead of its "
-        "components, so that it can be refitted for cross-fitting.",
+    "FS203": FindingEntry(
+        title="fitted to the audited rows",
+        about="a model",
+        severity="info",
+        message="{models}: {were} fitted to these rows{inference}. {their} errors on new rows are "
+        "estimated by cross-fitting: {they_are} refitted leaving out one fold at a time.",
+        other_messages={
+            "no estimates": "{models}: {were} fitted to these rows{inference}. The intervals are "
+            "for this fixed projection; errors on new rows may be larger. {remedy}",
+        },
+        remedy="Audit held-out rows.",
+        further_remedy="No action is needed if you report the estimates for new rows.",
     ),
-    "FS208": FindingRule(
-        "warning",
-        "Change the number of dimensions so that the next eigenvalue is clearly smaller, change "
-        "the scaling, or inspect outliers.",
-        "the projection itself is unstable",
+    "FS204": FindingEntry(
+        title="not proven optimal",
+        about="a model",
+        severity="warning",
+        message="{model}: is not proven optimal ({status}).",
+        other_messages={
+            "nested": "{model}: its components are nested: each was chosen with the previous ones "
+            "fixed. {dimensions} chosen jointly may be better by at most {gap}.",
+            "unresolved": "{model}: double precision cannot resolve how close it is to the optimum "
+            "(unresolved).",
+            "unresolved for a reason": "{model}: double precision cannot resolve how close it is "
+            "to the optimum (unresolved): {reason}.",
+            "large column": "{model}: double precision cannot resolve how close it is to the "
+            "optimum (unresolved): {reason}. Rescale it{or_use_settings}.",
+        },
+        remedy='Check whether the gap matters for your purpose. If the status is "open gap", use '
+        "the default solver and tolerance, or with more than two groups allow_extra=True. If it is "
+        '"unresolved", rescale the column that the message names.',
     ),
-    "FS209": FindingRule(
-        "info",
-        "Keep the model if no refit is needed. Otherwise refit it, and compare both models on rows "
-        "that neither was fitted to.",
+    "FS205": FindingEntry(
+        title="the group with the largest loss",
+        about="a model",
+        severity="info",
+        message="{model}: {groups} {have} the largest loss on {scope}. {their_error_is} {loss}"
+        "{relative_loss} above the smallest error that {dimensions} can achieve for {each_group} "
+        "alone; for {smallest_group} the loss is {smallest_loss}.",
+        other_messages={
+            "another has the largest share": "{model}: {groups} {have} the largest loss on "
+            "{scope}. {their_error_is} {loss}{relative_loss} above the smallest error that "
+            "{dimensions} can achieve for {each_group} alone; for {smallest_group} the loss is "
+            "{smallest_loss}. Relative to its variance, {largest_share_group} has the largest "
+            "loss: {largest_share}.",
+        },
+        remedy="Compare with a model fitted with a fair criterion.",
     ),
-    "FS210": FindingRule(
-        "warning",
-        "Find out what changed in the rows of these groups. Refit the model if FS209 says that it "
-        "may help.",
+    "FS206": FindingEntry(
+        title="all variance is kept",
+        about="a model",
+        severity="info",
+        message="{model}: {dimensions} keep all variance of every group up to rounding error, so "
+        "no group has a loss. {remedy}",
+        other_messages={
+            "one dimension": "{model}: {dimensions} keeps all variance of every group up to "
+            "rounding error, so no group has a loss.",
+        },
+        remedy="Use fewer dimensions{setting} for a meaningful comparison.",
     ),
-    "FS301": FindingRule(
-        "warning",
-        "Compare each model with its own best error, or refit them with the same settings.",
+    "FS207": FindingEntry(
+        title="a loss below zero",
+        about="a model",
+        severity="warning",
+        message="{model}: the interval of the expected loss of {groups} is below zero, although "
+        "losses are nonnegative. Either this is chance, or the rows were used to fit the model, so "
+        "no claim is made. {remedy}",
+        remedy="Audit held-out rows.",
+        further_remedy="Or pass the fitted model instead of its components, so that it can be "
+        "refitted for cross-fitting.",
     ),
-    "FS302": FindingRule(
-        "info", "Decide whether the smaller loss justifies the larger error over all rows."
+    "FS208": FindingEntry(
+        title="the projection is unstable",
+        about="a model",
+        severity="warning",
+        message="{model}: the projection itself is unstable. Across refits without one fold, the "
+        "error of a group varies by {instability} times the half width of the interval of its "
+        "loss; the cosine of the largest angle between a refit and the model is {cosine}. {remedy}",
+        remedy="Change the number of dimensions or the scaling, or inspect outliers.",
+        further_remedy="Choose a number of dimensions after which the next eigenvalue is clearly "
+        "smaller.",
+        caveat="the projection itself is unstable",
     ),
-    "FS303": FindingRule(
-        "info",
-        "Decide whether this cost is acceptable for these groups. A criterion weighted by rows, or "
-        "more dimensions, lowers their losses.",
+    "FS209": FindingEntry(
+        title="what a refit to these rows could attain",
+        about="a model",
+        severity="info",
+        message="{model}: {refit_bound}",
+        other_messages={
+            "small group": "{model}: {refit_bound} Part of this may be due to chance: {group}, the "
+            "group with the largest loss, has only {rows}.",
+        },
+        remedy="Keep the model if no refit is needed. Otherwise refit it, and compare both models "
+        "on rows that neither was fitted to.",
     ),
-    "FS401": FindingRule("warning", "Exclude the feature."),
-    "FS402": FindingRule(
-        "warning",
-        "Exclude the feature, unless it is a measurement.",
-        "a feature may be an identifier",
+    "FS210": FindingEntry(
+        title="errors changed since the fit",
+        about="a model",
+        severity="warning",
+        message="{model}: the error has changed significantly since the fit, for {changes}. Either "
+        "the data have changed, or the model was overfitted to few rows.",
+        remedy="Find out what changed in the rows of these groups. Refit the model if FS209 says "
+        "that it may help.",
     ),
-    "FS403": FindingRule(
-        "warning",
-        "Standardize the features, or rescale the feature.",
-        "one unscaled feature accounts for nearly all of the variance",
+    "FS301": FindingEntry(
+        title="different units or centers",
+        about="models",
+        severity="warning",
+        message="The models measure errors about different centers or in different units "
+        "({units}). {remedy}",
+        remedy="Compare each with its own best error, not with each other.",
+        further_remedy="You can also refit the models with the same settings.",
     ),
-    "FS404": FindingRule("warning", "Merge rare categories, exclude them, or do not scale."),
-    "FS405": FindingRule(
-        "warning", "Use one spelling per group in the group column, without surrounding spaces."
+    "FS302": FindingEntry(
+        title="what fair PCA changes and costs",
+        about="models",
+        severity="info",
+        message="{model} versus {baseline} on {scope}: the largest excess loss changes from "
+        "{loss_before} to {loss_after}, the error over all rows from {error_before} to "
+        "{error_after} ({error_change}).",
+        remedy="Decide whether the smaller loss justifies the larger error over all rows.",
     ),
-    "FS406": FindingRule(
-        "warning",
-        "Cross fewer attributes or merge groups; put numbers such as ages into bins; check "
-        "that the group column is not an identifier.",
+    "FS303": FindingEntry(
+        title="which groups lose by fair PCA",
+        about="models",
+        severity="info",
+        message="{model} keeps less variance than {baseline} for {costs} on {scope}.",
+        other_messages={
+            "several groups": "{model} keeps less variance than {baseline} for {costs} on "
+            "{scope}. In total: {total} of all rows.",
+        },
+        remedy="Decide whether this cost is acceptable for these groups. A criterion weighted by "
+        "rows, or more dimensions, lowers their losses.",
     ),
-    "FS407": FindingRule(
-        "warning",
-        "Compare the rows with and without these values. Exclude the features, or use the observed "
-        'cells of incomplete rows (on_missing="em"), and report which.',
+    "FS401": FindingEntry(
+        title="a feature encodes the group",
+        about="data",
+        severity="warning",
+        message="{features} {encode} the group: (nearly) constant within groups and different "
+        "between them. Such a feature can mask or reverse the effect of a projection on the "
+        "groups. {remedy}",
+        remedy="Exclude the feature{setting}.",
     ),
-    "FS408": FindingRule(
-        "warning",
-        "Exclude the features that cause most rows to be dropped, or collect their values.",
-        "a large part of a group is dropped or imputed",
+    "FS402": FindingEntry(
+        title="a row number or an identifier",
+        about="data",
+        severity="warning",
+        message="{features}: strictly monotone in row order, which is typical of row numbers, "
+        "identifiers, times, or the sort column. {remedy}",
+        other_messages={
+            "named": "{features}: all values differ, and the name suggests an identifier. {remedy}",
+        },
+        remedy="Exclude the feature{setting}, unless it is a measurement.",
+        caveat="a feature may be an identifier",
     ),
-    "FS409": FindingRule(
-        "warning",
-        "Name the column that identifies the clusters.",
-        "rows appear to be repeated measurements",
+    "FS403": FindingEntry(
+        title="one feature holds nearly all variance",
+        about="data",
+        severity="warning",
+        message="{shares}, and {models} {do} not scale, so the other features have little "
+        "influence. {remedy}",
+        remedy="Standardize the features{setting}, or rescale the feature.",
+        caveat="one unscaled feature accounts for nearly all of the variance",
     ),
-    "FS410": FindingRule(
-        "warning",
-        "Name the column that identifies the clusters. If the table is merely sorted, no action is "
-        "needed.",
-        "rows appear to be dependent, or the table is sorted",
+    "FS404": FindingEntry(
+        title="components of rare indicators",
+        about="data",
+        severity="warning",
+        message="{components}: dominated by rare indicators (0/1 columns with one value in less "
+        "than 1 % of the rows): {features}. Standardizing gives them the same weight as any other "
+        "feature. {remedy}",
+        remedy="Merge rare categories, exclude them{setting}, or do not scale.",
+    ),
+    "FS405": FindingEntry(
+        title="labels that differ by case or blanks, or have spaces around them",
+        about="data",
+        severity="warning",
+        message="Labels that differ only in case, whitespace or Unicode normal form: {labels}. "
+        "They are treated as different groups. {remedy}",
+        other_messages={
+            "padded": "Labels surrounded by spaces: {labels}. Other tables may have the same group "
+            "without the spaces, which is then treated as another. {remedy}",
+        },
+        remedy="Use one spelling per group in the group column, without surrounding spaces.",
+    ),
+    "FS406": FindingEntry(
+        title="many groups of few rows",
+        about="data",
+        severity="warning",
+        message="{n_groups} groups, {n_small} of them with fewer than {small_rows} rows, too few "
+        "for reliable figures. {remedy}",
+        remedy="Check that the group column is not an identifier; cross fewer attributes, merge "
+        "groups, or put numbers such as ages into bins{setting}.",
+    ),
+    "FS407": FindingEntry(
+        title="missing values, uneven or many",
+        about="data",
+        severity="warning",
+        message="Values are missing or mean-imputed in many rows, or unevenly across groups: "
+        "{features}. The results then describe a different population than the table. {remedy}",
+        other_messages={
+            "completed": "Values are missing or mean-imputed in many rows, or unevenly across "
+            "groups: {features}. The results then rest on imputed values. {remedy}",
+        },
+        remedy="Compare the rows with and without these values.",
+        further_remedy="Exclude the features, or use the observed cells of incomplete rows "
+        '(on_missing="em"), and report which.',
+    ),
+    "FS408": FindingEntry(
+        title="much of a group is dropped or imputed",
+        about="data",
+        severity="warning",
+        message="More than 30 % of the rows are dropped or mean-imputed for {groups}."
+        "{lost_groups}{costliest_features} {remedy}",
+        remedy="Exclude the features that cause most rows to be dropped{setting}, collect their "
+        "values, or state which population the results describe.",
+        caveat="a large part of a group is dropped or imputed",
+    ),
+    "FS409": FindingEntry(
+        title="rows that repeat, found by a column",
+        about="data",
+        severity="warning",
+        message="Rows with the same value of {column} ({n_values} values) have far more similar "
+        "errors than other rows (intraclass correlation {correlation}). If they are clusters, such "
+        "as rows of one person or place, the intervals are far too short. {remedy}",
+        remedy="Name the column that identifies the clusters{setting}.",
+        caveat="rows appear to be repeated measurements",
+    ),
+    "FS410": FindingEntry(
+        title="rows that are alike, found by their order",
+        about="data",
+        severity="warning",
+        message="Neighboring rows are correlated (z = {z}){duplicates}. If the table is not just "
+        "sorted but neighboring rows form clusters (rows of one person, consecutive times), the "
+        "intervals are too short. {remedy}",
+        other_messages={
+            "duplicates": "{duplicates} in every feature. If the table was assembled from "
+            "overlapping parts or rows were sampled with replacement, the intervals are too short. "
+            "{remedy}",
+        },
+        remedy="Name the column that identifies the clusters{setting}.",
+        further_remedy="If the table is merely sorted, no action is needed.",
+        caveat="rows appear to be dependent, or the table is sorted",
         may_be_harmless=True,
     ),
-    "FS411": FindingRule(
-        "info",
-        "Find out how values came to be missing, and for whom. Compare with the complete rows only "
-        '(on_missing="drop").',
+    "FS411": FindingEntry(
+        title="missing cells are imputed from observed ones",
+        about="data",
+        severity="info",
+        message="Missing cells of {groups} are replaced by their expectation given the observed "
+        "cells of the row. This is valid if cells are missing at random given what is observed; "
+        "whether a value is missing because of the value itself cannot be seen from the table."
+        "{pooled_groups}",
+        remedy="Find out how values came to be missing, and for whom. Compare with the complete "
+        'rows only (on_missing="drop").',
     ),
-    "FS412": FindingRule(
-        "warning",
-        "Find out what the values mean. If they are codes for missing values, name them "
-        "(FileRows.open(..., na_values=...), X.replace in pandas), and choose what to do with "
-        "these rows (on_missing).",
+    "FS412": FindingEntry(
+        title="codes for missing values, such as -99 and 999",
+        about="data",
+        severity="warning",
+        message="Codes for missing values? {scope}{columns}. They are treated as numbers, and may "
+        "dominate errors and verdicts. {remedy}",
+        remedy="Find out what the values mean. If they are codes, name them{replacement}.",
+        further_remedy="Then choose what to do with these rows (on_missing).",
     ),
-    "FS413": FindingRule(
-        "warning",
-        "Treat the labels as missing and drop their rows (None in their place and "
-        'on_missing="drop"), or give the group a name that says who is in it.',
+    "FS413": FindingEntry(
+        title="placeholders for missing values as groups",
+        about="data",
+        severity="warning",
+        message="{suspicion}, the group of these rows is unknown. {remedy}",
+        remedy="Drop the rows of an unknown group{setting}.",
+        further_remedy="Or give the group a name that says who is in it.",
     ),
 }
+"""Entries by code. The meaning of a code never changes, and no code is used again."""
 
 
 def make_finding(
     code: str,
-    message: str,
+    figures: Mapping[str, str],
+    *,
+    case: str | None = None,
     model: str | None = None,
     groups: Sequence[Label] = (),
-    columns: tuple[str, ...] = (),
+    columns: Sequence[str] = (),
     settings: Sequence[Setting] = (),
 ) -> Finding:
-    """Create a finding with the severity, remedy and caveat of its code in `RULES`.
+    """Create a finding from its entry in the catalog and the figures of its message.
 
-    See :class:`Finding` for the parameters.
+    Parameters
+    ----------
+    code : str
+        Code of the entry in `ENTRIES`.
+    figures : dict of str to str
+        Texts for the fields in braces of the message and the remedy. The fields {model} and
+        {setting} are filled from the parameters below, and {remedy} from the entry.
+    case : str, optional
+        Name of one of the other messages of the entry, instead of its message.
+    model, groups, columns, settings
+        Subject of the finding; see :class:`~fairspan.auditing.findings.finding.Finding`.
     """
-    rule = RULES[code]
+    entry = ENTRIES[code]
+    template = entry.message if case is None else entry.other_messages[case]
+    values = {"model": model, "setting": _setting_in_parentheses(settings), **figures}
+    remedy = entry.remedy.format_map(values)
     return Finding(
         code=code,
-        severity=rule.severity,
-        message=message,
+        severity=entry.severity,
+        message=template.format_map({**values, "remedy": remedy}),
         model=model,
         groups=tuple(groups),
-        columns=columns,
-        remedy=rule.remedy,
-        caveat=rule.caveat,
-        may_be_harmless=rule.may_be_harmless,
+        columns=tuple(columns),
+        remedy=entry.recommendation,
+        caveat=entry.caveat,
+        may_be_harmless=entry.may_be_harmless,
         settings=tuple(settings),
     )
+
+
+def _setting_in_parentheses(settings: Sequence[Setting]) -> str:
+    """Return " (scale=True)" for the phrase of the first setting; empty if there is no setting."""
+    if not settings:
+        return ""
+    phrase = settings[0].phrase
+    if phrase.startswith("("):
+        return f" {phrase}"
+    return f" ({phrase})"

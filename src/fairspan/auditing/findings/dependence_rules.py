@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated
@@ -25,18 +26,19 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
         names = join_truncated([quote_group(name) for name in first_rows.identifier_features])
         yield make_finding(
             "FS402",
-            f"{noun} {names}: all values differ, and the name suggests an identifier. Exclude it "
-            "(drop the column), unless it is a measurement.",
+            {"features": f"{noun} {names}"},
+            case="named",
             columns=first_rows.identifier_features,
             settings=[Setting("exclude", "drop the column")],
         )
     for name, n_values, correlation in first_rows.candidate_clusters:
         yield make_finding(
             "FS409",
-            f"Rows with the same value of {quote_group(name)} ({n_values:,} values) have far more "
-            f"similar errors than other rows (intraclass correlation {correlation:.2f}). If they "
-            "are clusters, such as rows of one person or place, the intervals are far too short: "
-            f"pass clusters={name!r}.",
+            {
+                "column": quote_group(name),
+                "n_values": f"{n_values:,}",
+                "correlation": f"{correlation:.2f}",
+            },
             columns=(name,),
             settings=[Setting("clusters", f"clusters={name!r}", name)],
         )
@@ -45,21 +47,16 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
     n_duplicates = to_ascii(format_count(first_rows.n_duplicates, "row"))
     duplicates = f"{n_duplicates} of {first_rows.n_rows:,} {verb} an earlier row"
     if not first_rows.candidate_clusters and largest_z > MIN_Z:
-        message = f"Neighboring rows are correlated (z = {largest_z:.0f})"
-        if first_rows.n_duplicates:
-            message += f", and {duplicates}"
+        duplicates_clause = f", and {duplicates}" if first_rows.n_duplicates else ""
         yield make_finding(
             "FS410",
-            f"{message}. If the table is not just sorted but neighboring rows form clusters (rows "
-            "of one person, consecutive times), the intervals are too short: pass the column of "
-            "the clusters (clusters).",
+            {"z": f"{largest_z:.0f}", "duplicates": duplicates_clause},
             settings=[Setting("clusters", "(clusters)")],
         )
     elif first_rows.n_duplicates > _MAX_DUPLICATE_SHARE * first_rows.n_rows:
         yield make_finding(
             "FS410",
-            f"{duplicates[0].upper()}{duplicates[1:]} in every feature. If the table was assembled "
-            "from overlapping parts or rows were sampled with replacement, the intervals are too "
-            "short: pass the column of the clusters (clusters).",
+            {"duplicates": f"{duplicates[0].upper()}{duplicates[1:]}"},
+            case="duplicates",
             settings=[Setting("clusters", "(clusters)")],
         )

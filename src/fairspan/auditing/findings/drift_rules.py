@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.reliability_rules import MIN_ROWS_PER_DIMENSION
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.refit_bound import RefitBound
@@ -23,16 +24,15 @@ def drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
     fair_models = [model for model in with_bound if not model.is_pca]
     for model in fair_models or with_bound:
         assert model.refit_bound is not None
-        message = f"{model.name}: {_describe_refit_bound(model.refit_bound)}"
+        figures = {"refit_bound": _describe_refit_bound(model.refit_bound)}
+        case = None
         largest_group = max(model.groups, key=lambda group: group.observed_loss)
         min_rows = MIN_ROWS_PER_DIMENSION * (model.n_components + 1)
         if model.refit_bound.refit_may_help and largest_group.n_rows < min_rows:
             count = to_ascii(format_count(largest_group.n_rows, "row"))
-            message += (
-                f" Part of this may be due to chance: {quote_group(largest_group.group)}, the "
-                f"group with the largest loss, has only {count}."
-            )
-        yield make_finding("FS209", message, model.name)
+            figures |= {"group": quote_group(largest_group.group), "rows": count}
+            case = "small group"
+        yield make_finding("FS209", figures, case=case, model=model.name)
         drifted = [group for group in model.groups if _has_drifted(group)]
         if drifted:
             changes = [
@@ -42,11 +42,9 @@ def drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
             ]
             yield make_finding(
                 "FS210",
-                f"{model.name}: the error has changed significantly since the fit, for "
-                f"{join_truncated(changes)}. Either the data have changed, or the model was "
-                "overfitted to few rows.",
-                model.name,
-                labels_of(drifted),
+                {"changes": join_truncated(changes)},
+                model=model.name,
+                groups=labels_of(drifted),
             )
 
 

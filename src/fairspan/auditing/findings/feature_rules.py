@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.names import join_truncated
@@ -58,6 +59,29 @@ class FeatureNames:
         return f"{noun} {join_truncated(shown_names)}"
 
 
+def feature_findings(
+    models: Sequence[AuditedModel],
+    moments: Moments,
+    columns: FeatureNames,
+    monotone_columns: Sequence[int],
+) -> Iterator[Finding]:
+    """Apply the rules about features.
+
+    Parameters
+    ----------
+    models : sequence of AuditedModel
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the audited rows, unscaled.
+    columns : FeatureNames
+    monotone_columns : sequence of int
+        Columns that are strictly monotone in row order.
+    """
+    yield from features_encoding_group(moments, columns)
+    yield from monotone_features(monotone_columns, columns)
+    yield from dominant_feature(models, moments, columns)
+    yield from rare_indicator_components(models, moments, columns)
+
+
 def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator[Finding]:
     """FS401: features that are nearly constant within groups but differ between them.
 
@@ -77,9 +101,7 @@ def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator
         verb = verb_form(len(encoding), "encodes", "encode")
         yield make_finding(
             "FS401",
-            f"{columns.describe(encoding)} {verb} the group: (nearly) constant within groups and "
-            "different between them. Such a feature can mask or reverse the effect of a projection "
-            "on the groups. Exclude it (drop the column).",
+            {"features": columns.describe(encoding), "encode": verb},
             columns=columns.names_of(encoding),
             settings=[Setting("exclude", "drop the column")],
         )
@@ -90,9 +112,7 @@ def monotone_features(monotone_columns: Sequence[int], columns: FeatureNames) ->
     if monotone_columns:
         yield make_finding(
             "FS402",
-            f"{columns.describe(monotone_columns)}: strictly monotone in row order, which is "
-            "typical of row numbers, identifiers, times, or the sort column. Exclude it (drop the "
-            "column), unless it is a measurement.",
+            {"features": columns.describe(monotone_columns)},
             columns=columns.names_of(monotone_columns),
             settings=[Setting("exclude", "drop the column")],
         )
@@ -131,8 +151,7 @@ def dominant_feature(
         verb = verb_form(len(affected_models), "does", "do")
         yield make_finding(
             "FS403",
-            f"{description}, and {join_truncated(affected_models)} {verb} not scale, so the other "
-            "features have little influence. Use scale=True, or rescale the feature.",
+            {"shares": description, "models": join_truncated(affected_models), "do": verb},
             columns=columns.names_of(sorted(share_by_column)),
             settings=[Setting("scale", "scale=True", True)],
         )
@@ -172,10 +191,10 @@ def rare_indicator_components(
     if dominant:
         yield make_finding(
             "FS404",
-            f"{join_truncated(descriptions)}: dominated by rare indicators (0/1 columns with one "
-            f"value in less than 1 % of the rows): {columns.describe(sorted(dominant))}. "
-            "Standardizing gives them the same weight as any other feature. Merge such categories, "
-            "exclude them (drop the columns), or do not scale.",
+            {
+                "components": join_truncated(descriptions),
+                "features": columns.describe(sorted(dominant)),
+            },
             columns=columns.names_of(sorted(dominant)),
             settings=[Setting("exclude", "drop the columns")],
         )

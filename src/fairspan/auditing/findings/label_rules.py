@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.compute import Moments
@@ -37,9 +38,7 @@ def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
     if pairs:
         yield make_finding(
             "FS405",
-            "Labels that differ only in case, whitespace or Unicode normal form: "
-            f"{format_spellings(pairs)}. They are treated as different groups. Use one spelling in "
-            "the group column.",
+            {"labels": format_spellings(pairs)},
             groups=tuple(label for spellings in pairs for label in spellings),
         )
         return
@@ -47,9 +46,8 @@ def _label_spelling(labels: Sequence[Label]) -> Iterator[Finding]:
     if padded:
         yield make_finding(
             "FS405",
-            f"Labels surrounded by spaces: {join_truncated(list(map(quote_group, padded)))}. Other "
-            "tables may have the same group without the spaces, which is then treated as another. "
-            "Remove the spaces from the group column.",
+            {"labels": join_truncated([quote_group(label) for label in padded])},
+            case="padded",
             groups=tuple(padded),
         )
 
@@ -61,16 +59,16 @@ def _many_small_groups(moments: Moments) -> Iterator[Finding]:
     is_small = (moments.counts > 0) & (moments.counts < _SMALL_GROUP_ROWS)
     n_small = int(is_small.sum())
     if n_groups > _MANY_GROUPS and 2 * n_small >= n_groups:
-        remedy = "cross fewer attributes, or merge groups"
         settings: list[Setting] = []
         if are_numbers(moments.labels):
-            remedy = "put numbers such as ages into bins (pandas.cut)"
             settings = [Setting("bins", "pandas.cut")]
         yield make_finding(
             "FS406",
-            f"{n_groups:,} groups, {n_small:,} of them with fewer than {_SMALL_GROUP_ROWS} rows, "
-            "too few for reliable figures. Check that the group column is not an identifier; "
-            f"{remedy}.",
+            {
+                "n_groups": f"{n_groups:,}",
+                "n_small": f"{n_small:,}",
+                "small_rows": str(_SMALL_GROUP_ROWS),
+            },
             settings=settings,
         )
 
@@ -85,7 +83,7 @@ def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
         )
         yield make_finding(
             "FS413",
-            f"{placeholders.suspicion}, drop these rows ({advice}).",
+            {"suspicion": placeholders.suspicion},
             groups=placeholders.labels,
             settings=[Setting("missing_group", advice, tuple(placeholders.rows_by_text))],
         )

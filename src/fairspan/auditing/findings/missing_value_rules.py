@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fairspan.auditing.audited_rows import MissingFeature, MissingValues
-from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.missing_value_codes import ColumnCodes
@@ -36,14 +37,10 @@ def uneven_missingness(missing: MissingValues, *, is_completed: bool) -> Iterato
         f"{', exactly the mean' if feature.is_mean_imputed else ''})"
         for feature in features
     ]
-    consequence = "The results then describe a different population than the table."
-    if is_completed:
-        consequence = "The results then rest on imputed values."
     yield make_finding(
         "FS407",
-        "Values are missing or mean-imputed in many rows, or unevenly across groups: "
-        f"{join_truncated(descriptions)}. {consequence} Compare the rows with and without these "
-        "values.",
+        {"features": join_truncated(descriptions)},
+        case="completed" if is_completed else None,
         columns=tuple(feature.name for feature in features),
     )
 
@@ -74,26 +71,27 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     descriptions = [
         f"{quote_group(missing.groups[i])} ({ascii_share(shares[i])})" for i in affected
     ]
-    names = join_truncated(descriptions)
-    sentences = [f"More than 30 % of the rows are dropped or mean-imputed for {names}."]
     lost = [
         quote_group(missing.groups[i])
         for i in affected
         if missing.n_dropped[i] == missing.n_rows[i]
     ]
+    lost_text = ""
     if lost:
         pronoun = noun_form(len(lost), "it", "them")
-        sentences.append(
-            f"No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
+        lost_text = (
+            f" No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
         )
+    costliest_text = ""
     if missing.costliest_text:
-        sentences.append(missing.costliest_text)
-    sentences.append(
-        "Exclude such features (drop the columns), or state which population the results describe."
-    )
+        costliest_text = f" {missing.costliest_text}"
     yield make_finding(
         "FS408",
-        " ".join(sentences),
+        {
+            "groups": join_truncated(descriptions),
+            "lost_groups": lost_text,
+            "costliest_features": costliest_text,
+        },
         groups=[missing.groups[i] for i in affected],
         settings=[Setting("exclude", "drop the columns")],
     )
@@ -112,22 +110,21 @@ def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Find
     labels = moments.labels
     affected = np.flatnonzero(shares).tolist()
     descriptions = [f"{quote_group(labels[i])} ({ascii_share(shares[i])})" for i in affected]
-    message = (
-        f"Missing cells of {join_truncated(descriptions)} are replaced by their expectation given "
-        "the observed cells of the row. This is valid if cells are missing at random given what is "
-        "observed; whether a value is missing because of the value itself cannot be seen from the "
-        "table."
-    )
     pooled_groups = [
         f"{quote_group(labels[i])} (weight {completion.pool_weights[i]:.2f})"
         for i in np.flatnonzero(completion.pool_weights)
     ]
+    pooled_text = ""
     if pooled_groups:
-        message += (
+        pooled_text = (
             f" For {join_truncated(pooled_groups)}, too few rows have pairs of features observed "
             "together, so their correlations are partly those of all groups."
         )
-    yield make_finding("FS411", message, groups=[labels[i] for i in affected])
+    yield make_finding(
+        "FS411",
+        {"groups": join_truncated(descriptions), "pooled_groups": pooled_text},
+        groups=[labels[i] for i in affected],
+    )
 
 
 def codes_for_missing_values(
@@ -160,8 +157,11 @@ def codes_for_missing_values(
         settings = [Setting("na_values", advice, values)]
     yield make_finding(
         "FS412",
-        f"Codes for missing values? {scope}{join_truncated(descriptions)}. They are treated as "
-        f"numbers, and may dominate errors and verdicts. If they are codes, name them ({advice}).",
+        {
+            "scope": scope,
+            "columns": join_truncated(descriptions),
+            "replacement": f" ({advice})",
+        },
         columns=tuple(first_rows.codes),
         settings=settings,
     )

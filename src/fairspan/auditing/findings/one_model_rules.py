@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.findings.catalog import Finding, Setting, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of, relative_loss
 from fairspan.formatting.names import join_truncated
@@ -20,40 +21,48 @@ from fairspan.rows.labels import format_list
 _MAX_ERROR_RATIO = 1e6
 
 
-def absent_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def one_model_findings(model: ModelResult) -> Iterator[Finding]:
+    """Apply the rules about one model."""
+    yield from absent_groups(model)
+    yield from lossless(model)
+    yield from largest_pca_loss(model)
+    yield from disparity(model)
+    yield from not_proven_optimal(model)
+    yield from negative_losses(model)
+    yield from unstable_model(model)
+
+
+def absent_groups(model: ModelResult) -> Iterator[Finding]:
     """FS107: training groups that do not occur in the audited rows."""
     present = {group.group for group in model.groups}
     absent = [label for label in model.training_groups if label not in present]
     if len(model.training_groups) > 1 and absent:
         yield make_finding(
             "FS107",
-            f"{model.name}: fitted to groups that do not occur in these rows: "
-            f"{format_list(absent)}. The audit does not cover them.",
-            model.name,
-            tuple(absent),
+            {"groups": format_list(absent)},
+            model=model.name,
+            groups=absent,
         )
 
 
-def lossless(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def lossless(model: ModelResult) -> Iterator[Finding]:
     """FS206: no variance is lost in any group, up to rounding error."""
     if model.is_lossless:
-        verb = "keeps"
-        remedy = ""
+        case: str | None = "one dimension"
         settings: list[Setting] = []
         if model.n_components > 1:
-            verb = "keep"
-            remedy = " Use fewer dimensions (n_components) for a meaningful comparison."
+            case = None
             settings = [Setting("n_components", "(n_components)")]
         yield make_finding(
             "FS206",
-            f"{model.name}: {_dimension_count(model)} {verb} all variance of every group up to "
-            f"rounding error, so no group has a loss.{remedy}",
-            model.name,
+            {"dimensions": _dimension_count(model)},
+            case=case,
+            model=model.name,
             settings=settings,
         )
 
 
-def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
     """FS205: the group with the largest loss under ordinary PCA.
 
     None for other models, if all losses are negligible, or if there are estimates for new rows and
@@ -68,7 +77,8 @@ def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]
     largest_group = group_by_label[largest_labels[0]]
     scope = "these rows"
     best_error = largest_group.observed_best_error
-    share_sentence = ""
+    case = None
+    share_figures: dict[str, str] = {}
     if model.has_estimates:
         # Report only losses that are significant; the verdict covers the others.
         states = {group_by_label[label].state for label in largest_labels}
@@ -80,10 +90,11 @@ def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]
         largest_share_group = max(estimated, key=relative_loss)
         is_another = largest_share_group.group not in largest_labels
         if is_another and largest_share_group.state == "harmed":
-            share_sentence = (
-                f" Relative to its variance, {quote_group(largest_share_group.group)} has the "
-                f"largest loss: {ascii_share(relative_loss(largest_share_group))}."
-            )
+            case = "another has the largest share"
+            share_figures = {
+                "largest_share_group": quote_group(largest_share_group.group),
+                "largest_share": ascii_share(relative_loss(largest_share_group)),
+            }
     verb = "has"
     errors = "Its error is"
     each_group = "this group"
@@ -98,17 +109,26 @@ def largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]
     names = join_truncated([quote_group(label) for label in largest_labels])
     yield make_finding(
         "FS205",
-        f"{model.name}: {names} {verb} the largest loss on {scope}. {errors} "
-        f"{format_ascii_number(loss)}{relative_text} above the smallest error that "
-        f"{_dimension_count(model)} can achieve for {each_group} alone; for "
-        f"{quote_group(smallest_label)} the loss is {format_ascii_number(losses[smallest_label])}."
-        f"{share_sentence}",
-        model.name,
-        (*largest_labels, smallest_label),
+        {
+            "groups": names,
+            "have": verb,
+            "scope": scope,
+            "their_error_is": errors,
+            "loss": format_ascii_number(loss),
+            "relative_loss": relative_text,
+            "dimensions": _dimension_count(model),
+            "each_group": each_group,
+            "smallest_group": quote_group(smallest_label),
+            "smallest_loss": format_ascii_number(losses[smallest_label]),
+            **share_figures,
+        },
+        case=case,
+        model=model.name,
+        groups=(*largest_labels, smallest_label),
     )
 
 
-def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def disparity(model: ModelResult) -> Iterator[Finding]:
     """FS201, FS202: whether the interval of the disparity contains zero.
 
     The disparity is the difference in error of two groups: on new rows if it was estimated,
@@ -130,11 +150,14 @@ def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if difference.contains_zero:
         yield make_finding(
             "FS201",
-            f"{model.name}: the interval of the difference in error between {quote_group(second)} "
-            f"and {quote_group(first)} on {scope} ({interval}) contains zero, so neither group is "
-            "shown to have the larger error.",
-            model.name,
-            pair,
+            {
+                "first": quote_group(second),
+                "second": quote_group(first),
+                "scope": scope,
+                "interval": interval,
+            },
+            model=model.name,
+            groups=pair,
         )
         return
     worse = first
@@ -149,35 +172,41 @@ def disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         relative_text = f"{to_ascii(format_relative(excess))} more error; "
     yield make_finding(
         "FS202",
-        f"{model.name} reconstructs {quote_group(worse)} worse than {quote_group(better)} on "
-        f"{scope}, by {format_ascii_number(abs(difference.value))} ({relative_text}interval of the "
-        f"difference {interval}).",
-        model.name,
-        (worse, better),
+        {
+            "worse": quote_group(worse),
+            "better": quote_group(better),
+            "scope": scope,
+            "difference": format_ascii_number(abs(difference.value)),
+            "relative_difference": relative_text,
+            "interval": interval,
+        },
+        model=model.name,
+        groups=(worse, better),
     )
 
 
-def not_proven_optimal(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def not_proven_optimal(model: ModelResult) -> Iterator[Finding]:
     """FS204: models with a certificate that is not "optimal", with the reason if it is known."""
     if model.status in (None, "optimal"):
         return
-    message = f"is not proven optimal ({model.status})."
+    figures = {"status": str(model.status)}
+    case = None
     settings: list[Setting] = []
     if model.is_nested and model.status == "open gap" and model.gap is not None:
-        message = (
-            "its components are nested: each was chosen with the previous ones fixed. "
-            f"{_dimension_count(model)} chosen jointly may be better by at most {model.gap:.4g}."
-        )
+        case = "nested"
+        figures = {"dimensions": _dimension_count(model), "gap": f"{model.gap:.4g}"}
     if model.status == "unresolved":
-        message = "double precision cannot resolve how close it is to the optimum (unresolved)"
-        if model.unresolved_reason:
-            message += f": {model.unresolved_reason}"
-        message += "."
-        if "column" in (model.unresolved_reason or ""):
+        case = "unresolved"
+        reason = model.unresolved_reason
+        if reason:
+            case = "unresolved for a reason"
+            figures = {"reason": reason}
+        if reason and "column" in reason:
+            case = "large column"
             settings = _settings_for_large_column(model)
-            uses = [f"use {setting.phrase}" for setting in settings]
-            message += f" {', or '.join(['Rescale it', *uses])}."
-    yield make_finding("FS204", f"{model.name}: {message}", model.name, settings=settings)
+            uses = [f", or use {setting.phrase}" for setting in settings]
+            figures = {"reason": reason, "or_use_settings": "".join(uses)}
+    yield make_finding("FS204", figures, case=case, model=model.name, settings=settings)
 
 
 def _settings_for_large_column(model: ModelResult) -> list[Setting]:
@@ -190,21 +219,19 @@ def _settings_for_large_column(model: ModelResult) -> list[Setting]:
     return settings
 
 
-def negative_losses(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def negative_losses(model: ModelResult) -> Iterator[Finding]:
     """FS207: intervals of losses below zero, which suggest that the rows were used in fitting."""
     negative = [group for group in model.groups if group.has_negative_loss(group.observed_rounding)]
     if negative:
         yield make_finding(
             "FS207",
-            f"{model.name}: the interval of the expected loss of {quote_groups(negative)} is below "
-            "zero, although losses are nonnegative. Either this is chance, or the rows were used "
-            "to fit the model, so no claim is made. Audit held-out rows.",
-            model.name,
-            labels_of(negative),
+            {"groups": quote_groups(negative)},
+            model=model.name,
+            groups=labels_of(negative),
         )
 
 
-def unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+def unstable_model(model: ModelResult) -> Iterator[Finding]:
     """FS208: models that depend strongly on their rows.
 
     Those are models under whose refits the error of a group varies by more than half the width of
@@ -213,12 +240,11 @@ def unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if model.instability is not None and model.instability > 1:
         yield make_finding(
             "FS208",
-            f"{model.name}: the projection itself is unstable. Across refits without one fold, the "
-            f"error of a group varies by {format_ascii_number(model.instability)} times the half "
-            "width of the interval of its loss; the cosine of the largest angle between a refit "
-            f"and the model is {format_ascii_number(model.min_cosine or 0.0)}. Change the number "
-            "of dimensions or the scaling, or inspect outliers.",
-            model.name,
+            {
+                "instability": format_ascii_number(model.instability),
+                "cosine": format_ascii_number(model.min_cosine or 0.0),
+            },
+            model=model.name,
         )
 
 
@@ -234,23 +260,27 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
         verb = "were"
         possessive = "Their"
         pronoun = "they are"
-    message = f"{', '.join(model.name for model in in_sample)}: {verb} fitted to these rows"
+    inference = ""
     if any(model.in_sample_inferred for model in in_sample):
-        message += " or most of them, judging by the figures"
+        inference = " or most of them, judging by the figures"
+    case: str | None = "no estimates"
     if any(model.has_estimates for model in in_sample):
-        message += (
-            f". {possessive} errors on new rows are estimated by cross-fitting: {pronoun} refitted "
-            "leaving out one fold at a time."
-        )
-    else:
-        message += (
-            ". The intervals are for this fixed projection; errors on new rows may be larger. "
-            "Audit held-out rows to find out."
-        )
+        case = None
     name = None
     if len(in_sample) == 1:
         name = in_sample[0].name
-    yield make_finding("FS203", message, name)
+    yield make_finding(
+        "FS203",
+        {
+            "models": ", ".join(model.name for model in in_sample),
+            "were": verb,
+            "inference": inference,
+            "their": possessive,
+            "they_are": pronoun,
+        },
+        case=case,
+        model=name,
+    )
 
 
 def _dimension_count(model: ModelResult) -> str:

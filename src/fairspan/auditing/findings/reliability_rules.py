@@ -5,7 +5,8 @@ from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.cross_fit_run import MAX_OPTIMISM
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.intervals import is_heavy_tailed
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
@@ -18,6 +19,15 @@ _SMALL_GROUP_SHARE = 0.05
 MIN_ROWS_PER_DIMENSION = 20
 
 
+def reliability_findings(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+    """Apply the rules about groups and models without reliable estimates."""
+    yield from degenerate_groups(models, rows)
+    yield from no_intervals(rows)
+    yield from missing_estimates(models)
+    yield from unstable_best_subspaces(models)
+    yield from heavy_tails(models)
+
+
 def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS101 to FS105: groups too small or degenerate for reliable figures.
 
@@ -27,8 +37,7 @@ def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
     if len(groups) == 1:
         yield make_finding(
             "FS105",
-            f"All rows belong to one group ({quote_group(groups[0].group)}), so there is nothing "
-            "to compare. Check the group column.",
+            {"group": quote_group(groups[0].group)},
             groups=labels_of(groups),
         )
     yield from _too_small_groups(models, rows)
@@ -36,8 +45,7 @@ def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
     if singletons:
         yield make_finding(
             "FS102",
-            f"{quote_groups(singletons)}: only one row, so no interval can be computed. Collect "
-            "more rows.",
+            {"groups": quote_groups(singletons)},
             groups=labels_of(singletons),
         )
     minorities = [group for group in groups if group.proportion < _SMALL_GROUP_SHARE]
@@ -45,8 +53,7 @@ def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
         shares = join_truncated([ascii_share(group.proportion) for group in minorities])
         yield make_finding(
             "FS103",
-            f"{quote_groups(minorities)}: less than 5 % of the rows ({shares}), so ordinary PCA "
-            "gives them little weight. Check that they are sampled as intended.",
+            {"groups": quote_groups(minorities), "shares": shares},
             groups=labels_of(minorities),
         )
     without_variance = [
@@ -55,8 +62,7 @@ def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
     if without_variance:
         yield make_finding(
             "FS104",
-            f"{quote_groups(without_variance)}: no variance, so the share of variance kept is "
-            "undefined. Check these rows.",
+            {"groups": quote_groups(without_variance)},
             groups=labels_of(without_variance),
         )
 
@@ -77,10 +83,12 @@ def _too_small_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
         counts = join_truncated([str(group.n_rows) for group in too_small])
         yield make_finding(
             "FS101",
-            f"{quote_groups(too_small)}: too few rows ({counts}) for "
-            f"{to_ascii(format_count(d, 'dimension'))}. Chance makes the best error too small and "
-            "the excess loss too large, so do not interpret this loss as harm. Use fewer "
-            f"dimensions, or collect more rows{_describe_rows_needed(too_small)}.",
+            {
+                "groups": quote_groups(too_small),
+                "counts": counts,
+                "dimensions": to_ascii(format_count(d, "dimension")),
+                "rows_needed": _describe_rows_needed(too_small),
+            },
             groups=labels_of(too_small),
         )
 
@@ -97,43 +105,36 @@ def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
     return f" (about {join_truncated(needed)} would suffice)"
 
 
-def no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+def no_intervals(rows: AuditedRows) -> Iterator[Finding]:
     """FS106: a single set of moments."""
     if not rows.has_intervals:
-        yield make_finding(
-            "FS106",
-            "There are no intervals: a single set of moments carries no information on the "
-            "variability of errors. Pass the rows, or a list of moments of separate blocks.",
-        )
+        yield make_finding("FS106", figures={})
 
 
-def missing_estimates(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+def missing_estimates(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS110: models without estimates for new rows."""
     for model in models:
         if model.no_estimates_reason is not None:
             yield make_finding(
                 "FS110",
-                f"{model.name}: there are no estimates for new rows, because "
-                f"{model.no_estimates_reason}. Audit held-out rows, or use fewer features.",
-                model.name,
+                {"reason": model.no_estimates_reason},
+                model=model.name,
             )
 
 
-def unstable_best_subspaces(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+def unstable_best_subspaces(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS108: groups whose best subspace under any model has an optimism above 10 %."""
     groups = _groups_where(models, lambda group: group.relative_optimism > MAX_OPTIMISM)
     if groups:
         optimism = join_truncated([ascii_share(group.relative_optimism) for group in groups])
         yield make_finding(
             "FS108",
-            f"{quote_groups(groups)}: the error of the group's best subspace is larger on held-out "
-            f"rows than on its training rows, by {optimism} of its error, so the group's loss is "
-            "known only roughly. Collect more rows, or use fewer dimensions.",
+            {"groups": quote_groups(groups), "optimism": optimism},
             groups=labels_of(groups),
         )
 
 
-def heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
+def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS109: groups whose squared residuals under any model have too large a kurtosis."""
     affected_models = [model for model in models if any(map(_has_heavy_tails, model.groups))]
     if affected_models:
@@ -141,10 +142,7 @@ def heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Fi
         model_names = join_truncated([model.name for model in affected_models])
         yield make_finding(
             "FS109",
-            f"{quote_groups(groups)}: under {model_names}, a few rows dominate the error, so "
-            "intervals may miss the true value far more often than their level suggests. Inspect "
-            "the rows with the largest values; take logarithms of heavy-tailed columns, or cap "
-            "them (how-to guide: Outliers and heavy tails).",
+            {"groups": quote_groups(groups), "models": model_names},
             groups=labels_of(groups),
         )
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fairspan.auditing.findings.catalog import Finding, make_finding
+from fairspan.auditing.findings.catalog import make_finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.formatting.messages import counted
@@ -12,6 +13,13 @@ from fairspan.formatting.numbers import format_ascii_number, format_change, to_a
 
 # Smallest drop in the share of variance kept that is reported: one percentage point.
 _MIN_VARIANCE_LOST = 0.01
+
+
+def repair_findings(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """Apply the rules that compare fair models with their baseline."""
+    yield from incomparable_units(models)
+    yield from effect_of_repair(models)
+    yield from cost_of_repair(models)
 
 
 def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
@@ -23,8 +31,7 @@ def incomparable_units(models: Sequence[ModelResult]) -> Iterator[Finding]:
         )
         yield make_finding(
             "FS301",
-            f"The models measure errors about different centers or in different units ({units}). "
-            "Compare each with its own best error, not with each other.",
+            {"units": units},
         )
 
 
@@ -41,12 +48,16 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
             continue
         yield make_finding(
             "FS302",
-            f"{model.name} versus {pca.name} on {scope}: the largest excess loss changes from "
-            f"{format_ascii_number(loss_before)} to {format_ascii_number(loss_after)}, the error "
-            f"over all rows from {format_ascii_number(error_before)} to "
-            f"{format_ascii_number(error_after)} "
-            f"({to_ascii(format_change(error_after / error_before - 1))}).",
-            model.name,
+            {
+                "baseline": pca.name,
+                "scope": scope,
+                "loss_before": format_ascii_number(loss_before),
+                "loss_after": format_ascii_number(loss_after),
+                "error_before": format_ascii_number(error_before),
+                "error_after": format_ascii_number(error_after),
+                "error_change": to_ascii(format_change(error_after / error_before - 1)),
+            },
+            model=model.name,
         )
 
 
@@ -71,19 +82,19 @@ def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
             f"instead of {ascii_share(cost.before)})"
             for cost in costs
         ]
-        total_sentence = ""
-        if len(costs) > 1:
-            n_rows = sum(cost.group.n_rows for cost in costs)
-            total_share = sum(cost.group.proportion for cost in costs)
-            total_sentence = (
-                f" In total: {_row_count_prefix(n_rows)}{ascii_share(total_share)} of all rows."
-            )
+        n_rows = sum(cost.group.n_rows for cost in costs)
+        total_share = sum(cost.group.proportion for cost in costs)
         yield make_finding(
             "FS303",
-            f"{model.name} keeps less variance than {pca.name} for {join_truncated(descriptions)} "
-            f"on {scope}.{total_sentence}",
-            model.name,
-            labels_of([cost.group for cost in costs]),
+            {
+                "baseline": pca.name,
+                "costs": join_truncated(descriptions),
+                "scope": scope,
+                "total": f"{_row_count_prefix(n_rows)}{ascii_share(total_share)}",
+            },
+            case="several groups" if len(costs) > 1 else None,
+            model=model.name,
+            groups=labels_of([cost.group for cost in costs]),
         )
 
 

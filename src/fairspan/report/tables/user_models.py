@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairspan.auditing.findings.catalog import Finding
+from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
 from fairspan.formatting.names import display_name
