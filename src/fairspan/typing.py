@@ -1,10 +1,15 @@
 """Types of tables, labels, arrays and random numbers used in signatures."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 AnyArray = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
@@ -24,6 +29,12 @@ WeightsLike: TypeAlias = object
 ModelLike: TypeAlias = object
 """Fitted model: of this library, a PCA of scikit-learn, or a pipeline that ends in one of them."""
 
+EagerFrame: TypeAlias = "nw.DataFrame[IntoDataFrame] | pa.Table"
+"""Table in memory: a data frame that narwhals wraps, or a Table of pyarrow."""
+RawLabel: TypeAlias = object
+"""Label as a column holds it: not validated yet, and None or NaN if it is missing."""
+RowIndex: TypeAlias = slice | IndexArray | BoolArray
+"""Rows to select: a range, positions, or a mask."""
 ColumnName: TypeAlias = Hashable
 """Name of a column: text in most tables, any hashable object in pandas."""
 JsonValue: TypeAlias = str | float | bool | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None

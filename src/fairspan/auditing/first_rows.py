@@ -353,11 +353,11 @@ def _key_columns(rows: Rows) -> tuple[str, ...]:
     if not isinstance(rows, FileRows | FrameRows):
         return ()
     schema = rows.schema if isinstance(rows, FileRows) else rows.frame.schema
-    # A schema of Arrow has two lists; that of another frame maps names to types.
-    if hasattr(schema, "types"):
-        dtypes = dict(zip(schema.names, schema.types, strict=True))
-    else:
+    # The schema of a data frame maps names to types; that of Arrow has two lists.
+    if isinstance(schema, Mapping):
         dtypes = dict(schema)
+    else:
+        dtypes = dict(zip(schema.names, schema.types, strict=True))
     reserved = {*rows.selection.roles.names, *rows.selection.categories, ""}
     candidates = [name for name in dtypes if isinstance(name, str) and name not in reserved]
     return tuple(name for name in candidates if str(dtypes[name]).lower().startswith(_KEY_DTYPES))

@@ -1,6 +1,7 @@
 """Output of the transform command."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -99,7 +100,7 @@ def transform_file(
             n_dropped += block.n_dropped
             if len(block.values):
                 reduced = subspace.transform(block.values)
-                copied_columns = []
+                copied_columns: Sequence[pa.ChunkedArray] = []
                 if block.extra_columns is not None:
                     copied_columns = block.extra_columns.columns
                 writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -147,7 +147,8 @@ def encode_outcomes(outcomes: object, name: str) -> tuple[tuple[Scalar, ...], In
         raise InvalidInput(
             f"{name} mixes text with numbers", _ALLOWED_OUTCOMES, "Convert it to one type"
         )
-    return factorize_sorted(CodedLabels(list(outcome_codes), code_map[labels.codes]))
+    values, codes = factorize_sorted(CodedLabels(list(outcome_codes), code_map[labels.codes]))
+    return cast("tuple[Scalar, ...]", values), codes
 
 
 def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:

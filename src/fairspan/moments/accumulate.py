@@ -6,7 +6,7 @@ tt' / W is large compared to the result; such a group is read again with each bl
 (two-pass algorithm). Parts are merged with the formula of Chan, Golub and LeVeque (1979).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,7 +41,7 @@ from fairspan.rows.labels import (
     without_last_attribute,
 )
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray, RawLabel
 
 # Largest accepted ratio of products to scatter: about two bits of cancellation.
 _MAX_CANCELLATION = 3.0
@@ -261,7 +261,7 @@ class _Accumulator:
         folds[kept] = self.folds.assign(rows.positions[kept], clusters, self._row_offset)
         return np.where(codes < 0, codes, codes * self.n_folds + folds)
 
-    def encode_categories(self, categories: list[Any]) -> IndexArray:
+    def encode_categories(self, categories: Sequence[RawLabel]) -> IndexArray:
         """Return the code of each category, all of which count as groups with rows."""
         labels = CodedLabels(categories, np.arange(len(categories)))
         codes = self.encoder.encode(labels)

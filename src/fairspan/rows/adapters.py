@@ -3,23 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.metadata import RowMetadata
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, TableLike
 
 
 class SourceAdapter(ABC):
     """Adapter for one kind of data source, such as data frames or files."""
 
     @abstractmethod
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether this adapter accepts `X`, without importing optional packages."""
 
     @abstractmethod
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
         """Open the rows of an accepted object.
 
         Parameters
@@ -36,7 +36,7 @@ class SourceAdapter(ABC):
             Rows to read in blocks, or to aggregate by partition.
         """
 
-    def map_rows(self, X: Any, row_map: "RowMap") -> Any:
+    def map_rows(self, X: TableLike, row_map: "RowMap") -> TableLike:
         """Apply a row function where the data are stored, and return the same kind of object.
 
         None if `X` is in memory: the caller then applies the function to numpy arrays.
@@ -47,9 +47,9 @@ class SourceAdapter(ABC):
 class AffineMap(NamedTuple):
     """Affine function of rows: (x - shift) @ matrix + offset."""
 
-    shift: Any
+    shift: FloatArray
     matrix: FloatArray
-    offset: Any
+    offset: FloatArray
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class RowMap:
         Shift, matrix of shape (n_inputs, m) and offset, if the function is affine.
     """
 
-    function: Callable[[Any], Any]
+    function: Callable[[TableLike], FloatArray]
     n_inputs: int
     input_kind: Literal["features", "coordinates"]
     feature_names: tuple[str, ...] | None

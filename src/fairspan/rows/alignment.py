@@ -4,17 +4,22 @@ Values are matched with rows by position. Users of pandas expect a match by inde
 disagree raise an error.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.labels import to_python_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Names that pandas infers for labels that are all numbers; no number equals a text.
 _NUMERIC_TYPES = frozenset({"integer", "floating"})
 
 
-def check_alignment(values: Mapping[str, Any]) -> None:
+def check_alignment(values: Mapping[str, object]) -> None:
     """Check that matching by position does not contradict any two pandas indexes.
 
     Two indexes agree if they are equal in the same order, or if they have no label in common (after
@@ -35,7 +40,7 @@ def check_alignment(values: Mapping[str, Any]) -> None:
     --------
     >>> check_alignment({"X": [[1.0], [2.0]], "sensitive_features": ["a", "b"]})
     """
-    distinct: dict[str, Any] = {}
+    distinct: dict[str, pd.Index] = {}
     for name, index in _indexes_of(values):
         # Equality is transitive, so one representative of equal indexes is enough.
         if any(index.equals(other) for other in distinct.values()):
@@ -47,7 +52,7 @@ def check_alignment(values: Mapping[str, Any]) -> None:
         distinct[name] = index
 
 
-def _indexes_of(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _indexes_of(values: Mapping[str, object]) -> Iterator[tuple[str, pd.Index]]:
     """Yield the name and the index of each pandas object."""
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -58,7 +63,7 @@ def _indexes_of(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, index
 
 
-def pandas_index(value: Any) -> Any | None:
+def pandas_index(value: object) -> pd.Index | None:
     """Return the index of a pandas object, also if narwhals wraps it; None for anything else."""
     native = value.to_native() if hasattr(value, "to_native") else value
     index = getattr(native, "index", None)
@@ -67,7 +72,7 @@ def pandas_index(value: Any) -> Any | None:
     return index if is_index else None
 
 
-def _share_labels(first: Any, second: Any) -> bool:
+def _share_labels(first: pd.Index, second: pd.Index) -> bool:
     """Return whether two indexes have a label in common."""
     if first.nlevels != second.nlevels:
         return False
@@ -82,14 +87,16 @@ def _share_labels(first: Any, second: Any) -> bool:
         return False
 
 
-def _equal_as_objects(first: Any, second: Any) -> bool:
+def _equal_as_objects(first: pd.Index, second: pd.Index) -> bool:
     """Return whether two indexes of different types, such as Int64 and int64, hold equal labels."""
     if len(first) != len(second) or first.dtype == second.dtype:
         return False
     return bool(first.astype(object).equals(second.astype(object)))
 
 
-def _misalignment_error(first_name: str, first: Any, second_name: str, second: Any) -> InvalidInput:
+def _misalignment_error(
+    first_name: str, first: pd.Index, second_name: str, second: pd.Index
+) -> InvalidInput:
     """Build the error for two indexes that share labels and differ."""
     position = _first_difference(first.astype(object), second.astype(object))
     first_label = _format_index_label(first, position)
@@ -106,11 +113,11 @@ def _misalignment_error(first_name: str, first: Any, second_name: str, second: A
     )
 
 
-def _format_index_label(index: Any, position: int) -> str:
+def _format_index_label(index: pd.Index, position: int) -> str:
     return repr(to_python_label(index[position])) if position < len(index) else "no row"
 
 
-def _first_difference(first: Any, second: Any) -> int:
+def _first_difference(first: pd.Index, second: pd.Index) -> int:
     """Return the first position at which two unequal indexes differ, by bisection."""
     n_equal = 0
     n_unequal = max(len(first), len(second))
@@ -123,7 +130,9 @@ def _first_difference(first: Any, second: Any) -> int:
     return n_equal
 
 
-def _realignment_remedy(first_name: str, first: Any, second_name: str, second: Any) -> str:
+def _realignment_remedy(
+    first_name: str, first: pd.Index, second_name: str, second: pd.Index
+) -> str:
     """Return advice on how to match two pandas objects by index."""
     if not first.is_unique or not second.is_unique:
         return f"Take {first_name} and {second_name} from the same rows of one table"

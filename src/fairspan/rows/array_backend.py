@@ -42,18 +42,18 @@ class ArrayBackend:
         return self.xp.astype(array, self.xp.float64, copy=False)
 
 
-def is_from_package(X: Any, package: str) -> bool:
+def is_from_package(X: object, package: str) -> bool:
     """Return whether an object's class comes from a package, without importing it."""
     return any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
-def is_device_array(X: Any) -> bool:
+def is_device_array(X: object) -> bool:
     """Return whether `X` is a non-numpy array, possibly on a GPU."""
     is_numpy = isinstance(X, np.ndarray | np.generic)
     return not is_numpy and (hasattr(X, "__array_namespace__") or is_from_package(X, "torch"))
 
 
-def to_host(values: Any) -> Any:
+def to_host(values: object) -> Any:
     """Copy values to the host if they are on a device."""
     return to_numpy(values) if is_device_array(values) else values
 

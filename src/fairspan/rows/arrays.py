@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
+from fairspan.rows.blocks import DropRule
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.metadata import RowMetadata
+from fairspan.typing import TableLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +42,11 @@ class ArrayRows(InMemoryRows):
         Numeric values of any precision; never copied in full.
     """
 
-    array: Any
+    array: AnyArray
 
     @classmethod
-    def from_table(cls, X: Any, **fields: Any) -> Self:
+    def from_table(cls, X: TableLike, on_missing: DropRule = "error") -> Self:
         """Open an array-like that a caller passed, after checks of its shape and type.
-
-        `fields` are those of the rows besides the array.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class ArrayRows(InMemoryRows):
         array = _as_array(X)
         check_shape(array.shape, X)
         check_dtype(array.dtype)
-        return cls(array=array, **fields)
+        return cls(array=array, on_missing=on_missing)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,11 +76,11 @@ class ArrayRows(InMemoryRows):
 class ArrayAdapter(SourceAdapter):
     """Adapter for numpy arrays and array-likes."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is an array-like."""
         return hasattr(X, "__array__") or isinstance(X, list | tuple)
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> ArrayRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> ArrayRows:
         """Open the rows of an array."""
         rows = ArrayRows.from_table(X, on_missing=on_missing)
         if rows.array.dtype.kind in "iu":
@@ -88,7 +88,7 @@ class ArrayAdapter(SourceAdapter):
         return replace(rows, **resolve_metadata(X, rows.n_rows, metadata))
 
 
-def _reject_unsupported(values: Any) -> None:
+def _reject_unsupported(values: TableLike) -> None:
     """Raise for sparse, lazy and masked objects, which numpy would convert to something else."""
     if hasattr(values, "tocsr"):
         raise InvalidType(
@@ -111,7 +111,7 @@ def _reject_unsupported(values: Any) -> None:
         )
 
 
-def _as_array(values: Any) -> Any:
+def _as_array(values: TableLike) -> AnyArray:
     """Convert the rows that a user passed to a numpy array, of any shape and numeric type.
 
     Raises

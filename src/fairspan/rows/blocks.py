@@ -1,13 +1,15 @@
 """Blocks of validated rows."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
-from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, BoolArray, EagerFrame, FloatArray, IndexArray, RowIndex
 
 # Entries of one block (2 MB of float64): large enough for matrix products at full speed, small
 # enough to stay in cache.
@@ -74,7 +76,7 @@ class RowBlock:
     classes: CodedLabels | None = None
     clusters: CodedLabels | None = None
     n_dropped: int = 0
-    extra_columns: Any = None
+    extra_columns: EagerFrame | None = None
     dropped_rows: DroppedRows | None = None
     kept_offsets: IndexArray | None = None
 
@@ -228,6 +230,9 @@ def _drop_rows(block: RowBlock, drop_mask: BoolArray) -> RowBlock:
     )
 
 
-def select_rows(column: Any, rows: Any) -> Any:
+Column = TypeVar("Column", CodedLabels, FloatArray)
+
+
+def select_rows(column: Column | None, rows: RowIndex) -> Column | None:
     """Return the labels or weights of some rows, by mask, positions or slice; None if None."""
     return None if column is None else column[rows]

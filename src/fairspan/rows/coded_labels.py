@@ -1,7 +1,7 @@
 """Labels of rows as categories and integer codes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fairspan.rows.labels import (
     label_type,
     to_python_label,
 )
-from fairspan.typing import BoolArray, IndexArray
+from fairspan.typing import BoolArray, ColumnName, IndexArray, RawLabel, RowIndex
 
 # Leading rows that nearly always contain every label of a block.
 _N_SAMPLED_ROWS = 256
@@ -28,8 +28,9 @@ class CodedLabels:
 
     Parameters
     ----------
-    categories : list of m labels
-        Unique, with types distinguished (1, 1.0 and True differ); some may not occur.
+    categories : sequence of m labels
+        Unique, with types distinguished (1, 1.0 and True differ); some may not occur. None or NaN
+        stands for a missing label. `LabelEncoder` refuses values that are no labels.
     codes : (r,) array of int
         Index of each row's label in `categories`.
     column_names : tuple of names
@@ -40,12 +41,12 @@ class CodedLabels:
 
     def __init__(
         self,
-        categories: list[Any],
+        categories: Sequence[RawLabel],
         codes: IndexArray,
-        column_names: tuple[Any, ...] = (),
-        unused: tuple[Any, ...] = (),
+        column_names: tuple[ColumnName, ...] = (),
+        unused: tuple[RawLabel, ...] = (),
     ) -> None:
-        self.categories = categories
+        self.categories = cast("Sequence[Label]", categories)
         self.column_names = column_names
         self.unused = unused
         self._codes = codes
@@ -56,7 +57,7 @@ class CodedLabels:
         return self._codes
 
     @classmethod
-    def from_labels(cls, labels: Sequence[Any]) -> "CodedLabels":
+    def from_labels(cls, labels: Sequence[RawLabel]) -> "CodedLabels":
         """Factorize plain labels.
 
         Examples
@@ -66,15 +67,17 @@ class CodedLabels:
         """
         types = set(map(type, labels))
         # 1, 1.0 and True are equal as dictionary keys, also within tuples.
-        keys: Sequence[Any] = labels
-        if len(types) > 1 or types & {tuple}:
-            keys = [(label_type(label), label) for label in labels]
+        needs_types = len(types) > 1 or tuple in types
+        keys = [(label_type(label), label) for label in labels] if needs_types else labels
         try:
-            code_of = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+            unique_keys = list(dict.fromkeys(keys))
         except TypeError:  # unhashable values such as lists; the encoder raises on them
-            return cls(list(labels), np.arange(len(labels)))
-        categories = list(code_of) if keys is labels else [label for _, label in code_of]
-        return cls(categories, np.fromiter(map(code_of.__getitem__, keys), np.intp, len(keys)))
+            return cls(labels, np.arange(len(labels)))
+        code_of = {key: code for code, key in enumerate(unique_keys)}
+        codes = np.fromiter(map(code_of.__getitem__, keys), np.intp, len(keys))
+        if not needs_types:
+            return cls(unique_keys, codes)
+        return cls([cast("tuple[object, RawLabel]", key)[1] for key in unique_keys], codes)
 
     @classmethod
     def cross(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
@@ -101,7 +104,7 @@ class CodedLabels:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __getitem__(self, rows: Any) -> "CodedLabels":
+    def __getitem__(self, rows: RowIndex) -> "CodedLabels":
         codes = self.codes[rows]
         categories = self.categories
         if len(categories) > len(codes):  # drop categories that do not occur
@@ -109,11 +112,11 @@ class CodedLabels:
             categories = [categories[code] for code in present.tolist()]
         return CodedLabels(categories, codes, self.column_names)
 
-    def with_categories(self, categories: list[Any]) -> "CodedLabels":
+    def with_categories(self, categories: Sequence[RawLabel]) -> "CodedLabels":
         """Return labels of the same rows, with other categories for the same codes."""
         return CodedLabels(categories, self.codes, self.column_names, self.unused)
 
-    def with_column_names(self, names: tuple[Any, ...]) -> "CodedLabels":
+    def with_column_names(self, names: tuple[ColumnName, ...]) -> "CodedLabels":
         """Return the same labels, of source columns with these names."""
         return CodedLabels(self.categories, self.codes, names, self.unused)
 
@@ -128,12 +131,12 @@ class CodedLabels:
         texts = [name if is_missing_label(label) else str(label) for label in self.categories]
         return CodedLabels.from_labels(texts)[self.codes].with_column_names(self.column_names)
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[Label]:
         """Return the label of each row, as a list."""
         return [self.categories[code] for code in self.codes.tolist()]
 
     @property
-    def present(self) -> list[Any]:
+    def present(self) -> list[Label]:
         """Categories that occur in a row."""
         return [self.categories[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist()]
 
@@ -153,7 +156,8 @@ def _combine_codes(columns: Sequence[CodedLabels]) -> IndexArray:
     return codes
 
 
-def _as_attributes(label: Any) -> tuple[Any, ...]:
+def _as_attributes(label: RawLabel) -> tuple[RawLabel, ...]:
+    """Return the attributes of a crossed label; a plain label is its only attribute."""
     return label if isinstance(label, tuple) else (label,)
 
 
@@ -291,7 +295,7 @@ def sort_by_code(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]
     return order, list(zip(present.tolist(), map(slice, [0, *ends], ends), strict=False))
 
 
-def factorize_sorted(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
+def factorize_sorted(labels: CodedLabels) -> tuple[tuple[Label, ...], IndexArray]:
     """Return the sorted unique labels, and the code of each row among them.
 
     Examples

@@ -4,12 +4,14 @@ Text columns are one-hot encoded as indicators named "column=category". A model 
 names, from which other rows are encoded the same way.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain, groupby
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.parameters import check_choice
@@ -23,12 +25,16 @@ from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import BaseRows
 from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightAggregator, WeightScale
+from fairspan.typing import ColumnName, LabelsLike, TableLike
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # A column with more distinct texts is treated as a name or an identifier.
 MAX_CATEGORIES = 1000
 
 
-def is_text_type(dtype: Any) -> bool:
+def is_text_type(dtype: pa.DataType) -> bool:
     """Return whether a pyarrow type is text, possibly dictionary-encoded."""
     from pyarrow import types
 
@@ -39,14 +45,14 @@ def is_text_type(dtype: Any) -> bool:
     )
 
 
-def is_numeric_type(dtype: Any) -> bool:
+def is_numeric_type(dtype: pa.DataType) -> bool:
     """Return whether a pyarrow type is integer, floating or null."""
     from pyarrow import types
 
     return bool(types.is_integer(dtype) or types.is_floating(dtype) or types.is_null(dtype))
 
 
-def python_label_type(dtype: Any) -> type | None:
+def python_label_type(dtype: pa.DataType) -> type | None:
     """Return the Python type of labels in a column of a pyarrow type; None if it has no labels."""
     from pyarrow import types
 
@@ -156,9 +162,9 @@ class ColumnSelection:
         Unit of the weights of partitioned rows.
     """
 
-    available: tuple[Any, ...]
+    available: tuple[str, ...]
     vector_lengths: Mapping[str, int]
-    features: tuple[Any, ...]
+    features: tuple[str, ...]
     roles: ColumnRoles = field(default_factory=ColumnRoles)
     on_missing: DropRule = "error"
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -180,7 +186,7 @@ class ColumnSelection:
         *,
         on_missing: OnMissing = "error",
         default_exclude: Sequence[str] = (),
-    ) -> "ColumnSelection":
+    ) -> ColumnSelection:
         """Select columns by name and pattern.
 
         Parameters
@@ -257,7 +263,7 @@ class ColumnSelection:
         texts = dict.fromkeys((*self.roles.label_columns, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
 
-    def select_features(self, names: tuple[str, ...]) -> "ColumnSelection":
+    def select_features(self, names: tuple[str, ...]) -> ColumnSelection:
         """Return the selection with these features, in this order.
 
         Raises
@@ -344,7 +350,7 @@ class ColumnRows(BaseRows):
         return len(self.selection.feature_names)
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns."""
         return self.selection.roles.groups
 
@@ -387,7 +393,7 @@ class PartitionedColumnRows(ColumnRows):
         """Binary exponent of the unit of the weights, as far as known."""
         return self.selection.weight_scale.exponent
 
-    def with_raw_weights(self) -> "PartitionedColumnRows":
+    def with_raw_weights(self) -> PartitionedColumnRows:
         """Return the same rows with unscaled weights."""
         selection = replace(self.selection, weight_scale=WeightScale(is_raw=True))
         return replace(self, selection=selection)  # type: ignore[type-var]
@@ -418,41 +424,57 @@ def column_roles(metadata: RowMetadata, table: str) -> ColumnRoles:
         Classes or clusters are not column names.
     """
     groups = metadata.groups
-    is_valid_weight = metadata.weights is None or isinstance(metadata.weights, str)
-    names = [groups] if isinstance(groups, str) else groups
-    are_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    if not (are_names or isinstance(groups, SingleGroup)) or not is_valid_weight:
+    weights = metadata.weights
+    group_columns = _names_of_columns(groups)
+    has_groups = group_columns is not None or isinstance(groups, SingleGroup)
+    if not has_groups or not (weights is None or isinstance(weights, str)):
         raise InvalidParameter(
             f"X is {table}, but its groups or weights are not column names",
             "Allowed: the names of columns of X",
             "Add labels and weights to X as columns, and pass their names",
         )
-    check_label_columns(metadata)
+    classes, clusters = class_and_cluster_columns(metadata)
     if isinstance(groups, SingleGroup):
-        return ColumnRoles(single_group=groups, weights=metadata.weights)
-    return ColumnRoles(tuple(names), metadata.classes, metadata.clusters, metadata.weights)
+        return ColumnRoles(single_group=groups, weights=weights)
+    return ColumnRoles(group_columns or (), classes, clusters, weights)
 
 
-def check_label_columns(metadata: RowMetadata) -> None:
-    """Check that classes and clusters of rows that are not in memory are column names.
+def _names_of_columns(groups: LabelsLike) -> tuple[str, ...] | None:
+    """Return the names of columns if groups are given by a name, or a list of names; else None."""
+    if isinstance(groups, str):
+        return (groups,)
+    if not isinstance(groups, list | tuple):
+        return None
+    return tuple(groups) if all(isinstance(name, str) for name in groups) else None
+
+
+def class_and_cluster_columns(metadata: RowMetadata) -> tuple[str | None, str | None]:
+    """Return the columns of classes and clusters of rows that are not in memory.
+
+    Either is None if the rows have none.
 
     Raises
     ------
     InvalidInput
     """
-    for name, values in (("y", metadata.classes), ("clusters", metadata.clusters)):
-        if values is not None and not isinstance(values, str):
-            raise InvalidInput(
-                f"{name} contains values, but the rows are not in memory",
-                "Allowed for such rows: a column name",
-                f"Pass the column name of {name}",
-            )
+    return _optional_column("y", metadata.classes), _optional_column("clusters", metadata.clusters)
+
+
+def _optional_column(argument: str, column: LabelsLike) -> str | None:
+    """Return the name of a column, or None if there is none; raises InvalidInput for values."""
+    if column is None or isinstance(column, str):
+        return column
+    raise InvalidInput(
+        f"{argument} contains values, but the rows are not in memory",
+        "Allowed for such rows: a column name",
+        f"Pass the column name of {argument}",
+    )
 
 
 class StreamAdapter(SourceAdapter):
     """Adapter for files, streams and Spark data frames, whose rows can only be read."""
 
-    def map_rows(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Refuse: there is no place to write results row by row.
 
         Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,16 @@ from fairspan.rows.validation import (
     to_numeric,
     warn_if_rounded,
 )
+from fairspan.typing import EagerFrame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from narwhals import Series
+    from narwhals.dtypes import DType
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
 
 
-def numeric_columns(frame: Any) -> list[AnyArray]:
+def numeric_columns(frame: EagerFrame) -> list[AnyArray]:
     """Convert the columns of a data frame or pyarrow Table to arrays of shape (r,) or (r, length).
 
     The second shape is that of columns of vectors.
@@ -43,7 +50,7 @@ def numeric_columns(frame: Any) -> list[AnyArray]:
     return _narwhals_columns(frame)
 
 
-def _arrow_columns(table: Any) -> list[AnyArray]:
+def _arrow_columns(table: pa.Table) -> list[AnyArray]:
     from pyarrow import types
 
     plain_types = (types.is_integer, types.is_float32, types.is_float64, types.is_boolean)
@@ -56,7 +63,7 @@ def _arrow_columns(table: Any) -> list[AnyArray]:
     return columns
 
 
-def _narwhals_columns(frame: Any) -> list[AnyArray]:
+def _narwhals_columns(frame: nw.DataFrame[IntoDataFrame]) -> list[AnyArray]:
     check_numeric(frame)
     columns = [_numeric_column(column) for column in frame.iter_columns()]
     is_integer = (dtype.is_integer() for dtype in frame.schema.values())
@@ -77,7 +84,7 @@ def stack_columns(columns: Sequence[AnyArray], start: int, stop: int) -> FloatAr
     return matrix
 
 
-def series_to_float64(column: Any) -> FloatArray:
+def series_to_float64(column: Series[IntoSeries]) -> FloatArray:
     """Convert a numeric or boolean narwhals Series to float64, with NaN for missing values.
 
     Examples
@@ -87,13 +94,13 @@ def series_to_float64(column: Any) -> FloatArray:
     array([ 1., nan])
     """
     # Arrow-backed series go through Arrow: pandas refuses to round integers beyond 2^53.
-    native = column.to_native()
+    native: Any = column.to_native()
     is_arrow = column.implementation.is_pyarrow() or str(native.dtype).endswith("[pyarrow]")
     values = arrow_to_numpy(column.to_arrow()) if is_arrow else column.cast(nw.Float64).to_numpy()
     return np.asarray(values, dtype=np.float64)
 
 
-def arrow_to_numpy(array: Any) -> AnyArray:
+def arrow_to_numpy(array: pa.Array) -> AnyArray:
     """Convert an Arrow array to numpy, without a copy if possible.
 
     Integers and floats without nulls keep their type. Anything else becomes float64, with NaN for
@@ -127,18 +134,18 @@ def arrow_to_numpy(array: Any) -> AnyArray:
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-def narwhals_vector_lengths(schema: Any) -> dict[str, int]:
+def narwhals_vector_lengths(schema: Mapping[str, DType]) -> dict[str, int]:
     """Return the length of the vectors in each vector column of a narwhals schema."""
     return {name: dtype.shape[0] for name, dtype in schema.items() if is_vector(dtype)}
 
 
-def arrow_vector_lengths(schema: Any) -> dict[str, int]:
+def arrow_vector_lengths(schema: pa.Schema) -> dict[str, int]:
     """Return the length of the vectors in each vector column of a pyarrow schema."""
     sizes = {field.name: getattr(field.type, "list_size", None) for field in schema}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _numeric_column(column: Any) -> AnyArray:
+def _numeric_column(column: Series[IntoSeries]) -> AnyArray:
     """Convert a narwhals Series to an array of shape (r,), or (r, length) for a column of vectors.
 
     The types of other columns were checked before: only columns of Python objects may still contain

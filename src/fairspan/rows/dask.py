@@ -5,11 +5,13 @@ and one result is returned to the client. Labels and weights that are passed sep
 along the partitions.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -23,11 +25,12 @@ from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.columns import (
     ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
-    check_label_columns,
+    class_and_cluster_columns,
 )
 from fairspan.rows.conversion import narwhals_vector_lengths
 from fairspan.rows.error_context import add_error_context
@@ -56,10 +59,81 @@ from fairspan.rows.validation import (
     check_numeric,
     check_shape,
 )
-from fairspan.typing import AnyArray
+from fairspan.typing import (
+    AnyArray,
+    ColumnName,
+    FloatArray,
+    LabelsLike,
+    TableLike,
+    WeightsLike,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from narwhals.stable.v2.typing import IntoDataFrame
+    from typing_extensions import TypeIs
 
 # Function applied to the rows of one partition.
-RowFunction = Callable[[Any], AnyArray]
+RowFunction = Callable[[TableLike], FloatArray]
+# Rows of one partition.
+Partition: TypeAlias = "pd.DataFrame | AnyArray"
+
+
+class Delayed(Protocol):
+    """Value or function in a task graph of Dask, as far as it is used here."""
+
+    def __call__(self, *arguments: object) -> Delayed:
+        """Return the delayed result of this function."""
+
+    def compute(self, *, retries: int) -> object:
+        """Compute the value."""
+
+
+class DaskArray(Protocol):
+    """Array of Dask, as far as it is used here; sizes that are not known are NaN."""
+
+    chunks: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    ndim: int
+    dtype: np.dtype[np.generic]
+    _meta: object
+
+    def rechunk(self, chunks: Mapping[int, int | tuple[int, ...]]) -> DaskArray:
+        """Divide some axes into chunks of other sizes, or into one (-1)."""
+
+    def map_blocks(self, task: Callable[..., FloatArray], /, **arguments: object) -> DaskArray:
+        """Apply a function to each chunk."""
+
+    def to_delayed(self) -> AnyArray:
+        """Return the delayed chunks."""
+
+    def __getitem__(self, index: tuple[slice, int]) -> DaskArray:
+        """Return a column."""
+
+
+class DaskFrame(Protocol):
+    """Data frame or series of Dask, as far as it is used here."""
+
+    _meta: pd.DataFrame
+
+    def map_partitions(
+        self, task: Callable[..., pd.DataFrame], /, **arguments: object
+    ) -> DaskFrame:
+        """Apply a function to each partition."""
+
+    def to_delayed(self) -> list[Delayed]:
+        """Return the delayed partitions."""
+
+    def to_dask_array(self) -> DaskArray:
+        """Return the cells as an array, in a chunk for each partition."""
+
+    def __getitem__(self, columns: str | list[str]) -> DaskFrame:
+        """Return some columns."""
+
+
+DaskCollection: TypeAlias = DaskArray | DaskFrame
+# Labels or weights of one partition; None if they are columns, or if there are none.
+PartitionValues: TypeAlias = Delayed | SingleGroup | None
 
 # Retries of a failed task after transient failures; only the distributed scheduler uses them.
 _RETRIES = 2
@@ -75,17 +149,17 @@ class _IndexedPart:
     index : pandas.Index of r labels
     """
 
-    values: Any
-    index: Any
+    values: CodedLabels | FloatArray
+    index: pd.Index
 
 
 def _aggregate_partition(
     aggregator: Aggregator[Result],
-    template: "DaskRows",
+    template: DaskRows,
     number: int,
-    partition: Any,
-    labels: Any,
-    weights: Any,
+    partition: Partition,
+    labels: LabelsLike,
+    weights: WeightsLike,
 ) -> Result | None:
     """Aggregate one partition, with a single BLAS thread, since tasks run in parallel.
 
@@ -119,13 +193,14 @@ def _aggregate_partition(
         return None
 
 
-def _without_index(part: Any) -> Any:
+def _without_index(part: object) -> object:
+    """Return labels or weights of a partition without the pandas index that came with them."""
     return part.values if isinstance(part, _IndexedPart) else part
 
 
-def _check_empty(values: Any, what: str) -> None:
+def _check_empty(values: object, what: str) -> None:
     """Check that there are no values for an empty partition."""
-    if hasattr(values, "__len__"):
+    if isinstance(values, Sized):
         check_consistent_length(0, len(values), what)
 
 
@@ -147,11 +222,11 @@ class DaskRows(PartitionedColumnRows):
         Number of rows before each partition, and in total, if known.
     """
 
-    collection: Any
+    collection: DaskCollection | None
     selection: ColumnSelection
-    partition_labels: Sequence[Any]
-    partition_weights: Sequence[Any]
-    label_columns: tuple[Any, ...]
+    partition_labels: Sequence[PartitionValues]
+    partition_weights: Sequence[PartitionValues]
+    label_columns: tuple[ColumnName, ...]
     row_offsets: tuple[int, ...] | None
 
     @property
@@ -160,7 +235,7 @@ class DaskRows(PartitionedColumnRows):
         return None if self.row_offsets is None else self.row_offsets[-1]
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns; empty if unnamed."""
         return self.selection.roles.groups or self.label_columns
 
@@ -169,7 +244,7 @@ class DaskRows(PartitionedColumnRows):
         meta = _meta_frame(self.collection)
         return None if meta is None else label_type_of_series(meta[column])
 
-    def select_features(self, names: tuple[str, ...]) -> "DaskRows":
+    def select_features(self, names: tuple[str, ...]) -> DaskRows:
         """Return the same rows with these features, in this order.
 
         The columns of an array have no names: they are taken to be the features in this order, and
@@ -190,24 +265,25 @@ class DaskRows(PartitionedColumnRows):
         delayed_aggregator = _delay(aggregator)
         # A copy for tasks, which receive their own partition, labels and weights.
         template = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
-        partitions = _delayed_partitions(_select_columns(self.collection, self.selection))
+        assert self.collection is not None  # only the copies in tasks have none
+        partitions = _delayed_rows(self.collection, self.selection)
         parts = zip(partitions, self.partition_labels, self.partition_weights, strict=True)
         results = [
             _delay(_aggregate_partition)(delayed_aggregator, template, number, *part)
             for number, part in enumerate(parts)
         ]
-        result: Result | None = _compute(_merge_tree(delayed_aggregator, results))
-        return result
+        return cast("Result | None", _compute(_merge_tree(delayed_aggregator, results)))
 
-    def with_row_offsets(self) -> "DaskRows":
+    def with_row_offsets(self) -> DaskRows:
         """Return the same rows after counting those of each partition, unless they are known."""
         if self.row_offsets is not None:
             return self
-        sizes = _count_rows(_delayed_partitions(_select_columns(self.collection, self.selection)))
+        assert self.collection is not None  # only the copies in tasks have none
+        sizes = _count_rows(_delayed_rows(self.collection, self.selection))
         return replace(self, row_offsets=tuple(accumulate(sizes, initial=0)))
 
     def open_partition(
-        self, partition: Any, labels: Any, weights: Any, number: int = 0
+        self, partition: Partition, labels: LabelsLike, weights: WeightsLike, number: int = 0
     ) -> RowSource:
         """Open a non-empty partition.
 
@@ -227,16 +303,16 @@ class DaskRows(PartitionedColumnRows):
         n_rows = len(partition)
         selection = self.selection
         frame = as_eager_frame(partition)
-        weights = check_sample_weight(weights, n_rows, is_part=True)
-        if weights is not None:
-            weights = selection.weight_scale.scale(weights)
-        # Scaled weights are in units of 2**exponent, the same for all partitions.
-        exponent = selection.weight_scale.exponent
+        scaled_weights = check_sample_weight(weights, n_rows, is_part=True)
+        if scaled_weights is not None:
+            scaled_weights = selection.weight_scale.scale(scaled_weights)
         # Rows are assigned to folds by their position. If it is unknown, folds begin in each
         # partition.
         row_offset = 0 if self.row_offsets is None else self.row_offsets[number]
+        # Groups in columns of the partition are read with the frame.
+        groups = None
         if not selection.roles.groups:
-            labels = resolve_labels(labels, n_rows, partition)
+            groups = resolve_labels(labels, n_rows, partition)
         if frame is not None:
             missing = [name for name in selection.required_columns if name not in frame.columns]
             if missing:
@@ -247,7 +323,7 @@ class DaskRows(PartitionedColumnRows):
                     "Give all partitions the same columns",
                 )
             rows = FrameRows.from_columns(
-                densify_sparse_columns(frame), selection, groups=labels, weights=weights
+                densify_sparse_columns(frame), selection, groups=groups, weights=scaled_weights
             )
             return replace(rows, row_offset=row_offset)
         if partition.ndim != 2 or partition.shape[1] != self.n_features:
@@ -256,12 +332,13 @@ class DaskRows(PartitionedColumnRows):
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that creates its blocks",
             )
-        return ArrayRows.from_table(
-            partition,
-            groups=selection.known_labels.match(labels),
-            weights=weights,
-            weight_exponent=exponent,
-            on_missing=selection.on_missing,
+        assert groups is not None  # an array has no columns of groups
+        return replace(
+            ArrayRows.from_table(partition, selection.on_missing),
+            groups=selection.known_labels.match(groups),
+            weights=scaled_weights,
+            # Weights are in units of 2**exponent, the same for all partitions.
+            weight_exponent=selection.weight_scale.exponent,
             row_offset=row_offset,
         )
 
@@ -269,11 +346,11 @@ class DaskRows(PartitionedColumnRows):
 class DaskAdapter(SourceAdapter):
     """Adapter for Dask arrays and data frames."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a Dask collection."""
         return is_from_package(X, "dask")
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> DaskRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> DaskRows:
         """Open a Dask collection; groups and weights are columns or passed separately.
 
         Classes and clusters are columns.
@@ -285,21 +362,24 @@ class DaskAdapter(SourceAdapter):
         InvalidInput
             Non-numeric data, no features, a missing column, or inconsistent lengths.
         """
-        check_label_columns(metadata)
+        classes, clusters = class_and_cluster_columns(metadata)
+        collection: DaskCollection
+        sizes = None
         meta = _meta_frame(X)
         if meta is None:
-            _check_array(X)
-            for name, column in (("y", metadata.classes), ("clusters", metadata.clusters)):
+            collection = _validate_array(X)
+            for name, column in (("y", classes), ("clusters", clusters)):
                 if column is not None:  # raises: an array has no names of columns
                     resolve_labels(column, 0, X=None, name=name)
-            sizes = _rows_per_chunk(X)
-            # Columns of an array have numbers for names, and all of them are features.
-            columns = tuple(range(X.shape[1]))
+            sizes = _rows_per_chunk(collection)
+            # Columns of an array have numbers for names, as those of pandas may have, and all of
+            # them are features.
+            columns = cast("tuple[str, ...]", tuple(range(collection.shape[1])))
             selection = ColumnSelection(
                 available=columns, vector_lengths={}, features=columns, on_missing=on_missing
             )
         else:
-            sizes = None
+            collection = cast("DaskFrame", X)
             selection = ColumnSelection.from_patterns(
                 meta.columns,
                 narwhals_vector_lengths(meta.schema),
@@ -308,7 +388,7 @@ class DaskAdapter(SourceAdapter):
             )
             check_feature_names(selection.features)
             check_numeric(select_columns(meta, selection.features))
-        partitions = _delayed_partitions(_select_columns(X, selection))
+        partitions = _delayed_rows(collection, selection)
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
         groups = metadata.groups
@@ -331,9 +411,9 @@ class DaskAdapter(SourceAdapter):
         # A Dask array's name is a task key, not a column name.
         names = source_column_names(getattr(groups, "_meta", groups))
         row_offsets = None if sizes is None else tuple(accumulate(sizes, initial=0))
-        return DaskRows(X, selection, labels, weights, names, row_offsets)
+        return DaskRows(collection, selection, labels, weights, names, row_offsets)
 
-    def map_rows(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Apply a row function lazily, partition by partition, returning the same kind.
 
         Returns
@@ -352,19 +432,19 @@ class DaskAdapter(SourceAdapter):
         """
         meta = _meta_frame(X)
         if meta is None:
-            return _map_array(X, row_map)
+            return _map_array(_validate_array(X), row_map)
+        frame = cast("DaskFrame", X)
         # Reconstructions do not look up columns by name, and have no index to keep.
         if row_map.input_kind == "coordinates":
-            return _map_array(X.to_dask_array(), row_map)
-        return _map_frame(X, meta, row_map)
+            return _map_array(_validate_array(frame.to_dask_array()), row_map)
+        return _map_frame(frame, meta, row_map)
 
 
-def _map_array(X: Any, row_map: RowMap) -> Any:
+def _map_array(X: DaskArray, row_map: RowMap) -> DaskArray:
     """Apply a row function lazily to each chunk of rows of a Dask array.
 
     Coordinates of float32 features are float32; reconstructions and scores are always float64.
     """
-    _check_array(X)
     check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
     is_transform = row_map.affine is not None and row_map.input_kind == "features"
     keeps_float32 = X.dtype == np.float32 and is_transform
@@ -383,7 +463,7 @@ def _map_array(X: Any, row_map: RowMap) -> Any:
     return mapped[:, 0] if row_map.affine is None else mapped
 
 
-def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
+def _map_frame(X: DaskFrame, meta: nw.DataFrame[IntoDataFrame], row_map: RowMap) -> DaskFrame:
     """Apply a row function of features lazily to each partition of a Dask data frame.
 
     `meta` is the empty frame with the columns and types of `X`.
@@ -395,59 +475,84 @@ def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
         selection = selection.select_features(row_map.feature_names)
     check_n_columns(len(selection.feature_names), row_map.n_inputs, "features")
     check_numeric(select_columns(meta, selection.features))
-    # Keyword arguments are passed to tasks unchanged.
-    arguments: dict[str, Any] = {
-        "function": row_map.function,
-        "columns": [*row_map.output_names],
-    }
     features = _select_columns(X, selection)
-    mapped_meta = _transform_partition(features._meta, **arguments)
-    mapped = features.map_partitions(_transform_partition, **arguments, meta=mapped_meta)
+    output_names = list(row_map.output_names)
+    mapped = features.map_partitions(
+        _transform_partition,
+        # Keyword arguments are passed to tasks unchanged.
+        function=row_map.function,
+        columns=output_names,
+        meta=_transform_partition(features._meta, row_map.function, output_names),
+    )
     # A function that is not affine gives one number for each row: a series.
     return mapped[row_map.output_names[0]] if row_map.affine is None else mapped
 
 
-def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
+def _meta_frame(X: object) -> nw.DataFrame[IntoDataFrame] | None:
     """Return the empty meta frame of a Dask data frame; None for anything else."""
     meta = as_eager_frame(getattr(X, "_meta", None))
     return None if meta is None else densify_sparse_columns(meta)
 
 
-def _select_columns(collection: Any, selection: ColumnSelection) -> Any:
-    """Return the required columns of a data frame, or an array with unsplit rows."""
-    if hasattr(collection, "chunks"):
-        return collection.rechunk({1: -1})
+def _is_array(collection: DaskCollection) -> TypeIs[DaskArray]:
+    """Return whether a Dask collection is an array rather than a data frame or series."""
+    return hasattr(collection, "chunks")
+
+
+def _is_collection(values: object) -> TypeIs[DaskCollection]:
+    """Return whether labels or weights are a Dask collection, which has partitions."""
+    return hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed")
+
+
+def _delayed_rows(collection: DaskCollection, selection: ColumnSelection) -> list[Delayed]:
+    """Return the delayed partitions, each with all columns of the selection."""
+    if _is_array(collection):
+        return _delayed_partitions(collection.rechunk({1: -1}))  # one chunk of columns
+    return _delayed_partitions(_select_columns(collection, selection))
+
+
+def _select_columns(frame: DaskFrame, selection: ColumnSelection) -> DaskFrame:
+    """Return the required columns of a data frame."""
     # If all columns are needed, partitions are checked on opening, with a better error message.
     needs_all = len(selection.required_columns) == len(selection.available)
-    return collection if needs_all else collection[list(selection.required_columns)]
+    return frame if needs_all else frame[list(selection.required_columns)]
 
 
-def _check_array(X: Any) -> None:
-    """Check that `X` is a Dask array of numpy blocks with two dimensions and a numeric dtype.
+def _validate_array(X: TableLike) -> DaskArray:
+    """Return `X` if it is a Dask array of numpy blocks, with two dimensions and a numeric dtype.
 
     Raises
     ------
     InvalidType, InvalidInput
     """
-    if not hasattr(X, "chunks") or not isinstance(X._meta, np.ndarray):
-        blocks = f" of {type(X._meta).__name__} blocks" if hasattr(X, "chunks") else ""
+    collection = cast("DaskCollection", X)
+    if not _is_array(collection) or not isinstance(collection._meta, np.ndarray):
+        blocks = ""
+        if _is_array(collection):
+            blocks = f" of {type(collection._meta).__name__} blocks"
         raise InvalidType(
             f"X is a Dask {type(X).__name__}{blocks}",
             "Allowed: Dask arrays of numpy blocks, and Dask data frames",
             "Convert it, for example with to_dask_dataframe() or map_blocks(numpy.asarray)",
         )
     # An unknown number of rows is allowed.
-    check_shape(tuple(1 if np.isnan(size) else int(size) for size in X.shape))
-    if np.isnan(X.shape[-1]):
+    check_shape(tuple(1 if np.isnan(size) else int(size) for size in collection.shape))
+    if np.isnan(collection.shape[-1]):
         raise InvalidInput(
             "X has an unknown number of columns",
             "Allowed: arrays whose number of features is known",
             "Call X.compute_chunk_sizes() first",
         )
-    check_dtype(X.dtype)
+    check_dtype(collection.dtype)
+    return collection
 
 
-def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: Any = None) -> Any:
+def _transform_block(
+    block: AnyArray,
+    function: RowFunction,
+    empty: AnyArray,
+    block_id: tuple[int, ...] = (),
+) -> FloatArray:
     """Apply a function to an array block; dtype and trailing shape follow `empty`.
 
     Dask fills in `block_id`, the position of the block.
@@ -459,8 +564,11 @@ def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: An
 
 
 def _transform_partition(
-    frame: Any, function: RowFunction, columns: list[str], partition_info: Any = None
-) -> Any:
+    frame: pd.DataFrame,
+    function: RowFunction,
+    columns: list[str],
+    partition_info: Mapping[str, int] | None = None,
+) -> pd.DataFrame:
     """Apply a function to a data frame partition, keeping its index.
 
     Dask fills in `partition_info` for the partitions; the empty meta frame has none.
@@ -468,37 +576,41 @@ def _transform_partition(
     # The function, which raises for a frame without rows, is not called on one.
     values = np.empty((0, len(columns)))
     if len(frame):
+        assert partition_info is not None
         with add_error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
             values = function(frame)
     # Use the partition's own class: Dask supports more than pandas.
     return type(frame)(values, index=frame.index, columns=columns)
 
 
-def _delayed_partitions(X: Any) -> list[Any]:
+def _delayed_partitions(collection: DaskCollection) -> list[Delayed]:
     """Return the delayed partitions of a Dask collection."""
-    return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
+    if _is_array(collection):
+        return list(collection.to_delayed().ravel())
+    return list(collection.to_delayed())
 
 
-def _count_rows(partitions: Sequence[Any]) -> tuple[int, ...]:
+def _count_rows(partitions: Sequence[Delayed]) -> tuple[int, ...]:
     """Return the number of rows of each delayed partition, in one pass."""
-    return tuple(_compute(_delay(list)([_delay(len)(partition) for partition in partitions])))
+    counts = _delay(list)([_delay(len)(partition) for partition in partitions])
+    return tuple(cast("list[int]", _compute(counts)))
 
 
-def _rows_per_chunk(array: Any) -> tuple[int, ...] | None:
+def _rows_per_chunk(array: DaskArray) -> tuple[int, ...] | None:
     """Return the rows per chunk of a Dask array, if known."""
     sizes = array.chunks[0]
     return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
 
 
 def _split_by_partition(
-    values: Any,
-    partitions: Sequence[Any],
+    values: LabelsLike | WeightsLike,
+    partitions: Sequence[Delayed],
     sizes: tuple[int, ...] | None,
     name: str,
-    validate: Callable[[int], Any],
+    validate: Callable[[int], CodedLabels | FloatArray | None],
     *,
     has_index: bool,
-) -> list[Any]:
+) -> Sequence[PartitionValues]:
     """Split labels or weights along the partitions of X, into one delayed object for each.
 
     Parameters
@@ -523,13 +635,14 @@ def _split_by_partition(
     """
     if values is None or isinstance(values, SingleGroup):
         return [values] * len(partitions)
-    if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
+    if _is_collection(values):
         return _split_collection(values, len(partitions), sizes, name)
     if isinstance(values, str):  # a name of no column: raise before counting rows
         validate(0)
     if sizes is None:
         sizes = _count_rows(partitions)
     validated = validate(sum(sizes))
+    assert validated is not None  # as are the values
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
     # The index of the values travels with them, so that the task can compare it with that of X.
     index = pandas_index(values) if has_index else None
@@ -539,15 +652,15 @@ def _split_by_partition(
 
 
 def _split_collection(
-    values: Any, n_partitions: int, sizes: tuple[int, ...] | None, name: str
-) -> list[Any]:
+    values: DaskCollection, n_partitions: int, sizes: tuple[int, ...] | None, name: str
+) -> list[Delayed]:
     """Split labels or weights in a Dask collection along the partitions of X.
 
     Returns one delayed object for each partition. An array is divided into chunks of `sizes` rows,
     if the sizes of both are known. Otherwise partitions must correspond already; their lengths are
     checked when they are read.
     """
-    if hasattr(values, "chunks"):
+    if _is_array(values):
         value_sizes = _rows_per_chunk(values)
         if value_sizes is not None and sizes is not None:
             check_consistent_length(sum(sizes), sum(value_sizes), f"values in {name}")
@@ -565,7 +678,7 @@ def _split_collection(
     return parts
 
 
-def _merge_tree(aggregator: Any, results: Sequence[Any]) -> Any:
+def _merge_tree(aggregator: Delayed, results: Sequence[Delayed]) -> Delayed:
     """Merge delayed results of partitions pairwise, in order, and return the delayed total.
 
     The shape of the tree depends only on the number of partitions, so the rounding errors of the
@@ -593,14 +706,15 @@ def _merge_results(
         return merge_in_order(aggregator, results)
 
 
-def _delay(value: Any) -> Any:
+def _delay(value: object) -> Delayed:
     """Wrap a value or function for Dask without traversing it."""
     from dask.delayed import delayed
 
-    return delayed(value, traverse=False, pure=False)
+    delayed_value: Delayed = delayed(value, traverse=False, pure=False)
+    return delayed_value
 
 
-def _compute(result: Any) -> Any:
+def _compute(result: Delayed) -> object:
     """Compute a delayed result with the active scheduler.
 
     Raises

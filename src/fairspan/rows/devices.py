@@ -1,6 +1,7 @@
 """Rows of arrays on a device, such as a GPU."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from fairspan.rows.validation import (
     check_shape,
     to_finite_float64,
 )
-from fairspan.typing import AnyArray, IndexArray
+from fairspan.typing import AnyArray, IndexArray, RawLabel, TableLike
 
 # Minimum rows per block, to keep the device busy.
 MIN_BLOCK_ROWS = 512
@@ -136,11 +137,11 @@ class DeviceRows(InMemoryRows):
 class DeviceArrayAdapter(SourceAdapter):
     """Adapter for non-numpy arrays on any device."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a device array."""
         return is_device_array(X)
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> DeviceRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> DeviceRows:
         """Open the rows of a device array; labels and weights may be on the device or the host."""
         array, backend = _validate_device_array(X)
         n_rows = int(array.shape[0])
@@ -156,7 +157,7 @@ class DeviceArrayAdapter(SourceAdapter):
             **resolved,
         )
 
-    def map_rows(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Apply an affine function, returning an array of the same package on the same device.
 
         None for other functions: the caller evaluates them on numpy arrays. float32 input gives
@@ -203,12 +204,12 @@ class DeviceArrayAdapter(SourceAdapter):
 class DeviceLabels(CodedLabels):
     """Labels encoded on a device; codes are copied to the host on first access."""
 
-    def __init__(self, categories: list[Any], device_codes: Any) -> None:
+    def __init__(self, categories: Sequence[RawLabel], device_codes: Any) -> None:
         super().__init__(categories, codes=np.empty(0, dtype=np.intp))
         self.device_codes = device_codes
         self._host_codes: IndexArray | None = None
 
-    def with_categories(self, categories: list[Any]) -> "DeviceLabels":
+    def with_categories(self, categories: Sequence[RawLabel]) -> "DeviceLabels":
         """Return labels of the same rows, with other categories for the same codes."""
         return DeviceLabels(categories, self.device_codes)
 

@@ -3,7 +3,6 @@
 import numbers
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class Folds:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        value: Any = self.n_folds
+        value: object = self.n_folds
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
             raise InvalidParameter(
                 f"folds is {value!r}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,12 @@ from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.sample_weights import weights_from_column
 from fairspan.rows.validation import check_feature_names, check_shape, warn_if_rounded
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, ColumnName, EagerFrame, FloatArray, TableLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -69,13 +74,13 @@ class FrameRows(ColumnRows, InMemoryRows):
         Columns of the features.
     """
 
-    frame: Any
+    frame: EagerFrame
     selection: ColumnSelection
 
     @classmethod
     def from_columns(
         cls,
-        frame: Any,
+        frame: EagerFrame,
         selection: ColumnSelection,
         *,
         groups: CodedLabels | None = None,
@@ -129,7 +134,9 @@ class FrameRows(ColumnRows, InMemoryRows):
         )
 
     @classmethod
-    def all_features(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
+    def all_features(
+        cls, frame: nw.DataFrame[IntoDataFrame], on_missing: OnMissing = "error"
+    ) -> FrameRows:
         """Open a frame whose columns are all features, without labels."""
         check_shape(frame.shape)
         lengths = narwhals_vector_lengths(frame.schema)
@@ -144,7 +151,7 @@ class FrameRows(ColumnRows, InMemoryRows):
         return len(self.frame), self.n_features
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns; empty if unnamed."""
         return () if self.groups is None else self.groups.column_names
 
@@ -159,7 +166,7 @@ class FrameRows(ColumnRows, InMemoryRows):
         return self.clusters is not None
 
     @cached_property
-    def feature_frame(self) -> Any:
+    def feature_frame(self) -> EagerFrame:
         """Frame of the feature columns."""
         return select_columns(self.frame, self.selection.features)
 
@@ -178,11 +185,10 @@ class FrameRows(ColumnRows, InMemoryRows):
 
         None for other frames, and if the label is the position, which messages have anyway.
         """
-        native: Any = getattr(self.frame, "to_native", lambda: None)()
-        labels = getattr(native, "index", None)
-        if not hasattr(native, "iloc") or labels is None or not index < len(labels):
+        pandas_frame = _pandas_frame(self.frame)
+        if pandas_frame is None or index >= len(pandas_frame.index):
             return None
-        label = labels[index]
+        label = pandas_frame.index[index]
         if isinstance(label, np.generic):
             label = label.item()
         if not isinstance(label, str | int | float | tuple):
@@ -190,15 +196,15 @@ class FrameRows(ColumnRows, InMemoryRows):
         return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
 
     @cached_property
-    def _numeric_columns(self) -> Any:
+    def _numeric_columns(self) -> list[AnyArray] | pd.DataFrame:
         """Numeric feature columns as a list of arrays, or as an all-numeric pandas frame.
 
         Slices of such a frame are converted as a whole, without an array for each column.
         """
         if self.selection.categories:
             return self._encoded_columns()
-        pandas_frame: Any = getattr(self.feature_frame, "to_native", lambda: None)()
-        if hasattr(pandas_frame, "iloc") and all(
+        pandas_frame = _pandas_frame(self.feature_frame)
+        if pandas_frame is not None and all(
             isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in pandas_frame.dtypes
         ):
             integer_names = pandas_frame.select_dtypes("integer")
@@ -210,7 +216,7 @@ class FrameRows(ColumnRows, InMemoryRows):
         with caller_remedies(_REMEDIES_WITH_LABELS if has_groups else {}):
             return numeric_columns(self.feature_frame)
 
-    def _encoded_columns(self) -> list[Any]:
+    def _encoded_columns(self) -> list[AnyArray]:
         """Return the feature columns as arrays, with text columns one-hot encoded."""
         categories = self.selection.categories
         names = [name for name in self.selection.features if name not in categories]
@@ -232,9 +238,8 @@ class FrameRows(ColumnRows, InMemoryRows):
         from pyarrow import compute
 
         categories = self.selection.categories[column]
-        cells = self.frame[column]
-        if hasattr(cells, "to_arrow"):
-            cells = cells.to_arrow()
+        series = self.frame[column]
+        cells: pa.ChunkedArray = series.to_arrow() if isinstance(series, nw.Series) else series
         texts = cells.cast("string")  # unify string types
         code_or_null = compute.index_in(texts, value_set=pa.array(categories, pa.string()))
         codes = np.asarray(compute.fill_null(code_or_null, -1))
@@ -261,18 +266,25 @@ class FrameRows(ColumnRows, InMemoryRows):
             return stack_columns(columns, start, stop)
         return np.asarray(columns.iloc[start:stop].to_numpy(dtype=np.float64))
 
-    def extra_columns(self, start: int, stop: int) -> Any:
+    def extra_columns(self, start: int, stop: int) -> EagerFrame | None:
         """Pass-through columns of a row range, if requested."""
         names = self.selection.extra_columns
         return self.frame.select(names)[start:stop] if names else None
 
 
-def select_columns(frame: Any, names: Sequence[str]) -> Any:
+def _pandas_frame(frame: EagerFrame) -> pd.DataFrame | None:
+    """Return the pandas frame that narwhals wraps; None for other frames."""
+    native = frame.to_native() if isinstance(frame, nw.DataFrame) else frame
+    return native if hasattr(native, "iloc") else None  # only pandas (and its kin) has `iloc`
+
+
+def select_columns(frame: EagerFrame, names: Sequence[str]) -> EagerFrame:
     """Select columns of a data frame or Table; pandas column names may be integers."""
     if list(names) == getattr(frame, "column_names", None) or list(names) == frame.columns:
         return frame
     if names and not isinstance(names[0], str):
-        return nw.from_native(frame.to_native()[list(names)], eager_only=True)
+        pandas_frame: pd.DataFrame = frame.to_native()
+        return nw.from_native(pandas_frame[list(names)], eager_only=True)
     return frame.select(list(names))
 
 
@@ -280,7 +292,9 @@ def select_columns(frame: Any, names: Sequence[str]) -> Any:
 BLOCKS_PER_SLICE = 8
 
 
-def batch_to_blocks(batch: Any, selection: ColumnSelection, first_row: int) -> Iterator[RowBlock]:
+def batch_to_blocks(
+    batch: pa.RecordBatch, selection: ColumnSelection, first_row: int
+) -> Iterator[RowBlock]:
     """Split a RecordBatch into blocks, with rows numbered from `first_row`."""
     import pyarrow as pa
 
@@ -299,11 +313,11 @@ def batch_to_blocks(batch: Any, selection: ColumnSelection, first_row: int) -> I
 class DataFrameAdapter(SourceAdapter):
     """Adapter for data frames in memory."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a data frame."""
         return as_eager_frame(X) is not None
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> FrameRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> FrameRows:
         """Open a data frame; labels and weights are columns or passed separately."""
         frame = as_eager_frame(X)
         assert frame is not None
@@ -320,7 +334,7 @@ class DataFrameAdapter(SourceAdapter):
         return FrameRows(frame, selection, on_missing=on_missing, **resolved)
 
 
-def roles_in_frame(frame: nw.DataFrame[Any], metadata: RowMetadata) -> ColumnRoles:
+def roles_in_frame(frame: nw.DataFrame[IntoDataFrame], metadata: RowMetadata) -> ColumnRoles:
     """Return the columns of a frame that the metadata name; values are left to the caller.
 
     Raises
@@ -329,7 +343,7 @@ def roles_in_frame(frame: nw.DataFrame[Any], metadata: RowMetadata) -> ColumnRol
         Unknown column, or an ambiguous list (names or labels).
     """
 
-    def named(values: Any) -> str | None:
+    def named(values: object) -> str | None:
         return values if isinstance(values, str) else None
 
     return ColumnRoles(
@@ -340,20 +354,21 @@ def roles_in_frame(frame: nw.DataFrame[Any], metadata: RowMetadata) -> ColumnRol
     )
 
 
-def densify_sparse_columns(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+def densify_sparse_columns(frame: nw.DataFrame[IntoDataFrame]) -> nw.DataFrame[IntoDataFrame]:
     """Convert pandas sparse columns to dense."""
     if not frame.implementation.is_pandas():
         return frame
-    dtypes = zip(frame.columns, frame.to_native().dtypes, strict=True)
+    pandas_frame: pd.DataFrame = frame.to_native()
+    dtypes = zip(frame.columns, pandas_frame.dtypes, strict=True)
     dense_dtypes = {
         name: dtype.subtype for name, dtype in dtypes if type(dtype).__name__ == "SparseDtype"
     }
     if not dense_dtypes:
         return frame
-    return nw.from_native(frame.to_native().astype(dense_dtypes), eager_only=True)
+    return nw.from_native(pandas_frame.astype(dense_dtypes), eager_only=True)
 
 
-def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
+def float_dtype(X: TableLike, names: tuple[str, ...] | None = None) -> np.dtype[np.generic]:
     """Return float32 if all features in memory are float32, otherwise float64.
 
     Parameters
@@ -376,7 +391,7 @@ def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     return np.dtype(np.float32 if is_float32 else np.float64)
 
 
-def open_features(X: Any, on_missing: OnMissing = "error") -> ArrayRows | FrameRows:
+def open_features(X: TableLike, on_missing: OnMissing = "error") -> ArrayRows | FrameRows:
     """Open an array or frame in memory whose columns are all features, without labels."""
     frame = as_eager_frame(X)
     if frame is None:
@@ -393,16 +408,15 @@ def feature_values(rows: ArrayRows | FrameRows, names: tuple[str, ...] | None) -
     return rows.values()
 
 
-def drop_columns(X: Any, names: Sequence[str]) -> Any:
+def drop_columns(X: TableLike, names: Sequence[str]) -> TableLike:
     """Drop these columns, if present, from an eager or lazy data frame.
 
     Anything else is returned unchanged.
     """
     if not names:
         return X
-    frame: Any = as_eager_frame(X)
-    if frame is None:
-        frame = nw.from_native(X, pass_through=True)
+    eager_frame = as_eager_frame(X)
+    frame = nw.from_native(X, pass_through=True) if eager_frame is None else eager_frame
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return X
     return frame.drop(list(names), strict=False).to_native()
@@ -424,13 +438,13 @@ class ArrowStream:
     schema : pyarrow.Schema
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: TableLike) -> None:
         self._source = source
         self._unread_reader = _open_reader(source)
         self._n_rows_of_first_pass: int | None = None
         self.schema = self._unread_reader.schema
 
-    def read(self) -> Iterator[Any]:
+    def read(self) -> Iterator[pa.RecordBatch]:
         """Yield all batches from the beginning.
 
         Raises
@@ -496,13 +510,13 @@ class ArrowStreamRows(PartitionedColumnRows):
 class ArrowStreamAdapter(StreamAdapter):
     """Adapter for objects that export an Arrow stream."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is an Arrow stream."""
         # A single column exports a stream too, but is not a table.
         is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
         return hasattr(X, "__arrow_c_stream__") and not is_column
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> ArrowStreamRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> ArrowStreamRows:
         """Open the rows of an Arrow stream."""
         x_description = f"a stream of rows ({type(X).__name__})"  # for messages
         # Labels and weights of a stream are given by column names only.
@@ -517,7 +531,7 @@ class ArrowStreamAdapter(StreamAdapter):
         return ArrowStreamRows(stream, selection)
 
 
-def _open_reader(source: Any) -> Any:
+def _open_reader(source: TableLike) -> pa.RecordBatchReader:
     """Return a pyarrow RecordBatchReader of a stream; raises InvalidInput if it is no table."""
     pa = import_optional("pyarrow", "arrow", "Reading a stream")
     if isinstance(source, pa.RecordBatchReader):

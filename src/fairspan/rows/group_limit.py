@@ -6,7 +6,6 @@ memory for their matrices are limited.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fairspan.errors import Cause, InvalidInput
 from fairspan.formatting.messages import counted
@@ -15,6 +14,7 @@ from fairspan.parameters import check_integer
 from fairspan.rows.aggregation import Rows, as_partitioned
 from fairspan.rows.labels import Label, format_list, without_last_attribute
 from fairspan.rows.protocol import row_metadata
+from fairspan.typing import ColumnName
 
 # More groups than this raise an error unless allowed explicitly or known to the model.
 DEFAULT_MAX_GROUPS = 100
@@ -52,7 +52,7 @@ class GroupLimit:
 
     max_groups: int | None = None
     n_fitted_groups: int = 0
-    group_columns: tuple[Any, ...] = ()
+    group_columns: tuple[ColumnName, ...] = ()
     is_partial: bool = False
     max_memory: int | None = None
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from fairspan.rows.validation import (
     to_finite_float64,
     to_float64_with_missing,
 )
-from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, BoolArray, ColumnName, EagerFrame, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -90,7 +90,7 @@ class InMemoryRows(BaseRows, ABC):
         return int(self.shape[0])
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns; empty if unnamed."""
         return () if self.groups is None else self.groups.column_names
 
@@ -152,7 +152,7 @@ class InMemoryRows(BaseRows, ABC):
     def read_slice(self, start: int, stop: int) -> AnyArray:
         """Unvalidated values of a row range, shape (stop - start, p); must not be modified."""
 
-    def extra_columns(self, start: int, stop: int) -> Any:
+    def extra_columns(self, start: int, stop: int) -> EagerFrame | None:
         """Pass-through columns of a row range, if requested."""
 
     def blocks(self) -> Iterator[RowBlock]:

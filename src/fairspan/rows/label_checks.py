@@ -4,11 +4,11 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fairspan.formatting.names import join_truncated
 from fairspan.rows.group_limit import DEFAULT_MAX_GROUPS
-from fairspan.rows.labels import Label, format_label
+from fairspan.rows.labels import Label, Scalar, format_label
+from fairspan.typing import RawLabel
 
 # Texts that programs write for a missing value, in lower case. Words that may be a valid answer,
 # such as "unknown", "other" or "missing", are excluded.
@@ -67,7 +67,7 @@ class PlaceholderLabels:
         return repr(list(self.rows_by_text))
 
 
-def is_placeholder(value: Any) -> bool:
+def is_placeholder(value: RawLabel) -> bool:
     """Return whether a label, or one attribute of it, is a placeholder for a missing value.
 
     Examples
@@ -246,7 +246,7 @@ def quoted(label: Label) -> str:
     return repr(format_label(label))
 
 
-def attributes_of(label: Label) -> tuple[Any, ...]:
+def attributes_of(label: Label) -> tuple[Scalar, ...]:
     """Return the attributes of a label; a plain label is its only attribute.
 
     Examples
@@ -279,7 +279,7 @@ def _normalize(label: Label) -> Label:
     return attributes if isinstance(label, tuple) else attributes[0]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Scalar) -> bool:
     if not isinstance(value, str):
         return not isinstance(value, bool)
     try:
@@ -289,7 +289,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _is_padded(value: Any) -> bool:
+def _is_padded(value: Scalar) -> bool:
     return isinstance(value, str) and value != value.strip() != ""
 
 

@@ -9,7 +9,7 @@ if they are equal, such as 1, 1.0 and True.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, cast
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
@@ -25,6 +25,19 @@ from fairspan.rows.labels import (
     plural_type_name,
     to_python_label,
 )
+from fairspan.typing import RawLabel
+
+
+class FittedLabels(Protocol):
+    """Certificate of a fit, as far as it names labels."""
+
+    @property
+    def groups(self) -> Sequence[Label]:
+        """Labels of the groups."""
+
+    @property
+    def restriction(self) -> object:
+        """Restriction on the subspace, which may name classes; or None."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +52,8 @@ class KnownLabels:
         Classes of y; empty if unknown.
     """
 
-    values: tuple[tuple[Any, ...], ...] = ()
-    classes: tuple[Any, ...] = ()
+    values: tuple[tuple[Label, ...], ...] = ()
+    classes: tuple[Label, ...] = ()
 
     @classmethod
     def from_groups(cls, groups: Sequence[Label], classes: Sequence[Label] = ()) -> "KnownLabels":
@@ -55,9 +68,9 @@ class KnownLabels:
         return cls(tuple(tuple(dict.fromkeys(column)) for column in columns), tuple(classes))
 
     @classmethod
-    def from_certificate(cls, certificate: Any) -> "KnownLabels":
+    def from_certificate(cls, certificate: "FittedLabels") -> "KnownLabels":
         """Collect the groups in a certificate, and the classes that its restriction names."""
-        classes: Any = getattr(certificate.restriction, "within_classes", None)
+        classes: object = getattr(certificate.restriction, "within_classes", None)
         if not isinstance(classes, tuple):
             return cls.from_groups(certificate.groups)
         return cls.from_groups(certificate.groups, classes)
@@ -104,7 +117,7 @@ class KnownLabels:
             dropped_rows=dropped_rows,
         )
 
-    def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:
+    def replacements(self, labels: CodedLabels) -> list[dict[Label, Label]]:
         """Return the values to replace in each attribute of the labels.
 
         Returns
@@ -177,13 +190,13 @@ class KnownLabels:
             "text, such as '1' and 1."
         )
 
-    def _replace(self, label: Any, replacements: Sequence[Mapping[Any, Any]]) -> Any:
+    def _replace(self, label: RawLabel, replacements: Sequence[Mapping[Label, Label]]) -> Label:
         """Return a label with the attributes replaced that have a replacement."""
-        values = list(attributes_of(to_python_label(label)))
+        values: list[Label] = list(attributes_of(to_python_label(label)))
         for position, new_values in enumerate(replacements[: len(values)]):
             if not is_missing_label(values[position]):
                 values[position] = new_values.get(values[position], values[position])
-        return tuple(values) if isinstance(label, tuple) else values[0]
+        return cast("Label", tuple(values)) if isinstance(label, tuple) else values[0]
 
 
 def remedy_for(label: Label, labels: Sequence[Label], otherwise: str) -> str:
@@ -228,7 +241,7 @@ def check_types(row_labels: Sequence[Label], fitted: Sequence[Label]) -> None:
     )
 
 
-def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]:
+def _find_replacements(values: Sequence[Label], known: Sequence[Label]) -> dict[Label, Label]:
     """Return the replacement of each value of one attribute.
 
     Empty if nothing is to be replaced: the values and the known ones agree in type, or either have
@@ -240,11 +253,11 @@ def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any,
     if len(types) != 1 or len(known_types) != 1 or types == known_types:
         return {}
     (known_type,) = known_types
-    known_by_text: dict[str, list[Any]] = {}
+    known_by_text: dict[str, list[Label]] = {}
     for known_value in known:
         for text in _spellings(known_value):
             known_by_text.setdefault(text, []).append(known_value)
-    replacements: dict[Any, Any] = {}
+    replacements: dict[Label, Label] = {}
     for value in dict.fromkeys(values):
         if is_missing_label(value):
             continue
@@ -261,12 +274,14 @@ def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any,
     return replacements if set(replacements.values()) & set(known) else {}
 
 
-def _convert(value: Any, target_type: type) -> Any:
+def _convert(value: Label, target_type: type) -> Label | None:
     """Convert a value to another type; None if that is not possible without writing it differently.
 
     A number and a text are written alike if a program may write the text for the number, such as
     "1" or "1.0" for 1.
     """
+    if isinstance(value, tuple):  # a class of several attributes
+        return None
     if target_type is str:
         return str(value)
     if target_type is bool:
@@ -280,7 +295,7 @@ def _convert(value: Any, target_type: type) -> Any:
     return number if set(_spellings(number)) & set(_spellings(value)) else None
 
 
-def _spellings(value: Any) -> Iterator[str]:
+def _spellings(value: Label) -> Iterator[str]:
     """Yield the texts that programs write for a value."""
     text = str(value)
     yield text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fairspan.rows.validation import (
     check_consistent_length,
 )
 from fairspan.rows.weights import scaled_weights
-from fairspan.typing import AnyArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -30,6 +30,12 @@ else:
 from fairspan.rows.array_backend import to_host
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.sample_weights import check_sample_weight, weights_from_column
+from fairspan.typing import ColumnName, EagerFrame, LabelsLike, RawLabel, TableLike
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from narwhals import Series
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
 
 # Integers within a range this small are encoded by subtracting the minimum: a category for each
 # integer of the range costs little memory.
@@ -43,6 +49,16 @@ _N_SAMPLED_TEXTS = 256
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label per row"
 
 
+class ResolvedMetadata(TypedDict):
+    """Groups, classes, clusters and weights of rows in memory, as arguments of `InMemoryRows`."""
+
+    groups: CodedLabels
+    classes: CodedLabels | None
+    clusters: CodedLabels | None
+    weights: FloatArray | None
+    weight_exponent: int
+
+
 @dataclass(frozen=True)
 class SingleGroup:
     """Placeholder for labels: all rows belong to one group."""
@@ -54,7 +70,7 @@ class SingleGroup:
         return CodedLabels([self.label], np.zeros(n_rows, dtype=np.intp))
 
 
-def as_eager_frame(X: Any) -> nw.DataFrame[Any] | None:
+def as_eager_frame(X: TableLike) -> nw.DataFrame[IntoDataFrame] | None:
     """Return `X` as an eager narwhals DataFrame; None if it is not one.
 
     Raises
@@ -76,7 +92,7 @@ def as_eager_frame(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def labels_from_columns(
-    frame: Any,
+    frame: EagerFrame,
     names: Sequence[str],
     bins: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
     missing_labels: Mapping[str, str] = MappingProxyType({}),
@@ -113,7 +129,9 @@ def _bin_labels(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> Coded
     return CodedLabels(categories, codes, (name,))
 
 
-def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
+def labels_from_series(
+    series: Series[IntoSeries] | pa.ChunkedArray, names: tuple[ColumnName, ...]
+) -> CodedLabels:
     """Return labels from one column of a data frame or pyarrow Table.
 
     Parameters
@@ -122,7 +140,7 @@ def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
     names : tuple of names
         Names of the column for messages; None and "" are omitted.
     """
-    native = series.to_native() if hasattr(series, "to_native") else series
+    native: Any = series.to_native() if hasattr(series, "to_native") else series
     if hasattr(native, "dictionary_encode"):  # pyarrow
         labels = _labels_from_arrow(native)
     elif hasattr(getattr(native, "cat", None), "codes"):  # categorical, of pandas
@@ -150,7 +168,7 @@ def _labels_from_categorical(accessor: Any) -> CodedLabels:
     return CodedLabels(categories, codes, unused=tuple(unused))
 
 
-def label_type_of_series(series: Any) -> type | None:
+def label_type_of_series(series: Series[IntoSeries]) -> type | None:
     """Return the Python type of the labels in a narwhals Series; None if unknown."""
     dtype = series.dtype
     if dtype == nw.Boolean:
@@ -226,7 +244,7 @@ def _labels_from_text_array(array: AnyArray) -> CodedLabels:
     return CodedLabels(categories, codes)
 
 
-def _labels_from_arrow(column: Any) -> CodedLabels:
+def _labels_from_arrow(column: pa.ChunkedArray) -> CodedLabels:
     """Return labels from an Arrow column, dictionary-encoded by Arrow; nulls become None."""
     from pyarrow import types
 
@@ -247,9 +265,9 @@ def _labels_from_arrow(column: Any) -> CodedLabels:
 
 
 def resolve_labels(
-    values: Any,
+    values: LabelsLike,
     n_rows: int,
-    X: Any,
+    X: TableLike,
     name: str = "sensitive_features",
     rows_name: str = "X",
 ) -> CodedLabels:
@@ -286,7 +304,7 @@ def resolve_labels(
     return labels
 
 
-def resolve_metadata(X: Any, n_rows: int, metadata: RowMetadata) -> dict[str, Any]:
+def resolve_metadata(X: TableLike, n_rows: int, metadata: RowMetadata) -> ResolvedMetadata:
     """Resolve and validate groups, classes, clusters and weights of rows in memory.
 
     Returns the arguments `groups`, `classes`, `clusters`, `weights` and `weight_exponent` of
@@ -304,21 +322,23 @@ def resolve_metadata(X: Any, n_rows: int, metadata: RowMetadata) -> dict[str, An
         if frame is not None:
             weights = weights_from_column(frame, weights)
     groups = resolve_labels(metadata.groups, n_rows, X)
-    weights, exponent = scaled_weights(check_sample_weight(weights, n_rows), groups)
+    scaled, exponent = scaled_weights(check_sample_weight(weights, n_rows), groups)
     return {
         "groups": groups,
         "classes": _resolve_optional_labels(metadata.classes, n_rows, X, "y"),
         "clusters": _resolve_optional_labels(metadata.clusters, n_rows, X, "clusters"),
-        "weights": weights,
+        "weights": scaled,
         "weight_exponent": exponent,
     }
 
 
-def _resolve_optional_labels(values: Any, n_rows: int, X: Any, name: str) -> CodedLabels | None:
+def _resolve_optional_labels(
+    values: LabelsLike, n_rows: int, X: TableLike, name: str
+) -> CodedLabels | None:
     return None if values is None else resolve_labels(values, n_rows, X, name)
 
 
-def source_column_names(values: Any) -> tuple[Any, ...]:
+def source_column_names(values: LabelsLike) -> tuple[ColumnName, ...]:
     """Column names of a data frame, or the name of a series.
 
     Examples
@@ -332,7 +352,9 @@ def source_column_names(values: Any) -> tuple[Any, ...]:
     return () if name is None or name == "" else (name,)
 
 
-def resolve_group_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
+def resolve_group_columns(
+    frame: nw.DataFrame[IntoDataFrame], sensitive_features: LabelsLike
+) -> list[str]:
     """Return the group columns if `sensitive_features` names columns; empty if it contains labels.
 
     A string names a column. A list of strings contains labels if there are as many as rows or more
@@ -366,7 +388,7 @@ def resolve_group_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> 
     return names
 
 
-def labels_from_values(values: Any, name: str) -> CodedLabels:
+def labels_from_values(values: LabelsLike, name: str) -> CodedLabels:
     """Factorize labels given as an array, series, data frame or list; `name` is for messages.
 
     Several columns, and lists of rows, are crossed to one label per row.
@@ -408,11 +430,11 @@ def labels_from_values(values: Any, name: str) -> CodedLabels:
     return _labels_from_array(array, name)
 
 
-def _unwrap(label: Any) -> Any:
+def _unwrap(label: RawLabel) -> RawLabel:
     return label[0] if isinstance(label, tuple) and len(label) == 1 else label
 
 
-def _invalid_labels_error(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
+def _invalid_labels_error(name: str, values: LabelsLike, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
         f"{name} is of type {type(values).__name__} and shape {shape}",
         "Allowed: labels of shape (n,), or (n, a) for intersections of a attributes",

@@ -7,12 +7,12 @@ and "1" would silently create two groups.
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from fairspan.formatting.messages import quoted_label
-from fairspan.typing import AnyArray
+from fairspan.typing import AnyArray, RawLabel
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
@@ -21,8 +21,9 @@ TYPE_NAMES: dict[type, str] = {str: "text", bool: "boolean", int: "integer", flo
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
-def without_last_attribute(label: Any) -> Any:
+def without_last_attribute(label: Label) -> Label:
     """Drop the last attribute of a crossed label; a single remaining attribute is a plain label."""
+    assert isinstance(label, tuple)  # only crossed labels have several attributes
     return label[0] if len(label) == 2 else label[:-1]
 
 
@@ -47,7 +48,7 @@ def label_array(labels: Sequence[Label]) -> AnyArray:
     return array
 
 
-def to_python_labels(groups: Iterable[Any]) -> list[Label]:
+def to_python_labels(groups: Iterable[RawLabel]) -> list[Label]:
     """Convert labels to plain Python values, ready for JSON.
 
     Examples
@@ -61,7 +62,7 @@ def to_python_labels(groups: Iterable[Any]) -> list[Label]:
     return [to_python_label(group) for group in groups]
 
 
-def format_label(label: Label) -> str:
+def format_label(label: RawLabel) -> str:
     """Format a label for display; attributes are joined by " / ".
 
     Examples
@@ -104,7 +105,7 @@ def table_name(label: Label) -> str:
     return f"'{name}'" if has_outer_spaces or is_dashes else name
 
 
-def format_list(items: Sequence[Label], max_items: int = 12) -> str:
+def format_list(items: Sequence[object], max_items: int = 12) -> str:
     """Format labels or names for a message, truncated to `max_items`.
 
     Examples
@@ -130,26 +131,29 @@ def describe_label_type(labels: Sequence[Label]) -> str:
     return attributes + format_label_type(types)
 
 
-def to_python_label(value: Any) -> Any:
-    """Convert a label to plain Python types; pandas intervals become text."""
+def to_python_label(value: RawLabel) -> Label:
+    """Convert a label to plain Python types; pandas intervals become text.
+
+    None, and a value of a type that no label may have, are returned unchanged: the encoder of
+    labels refuses them, with the number of their row.
+    """
     if isinstance(value, np.generic):
-        return value.item()
-    if type(value) in (str, int, float, bool):
-        return value
-    if type(value).__name__ == "Interval":
-        return str(value)
-    if isinstance(value, tuple | list):
-        return tuple(to_python_label(part) for part in value)
-    # Some indexing leaves pyarrow scalars.
-    return value.as_py() if hasattr(value, "as_py") else value
+        value = value.item()
+    elif type(value).__name__ == "Interval":
+        value = str(value)
+    elif isinstance(value, tuple | list):
+        value = tuple(to_python_label(part) for part in value)
+    elif hasattr(value, "as_py"):  # some indexing leaves pyarrow scalars
+        value = value.as_py()
+    return cast("Label", value)
 
 
-def label_type(label: Any) -> tuple[type, ...]:
+def label_type(label: RawLabel) -> tuple[type, ...]:
     """Type of a label; for a crossed label, tuple followed by the types of its attributes."""
     return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
 
 
-def is_missing_label(label: Any) -> bool:
+def is_missing_label(label: RawLabel) -> bool:
     """Return whether a label, or one of its attributes, is None or NaN."""
     # pandas stores missing text as NaN.
     attributes = label if isinstance(label, tuple) else (label,)

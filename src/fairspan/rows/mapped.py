@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from fairspan.rows.aggregation import (
     Aggregator,
@@ -17,6 +17,7 @@ from fairspan.rows.aggregation import (
 )
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.protocol import BaseRows, row_metadata
+from fairspan.typing import ColumnName
 
 BlockTransform = Callable[[RowBlock], RowBlock]
 
@@ -87,7 +88,7 @@ class WrappedRows(BaseRows, ABC):
         return self.source.n_rows
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns; empty if unnamed."""
         return self.source_info.group_columns
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+
+from fairspan.typing import LabelsLike, WeightsLike
 
 # Names of the arguments in messages, by field of `RowMetadata`.
 _ARGUMENT_NAMES = {
@@ -30,12 +31,12 @@ class RowMetadata:
         The argument `sample_weight`.
     """
 
-    groups: Any = None
-    classes: Any = None
-    clusters: Any = None
-    weights: Any = None
+    groups: LabelsLike = None
+    classes: LabelsLike = None
+    clusters: LabelsLike = None
+    weights: WeightsLike = None
 
-    def by_argument(self) -> Iterator[tuple[str, Any]]:
+    def by_argument(self) -> Iterator[tuple[str, LabelsLike | WeightsLike]]:
         """Yield the name of the argument in messages, and its value, unless that is None."""
         for field in fields(self):
             value = getattr(self, field.name)

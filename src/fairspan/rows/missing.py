@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import Label, is_missing_label, to_python_label
 from fairspan.rows.protocol import RowSource
-from fairspan.typing import BoolArray, IntegerArray
+from fairspan.typing import BoolArray, IntegerArray, RawLabel
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ def count_missing(rows: Rows) -> MissingCounts:
     # dropped because of one feature alone. The key None stands for rows without a group.
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
     unlabeled = by_group.pop(None, zeros)
-    groups: list[Any] = sorted(label for label in by_group if label is not None)
+    groups: list[Label] = sorted(label for label in by_group if label is not None)
     counts = np.array([by_group[group] for group in groups], dtype=np.int64)
     counts = counts.reshape(-1, 2 + 2 * p)
     return MissingCounts(
@@ -149,7 +148,7 @@ class _MissingAggregator:
             total[label] = total[label] + counts if label in total else counts
         return total
 
-    def _add_counts(self, total: _Counts, label: Any, counts: IntegerArray) -> None:
+    def _add_counts(self, total: _Counts, label: RawLabel, counts: IntegerArray) -> None:
         if not counts.any():  # a category that does not occur
             return
         group = None if is_missing_label(label) else to_python_label(label)

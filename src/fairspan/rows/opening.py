@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.remedies import group_limit_remedies, python_remedies
 from fairspan.rows.validation import check_n_columns
+from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
 
-def adapter_for(X: Any) -> SourceAdapter:
+def adapter_for(X: TableLike) -> SourceAdapter:
     """Return the first adapter that accepts `X`.
 
     Anything else goes to the array adapter, which raises a helpful error.
@@ -65,12 +66,12 @@ def _adapters() -> Iterator[SourceAdapter]:
     yield ArrayAdapter()
 
 
-def is_row_source(X: Any) -> TypeGuard[Rows]:
+def is_row_source(X: TableLike) -> TypeGuard[Rows]:
     """Return whether `X` is an open row source."""
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartitionedRows)
 
 
-def row_remedies(X: Any, call: str = "{}") -> MappingProxyType[Cause, str]:
+def row_remedies(X: TableLike, call: str = "{}") -> MappingProxyType[Cause, str]:
     """Return remedies for a function with arguments `on_missing` and `max_groups`.
 
     Parameters
@@ -90,7 +91,10 @@ def _row_remedies(is_open: bool, call: str) -> MappingProxyType[Cause, str]:
 
 
 def open_group_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
+    X: TableLike,
+    sensitive_features: LabelsLike,
+    sample_weight: WeightsLike = None,
+    on_missing: OnMissing = "error",
 ) -> Rows:
     """Open the rows of `X`, with labels and weights.
 
@@ -119,12 +123,12 @@ def open_group_rows(
 
 
 def open_rows(
-    X: Any,
-    sensitive_features: Any,
+    X: TableLike,
+    sensitive_features: LabelsLike,
     *,
-    y: Any = None,
-    clusters: Any = None,
-    sample_weight: Any = None,
+    y: LabelsLike = None,
+    clusters: LabelsLike = None,
+    sample_weight: WeightsLike = None,
     on_missing: OnMissing = "error",
     attributes: Sequence[ColumnKey] = (),
 ) -> Rows:
@@ -150,7 +154,7 @@ def open_rows(
     return RowsWithAttributes.wrap(rows, attributes) if attributes else rows
 
 
-def _open(X: Any, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
+def _open(X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
     """Open rows with everything that is known about them; see :func:`open_rows`."""
     if is_row_source(X):
         _check_no_metadata(metadata)
@@ -199,7 +203,7 @@ def _check_no_metadata(metadata: RowMetadata) -> None:
         )
 
 
-def map_rows(X: Any, row_map: RowMap) -> Any | None:
+def map_rows(X: TableLike, row_map: RowMap) -> TableLike | None:
     """Apply a row function where the data are stored, returning the same kind of object.
 
     None for arrays and data frames in memory: the caller then applies the function itself. For open

@@ -1,16 +1,17 @@
 """Protocols of row sources."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from fairspan.rows.blocks import RowBlock
+from fairspan.typing import ColumnName
 
 
 class BaseRows:
     """Base class of built-in rows, with default metadata beyond `RowsInfo`."""
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
+    def group_columns(self) -> tuple[ColumnName, ...]:
         """Names of the group columns; empty if they have no names."""
         return ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 else:
     nw = LazyModule("narwhals.stable.v2")
 from fairspan.rows.array_backend import to_host
+from fairspan.typing import WeightsLike
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoDataFrame
 
 
 def check_sample_weight(
-    sample_weight: Any, n_rows: int, *, is_part: bool = False
+    sample_weight: WeightsLike, n_rows: int, *, is_part: bool = False
 ) -> FloatArray | None:
     """Validate sample weights; returns an (n,) float64 array, or None.
 
@@ -67,7 +71,7 @@ def check_sample_weight(
     return _check_weight_range(weights, "sample_weight", may_be_zero=is_part)
 
 
-def _reject_non_numeric_weights(sample_weight: Any, weights: AnyArray) -> None:
+def _reject_non_numeric_weights(sample_weight: WeightsLike, weights: AnyArray) -> None:
     """Raise TypeError for weights that `astype` would convert to numbers silently."""
     # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
     if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
@@ -78,7 +82,7 @@ def _reject_non_numeric_weights(sample_weight: Any, weights: AnyArray) -> None:
         raise TypeError("text among objects")
 
 
-def weights_from_column(frame: Any, name: str) -> FloatArray:
+def weights_from_column(frame: IntoDataFrame, name: str) -> FloatArray:
     """Return the validated sample weights in a column; all may be zero, as in one partition.
 
     Raises

@@ -4,6 +4,8 @@ Each task returns one pickled result. Unpickling is as safe as Spark itself, sin
 our code.
 """
 
+from __future__ import annotations
+
 import json
 import pickle
 import warnings
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
@@ -33,8 +35,16 @@ from fairspan.rows.frames import ArrowStream, ArrowStreamRows
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.validation import check_n_columns, describe_non_numeric
+from fairspan.typing import TableLike
 
-Batches = Iterator[Any]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame as SparkFrame
+    from pyspark.sql import Row
+    from pyspark.sql.types import StructType
+
+# Record batches of the rows of one partition.
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 _SPLIT_VECTOR_HINT = (
     "Split the vector into columns, for example with df.select([df.v[i] for i in range(p)]) after "
@@ -56,7 +66,7 @@ class SparkRows(PartitionedColumnRows):
         Unknown before reading.
     """
 
-    frame: Any
+    frame: SparkFrame
     selection: ColumnSelection
     n_rows: int | None = None
 
@@ -81,11 +91,11 @@ class SparkRows(PartitionedColumnRows):
 class SparkAdapter(StreamAdapter):
     """Adapter for Spark data frames."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a Spark object."""
         return is_from_package(X, "pyspark")
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> SparkRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> SparkRows:
         """Open the rows of a Spark DataFrame."""
         frame = _validate_frame(X)
         roles = column_roles(metadata, "a Spark DataFrame")
@@ -94,7 +104,7 @@ class SparkAdapter(StreamAdapter):
         )
         return SparkRows(frame, selection)
 
-    def map_rows(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Transform rows lazily to a Spark DataFrame.
 
         Only affine functions of features, such as `transform`, are applied. Others, such as scores
@@ -140,7 +150,7 @@ class SparkAdapter(StreamAdapter):
 
 
 def _aggregate_partition(
-    aggregator: Aggregator[Any], selection: ColumnSelection, batches: Batches
+    aggregator: Aggregator[Result], selection: ColumnSelection, batches: Batches
 ) -> Batches:
     """Aggregate one partition, given as Arrow record batches.
 
@@ -201,7 +211,7 @@ def _transform_partition(
         first_row += batch.num_rows
 
 
-def _validate_frame(X: Any) -> Any:
+def _validate_frame(X: TableLike) -> SparkFrame:
     """Return `X` if it is a non-streaming Spark DataFrame with unique column names.
 
     Raises
@@ -230,7 +240,7 @@ def _validate_frame(X: Any) -> Any:
     return X
 
 
-def _check_numeric(frame: Any, names: Sequence[str]) -> None:
+def _check_numeric(frame: SparkFrame, names: Sequence[str]) -> None:
     """Check that these columns are numeric or boolean, before a job starts.
 
     Raises
@@ -261,7 +271,7 @@ def _check_numeric(frame: Any, names: Sequence[str]) -> None:
     )
 
 
-def _select_by_position(frame: Any, names: Sequence[str]) -> Any:
+def _select_by_position(frame: SparkFrame, names: Sequence[str]) -> SparkFrame:
     """Select columns in this order and rename them to their positions.
 
     mapInArrow fails on names with dots. The functions that it calls restore the names.
@@ -270,7 +280,7 @@ def _select_by_position(frame: Any, names: Sequence[str]) -> Any:
     return frame.toDF(*position_of.values()).select([position_of[name] for name in names])
 
 
-def _run_and_merge(outcomes: Any, aggregator: Aggregator[Result]) -> Result | None:
+def _run_and_merge(outcomes: SparkFrame, aggregator: Aggregator[Result]) -> Result | None:
     """Run the tasks and merge their results on the driver.
 
     Results are merged in partition order, so that the outcome is bit-identical for any scheduling,
@@ -313,7 +323,7 @@ def _error_from_json(text: str) -> FairspanError:
     return error
 
 
-def _collect_failures(outcomes: Any) -> list[Any]:
+def _collect_failures(outcomes: SparkFrame) -> list[Row]:
     """Collect the errors of tasks in partition order; this runs the job.
 
     Raises
@@ -340,8 +350,10 @@ def _collect_failures(outcomes: Any) -> list[Any]:
 
 
 def _map_in_arrow(
-    frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
-) -> Any:
+    frame: SparkFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: str | StructType,
+) -> SparkFrame:
     """Apply ``mapInArrow`` without pandas warnings."""
     with warnings.catch_warnings():
         # A warning about new pandas versions; pandas is not used.

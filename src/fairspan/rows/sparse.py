@@ -1,8 +1,10 @@
 """Rows of sparse matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import scipy
@@ -21,10 +23,14 @@ from fairspan.rows.validation import (
     to_finite_float64,
     to_numeric,
 )
-from fairspan.typing import BoolArray, FloatArray, IndexArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray, TableLike
 
-# scipy has no type stubs for csr_array.
-CsrArray = Any
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, sparray, spmatrix
+
+# scipy has no type stubs: mypy does not check the attributes of these.
+CsrArray: TypeAlias = "csr_array"
+SparseTable: TypeAlias = "sparray | spmatrix"
 
 # Entries of transformed rows that are computed at a time (32 MB of float64).
 _CHUNK_ENTRIES = 2**22
@@ -71,7 +77,7 @@ class SparseRows(InMemoryRows):
         keep_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = False
         return keep_mask & ~self.missing_label_mask
 
-    def without_dropped(self) -> "SparseRows":
+    def without_dropped(self) -> SparseRows:
         """Return the rows without those that `on_missing` drops."""
         keep_mask = self.kept_mask
         return self if keep_mask.all() else self.take(np.flatnonzero(keep_mask))
@@ -92,7 +98,7 @@ class SparseRows(InMemoryRows):
             remaining
         )
 
-    def take(self, indices: IndexArray) -> "SparseRows":
+    def take(self, indices: IndexArray) -> SparseRows:
         """Select rows by position."""
         return replace(
             self,
@@ -107,11 +113,11 @@ class SparseRows(InMemoryRows):
 class SparseAdapter(SourceAdapter):
     """Adapter for scipy sparse matrices."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a sparse matrix."""
         return hasattr(X, "tocsr")
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> SparseRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> SparseRows:
         """Open the rows of a sparse matrix."""
         if on_missing in KEEPING_MISSING:
             raise InvalidInput(
@@ -123,7 +129,7 @@ class SparseAdapter(SourceAdapter):
         resolved = resolve_metadata(X, matrix.shape[0], metadata)
         return SparseRows(matrix, on_missing=on_missing, **resolved)
 
-    def map_rows(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: TableLike, row_map: RowMap) -> TableLike:
         """Transform the rows to an (n, d) array; float32 input gives float32 output.
 
         None for functions that are not affine functions of features: the caller evaluates them
@@ -141,7 +147,8 @@ class SparseAdapter(SourceAdapter):
         shift, matrix, offset = row_map.affine
         # (x - shift) @ matrix + offset, without centering the rows: they would become dense.
         constant = offset - shift @ matrix
-        dtype = np.float32 if np.dtype(X.dtype) == np.float32 else np.float64
+        received_dtype = np.dtype(cast("SparseTable", X).dtype)
+        dtype = np.float32 if received_dtype == np.float32 else np.float64
         coordinates = np.empty((rows.shape[0], matrix.shape[1]), dtype)
         size = max(_CHUNK_ENTRIES // matrix.shape[1], 1)
         for start in range(0, len(coordinates), size):
@@ -150,7 +157,7 @@ class SparseAdapter(SourceAdapter):
         return coordinates
 
 
-def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
+def _to_canonical_csr(X: SparseTable, *, allow_nan: bool = False) -> CsrArray:
     """Convert to a canonical float64 csr_array without modifying the user's matrix.
 
     Raises
@@ -182,7 +189,7 @@ def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
     return matrix
 
 
-def to_validated_csr(X: Any) -> CsrArray:
+def to_validated_csr(X: SparseTable) -> CsrArray:
     """Convert a sparse matrix to CSR after validating its indices.
 
     scipy trusts index arrays: out-of-range indices would access memory out of bounds.
@@ -204,7 +211,7 @@ def to_validated_csr(X: Any) -> CsrArray:
     return rows
 
 
-def _rebuild(X: Any) -> Any:
+def _rebuild(X: SparseTable) -> SparseTable:
     """Rebuild a matrix from its arrays, which scipy validates only on construction.
 
     CSR, CSC and BSR matrices keep their format; all others become a coo_array.
@@ -227,7 +234,7 @@ def _rebuild(X: Any) -> Any:
     return scipy.sparse.coo_array((cells.data, (cells.row, cells.col)), shape=X.shape)
 
 
-def _check_index_arrays(matrix: Any) -> None:
+def _check_index_arrays(matrix: CsrArray) -> None:
     # scipy checks the order of indptr only if its last entry is positive.
     starts = matrix.indptr
     if starts.dtype.kind != "i" or (starts[1:] < starts[:-1]).any():

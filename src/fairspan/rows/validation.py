@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -13,7 +13,12 @@ from fairspan.formatting.numbers import format_count, to_ascii
 from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.registry import LazyModule
 from fairspan.rows.labels import format_list
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray, ColumnName, FloatArray, TableLike
+
+if TYPE_CHECKING:
+    from narwhals import Series
+    from narwhals.dtypes import DType
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoSeries
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -127,7 +132,7 @@ def to_float64_with_missing(
     return block
 
 
-def check_dtype(dtype: np.dtype[Any]) -> None:
+def check_dtype(dtype: np.dtype[np.generic]) -> None:
     """Check that a dtype can hold real numbers; object arrays are checked on conversion.
 
     Raises
@@ -215,7 +220,7 @@ def _is_rounded(values: AnyArray) -> bool:
     return bool(np.fmin.reduce(values, None, initial=0) < -MAX_EXACT_INTEGER)
 
 
-def check_shape(shape: tuple[int, ...], X: Any = None) -> None:
+def check_shape(shape: tuple[int, ...], X: TableLike = None) -> None:
     """Check that a table is two-dimensional and not empty.
 
     Parameters
@@ -244,7 +249,7 @@ def check_shape(shape: tuple[int, ...], X: Any = None) -> None:
             )
 
 
-def _table_remedy(n_dimensions: int, X: Any) -> str:
+def _table_remedy(n_dimensions: int, X: TableLike) -> str:
     """Return how to convert an object that is not a table into one."""
     if n_dimensions == 0:
         return "Pass the rows themselves"
@@ -267,7 +272,7 @@ def _table_remedy(n_dimensions: int, X: Any) -> str:
     )
 
 
-def check_feature_names(names: Sequence[Any]) -> None:
+def check_feature_names(names: Sequence[ColumnName]) -> None:
     """Check that either all feature names are text, or none.
 
     Raises
@@ -285,7 +290,9 @@ def check_feature_names(names: Sequence[Any]) -> None:
 
 
 def check_columns(
-    required: Sequence[Any], available: Sequence[Any], fitted: Sequence[Any] = ()
+    required: Sequence[ColumnName],
+    available: Sequence[ColumnName],
+    fitted: Sequence[ColumnName] = (),
 ) -> None:
     """Check that a table has the required columns.
 
@@ -365,7 +372,7 @@ def check_n_columns(received: int, allowed: int, what: str) -> None:
         )
 
 
-def check_numeric(frame: nw.DataFrame[Any]) -> None:
+def check_numeric(frame: nw.DataFrame[IntoDataFrame]) -> None:
     """Check that every column contains numbers, booleans or vectors of numbers.
 
     A column of vectors provides several features.
@@ -406,7 +413,7 @@ def describe_non_numeric(columns: Sequence[str], types: Sequence[str]) -> str:
     return f"{subject} not numeric ({', '.join(types)})"
 
 
-def native_dtype(column: Any) -> str:
+def native_dtype(column: Series[IntoSeries]) -> str:
     """Return the type of a narwhals Series, as its own package names it.
 
     Examples
@@ -415,14 +422,17 @@ def native_dtype(column: Any) -> str:
     >>> native_dtype(nw.from_native(pd.Series([1, None], dtype="Int64"), series_only=True))
     'Int64'
     """
-    native = column.to_native()
+    native: Any = column.to_native()
     return str(native.type if column.implementation.is_pyarrow() else native.dtype)
 
 
-def _is_numeric(dtype: Any) -> bool:
+def _is_numeric(dtype: DType) -> bool:
     return bool(dtype.is_numeric() or dtype == nw.Boolean)
 
 
-def is_vector(dtype: Any) -> bool:
+def is_vector(dtype: DType) -> TypeGuard[nw.Array]:
     """Return whether a narwhals type is that of vectors of numbers."""
-    return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
+    if not isinstance(dtype, nw.Array) or len(dtype.shape) != 1:
+        return False
+    entry_type = dtype.inner() if isinstance(dtype.inner, type) else dtype.inner
+    return _is_numeric(entry_type)

@@ -5,10 +5,15 @@ and for a check of the first rows. Parsing text takes longer than any of these s
 of a small file are kept, and further passes take them from memory. Larger files are read again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 if TYPE_CHECKING:
     from fairspan.rows.files.tables import FilePart
@@ -33,12 +38,12 @@ class BatchRequest:
     text_columns: tuple[str, ...]
 
     @classmethod
-    def of(cls, columns: Sequence[str], text_columns: Sequence[str]) -> "BatchRequest":
+    def of(cls, columns: Sequence[str], text_columns: Sequence[str]) -> BatchRequest:
         """Return the request for columns, of which some are read as text."""
         as_text = tuple(name for name in columns if name in text_columns)
         return cls(tuple(columns), as_text)
 
-    def includes(self, other: "BatchRequest") -> bool:
+    def includes(self, other: BatchRequest) -> bool:
         """Return whether batches of this request contain those of another, read the same way."""
         if not set(other.columns) <= set(self.columns):
             return False
@@ -52,7 +57,7 @@ class _CachedPart:
 
     request: BatchRequest
     file_state: tuple[int, int]
-    batches: list[Any]
+    batches: list[pa.RecordBatch]
     n_bytes: int
 
 
@@ -72,10 +77,10 @@ class BatchCache:
         self._max_bytes = MAX_CACHED_BYTES if max_bytes is None else max_bytes
         self._parts: dict[Path, _CachedPart] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[BatchCache], tuple[int]]:
         return BatchCache, (0,)
 
-    def find(self, part: "FilePart", request: BatchRequest) -> list[Any] | None:
+    def find(self, part: FilePart, request: BatchRequest) -> list[pa.RecordBatch] | None:
         """Return the batches of a part, with the requested columns; None if they are not kept."""
         cached = self._parts.get(part.path)
         if cached is None or not cached.request.includes(request):
@@ -86,15 +91,15 @@ class BatchCache:
         return [batch.select(columns) for batch in cached.batches]
 
     def fill(
-        self, part: "FilePart", request: BatchRequest, batches: Iterable[Any]
-    ) -> Iterator[Any]:
+        self, part: FilePart, request: BatchRequest, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a part, and keep them if all are read and small enough.
 
         Only those of CSV files are kept: others are about as fast to read again.
         """
         self._parts.pop(part.path, None)
         budget = self._max_bytes - sum(other.n_bytes for other in self._parts.values())
-        kept: list[Any] | None = [] if part.csv_format is not None else None
+        kept: list[pa.RecordBatch] | None = [] if part.csv_format is not None else None
         n_bytes = 0
         file_state = _state_of(part.path)
         for batch in batches:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +50,7 @@ _STEP_DIGITS = 9
 
 def read_csv_schema(
     path: Path, csv_format: CsvFormat, na_values: NaValues
-) -> tuple[Any, CsvFormat]:
+) -> tuple[pa.Schema, CsvFormat]:
     """Return the schema inferred from the first rows, and the format with what was detected.
 
     Detected are the delimiter, a first line that declares it, names in place of a header that
@@ -169,12 +168,12 @@ def _check_empty(path: Path, csv_format: CsvFormat, columns: Sequence[str]) -> N
             n_rows += batch.num_rows
 
 
-def _may_be_data(schema: Any, style: NumberStyle) -> bool:
+def _may_be_data(schema: pa.Schema, style: NumberStyle) -> bool:
     """Return whether all numeric columns have numeric names, as if the header were a row."""
     return all(style.is_number(name) for name in _numeric_names(schema))
 
 
-def _numeric_names(schema: Any) -> list[str]:
+def _numeric_names(schema: pa.Schema) -> list[str]:
     """Return the names of the numeric columns, without an unnamed index."""
     return [
         field.name
@@ -183,7 +182,7 @@ def _numeric_names(schema: Any) -> list[str]:
     ]
 
 
-def _header_is_data(batch: Any, style: NumberStyle) -> bool:
+def _header_is_data(batch: pa.RecordBatch, style: NumberStyle) -> bool:
     """Return whether column names look like the cells below them.
 
     Names of text columns do if they occur below: at least two, or one next to a numeric column,
@@ -213,7 +212,9 @@ def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
     return csv_format.thousands is not None or bool(na_values)
 
 
-def _with_numbers(schema: Any, batch: Any, csv_format: CsvFormat, na_values: NaValues) -> Any:
+def _with_numbers(
+    schema: pa.Schema, batch: pa.RecordBatch, csv_format: CsvFormat, na_values: NaValues
+) -> pa.Schema:
     """Return the schema with text columns that contain numbers in this format as numeric.
 
     Their cells in `batch`, the first rows, are all numbers in this format or missing. A column has
@@ -235,11 +236,11 @@ def _with_numbers(schema: Any, batch: Any, csv_format: CsvFormat, na_values: NaV
 def read_csv_batches(
     path: Path,
     csv_format: CsvFormat,
-    schema: Any,
+    schema: pa.Schema,
     columns: Sequence[str],
     text_columns: Sequence[str],
     na_values: NaValues,
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Read columns of a CSV file as record batches.
 
     Parameters
@@ -285,14 +286,14 @@ def read_csv_batches(
 def _iterate_batches(
     path: Path,
     csv_format: CsvFormat,
-    schema: Any,
+    schema: pa.Schema,
     columns: Sequence[str],
     text_columns: Sequence[str],
     na_values: NaValues,
     first_row: int = 0,
     *,
     parses_text: bool,
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Read columns from the row with index `first_row` on, see :func:`read_csv_batches`.
 
     `parses_text` reads numbers as text and parses them, which takes three times as long, but
@@ -328,7 +329,7 @@ def _iterate_batches(
 
 
 def _warn_if_integers_rounded(
-    batch: Any, integer_columns: Collection[str], na_values: NaValues
+    batch: pa.RecordBatch, integer_columns: Collection[str], na_values: NaValues
 ) -> None:
     """Warn about columns whose integers were rounded to float64, since they may be identifiers.
 
@@ -345,8 +346,12 @@ def _warn_if_integers_rounded(
 
 
 def _parse_columns(
-    batch: Any, path: Path, csv_format: CsvFormat, columns: Collection[str], na_values: NaValues
-) -> Any:
+    batch: pa.RecordBatch,
+    path: Path,
+    csv_format: CsvFormat,
+    columns: Collection[str],
+    na_values: NaValues,
+) -> pa.RecordBatch:
     """Parse the numbers of those columns of a batch, which were read as text.
 
     Raises

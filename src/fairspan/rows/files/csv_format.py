@@ -3,13 +3,24 @@
 import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict, cast
 
 from fairspan.errors import Cause, InvalidParameter
 from fairspan.rows.files.numbers_as_text import THOUSANDS, NumberStyle
 
 # Options of callers; the other fields are detected in the file.
 _SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header")
+
+
+class CsvOptions(TypedDict, total=False):
+    """Options of a caller for the format of a CSV file, as those of :class:`CsvFormat`."""
+
+    delimiter: str | None
+    decimal: str
+    encoding: str
+    comment: str | None
+    thousands: str | None
+    header: bool
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,7 @@ class CsvFormat:
         return NumberStyle(self.thousands, self.decimal)
 
 
-def csv_format_from(options: Mapping[str, Any]) -> CsvFormat:
+def csv_format_from(options: CsvOptions | Mapping[str, object]) -> CsvFormat:
     """Make a `CsvFormat` from options by name.
 
     Raises
@@ -132,4 +143,4 @@ def csv_format_from(options: Mapping[str, Any]) -> CsvFormat:
             "Allowed: True or False",
             "Pass whether the first row contains the column names",
         )
-    return CsvFormat(**options)
+    return CsvFormat(**cast(CsvOptions, options))

@@ -1,10 +1,9 @@
 """Readers of the bytes, rows and columns of a CSV file in a known format."""
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +27,12 @@ def open_csv_reader(
     path: Path,
     csv_format: CsvFormat,
     columns: Sequence[str] = (),
-    kinds: Any = None,
+    kinds: Mapping[str, pa.DataType] | None = None,
     na_values: NaValues = NO_NA_VALUES,
     lines: "LineCounter | None" = None,
     *,
     only_beginning: bool = False,
-) -> Any:
+) -> csv.CSVStreamingReader:
     """Open a pyarrow streaming reader for columns of a CSV file.
 
     Parameters
@@ -78,7 +77,9 @@ def open_csv_reader(
     )
 
 
-def open_utf8_stream(path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None) -> Any:
+def open_utf8_stream(
+    path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None
+) -> pa.NativeFile:
     """Open a file as a decompressed UTF-8 stream without comment lines, counted by `lines`."""
     stream = pa.input_stream(str(path), compression="detect")
     if codecs.lookup(csv_format.encoding).name != "utf-8":
@@ -102,7 +103,7 @@ class LineCounter:
         self._comment = None if comment is None else comment.encode()
         self._partial_line = b""
 
-    def __call__(self, chunk: Any) -> Any:
+    def __call__(self, chunk: pa.Buffer) -> pa.Buffer | bytes:
         """Return a chunk without comments, and count its quotes and line ends."""
         filtered = chunk if self._comment is None else self._remove_comments(bytes(chunk))
         content = np.frombuffer(filtered, np.uint8)
@@ -121,7 +122,9 @@ class LineCounter:
         return filtered
 
 
-def parse_numbers(cells: Any, csv_format: CsvFormat, missing: Sequence[str]) -> Any:
+def parse_numbers(
+    cells: pa.StringArray, csv_format: CsvFormat, missing: Sequence[str]
+) -> pa.DoubleArray:
     """Parse texts as numbers, with null for codes of missing values.
 
     `missing` are the codes in addition to `MISSING_TEXTS`.

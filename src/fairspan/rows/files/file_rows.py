@@ -3,6 +3,8 @@
 Parts are read sequentially or by several processes.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import threading
@@ -18,7 +20,7 @@ from itertools import accumulate
 from multiprocessing import resource_tracker
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -52,6 +54,12 @@ from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.remedies import python_remedies
+from fairspan.typing import TableLike
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fairspan.rows.files.na_values import NaValues, NaValuesLike
 
 if TYPE_CHECKING:
     from fairspan.rows.files.number_advice import NumberAdvice
@@ -86,8 +94,8 @@ class FileRows(PartitionedColumnRows):
     """
 
     path: Path
-    schema: Any
-    parts: tuple[Any, ...]
+    schema: pa.Schema
+    parts: tuple[FilePart, ...]
     selection: ColumnSelection
     n_jobs: int = 1
     row_offset: int = 0
@@ -105,9 +113,9 @@ class FileRows(PartitionedColumnRows):
         *,
         weight_column: str | None = None,
         on_missing: OnMissing = "error",
-        csv: Mapping[str, Any] | None = None,
-        na_values: Any = None,
-    ) -> "FileRows":
+        csv: Mapping[str, object] | None = None,
+        na_values: NaValuesLike | NaValues | None = None,
+    ) -> FileRows:
         r"""Open a file or folder and select its columns.
 
         Parameters
@@ -170,9 +178,9 @@ class FileRows(PartitionedColumnRows):
         exclude: Sequence[str] = (),
         *,
         on_missing: OnMissing = "error",
-        csv: Mapping[str, Any] | None = None,
-        na_values: Any = None,
-    ) -> "FileRows":
+        csv: Mapping[str, object] | None = None,
+        na_values: NaValuesLike | NaValues | None = None,
+    ) -> FileRows:
         """Open a file or folder, with columns of classes and clusters as well.
 
         Parameters
@@ -231,8 +239,8 @@ class FileRows(PartitionedColumnRows):
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None for CSV, where it is known only after reading."""
-        counts = [part.n_rows for part in self.parts]
-        return None if None in counts else sum(counts)
+        counts = [part.n_rows for part in self.parts if part.n_rows is not None]
+        return sum(counts) if len(counts) == len(self.parts) else None
 
     @property
     def n_partitions(self) -> int:
@@ -270,7 +278,7 @@ class FileRows(PartitionedColumnRows):
         return total
 
     def part_results(
-        self, aggregator: Aggregator[Result], parts: Sequence["FileRows"]
+        self, aggregator: Aggregator[Result], parts: Sequence[FileRows]
     ) -> Generator[Result | None, None, None]:
         """Aggregate each part, and yield the results in order, with progress.
 
@@ -294,7 +302,7 @@ class FileRows(PartitionedColumnRows):
                 yield result
 
     def _read_sequentially(
-        self, aggregator: Aggregator[Result], parts: Sequence["FileRows"]
+        self, aggregator: Aggregator[Result], parts: Sequence[FileRows]
     ) -> Iterator[Result | None]:
         with self._reading_stage(parts) as stage:
             for part in parts:
@@ -326,7 +334,7 @@ class FileRows(PartitionedColumnRows):
                         self.stage.advance(len(block.values) + block.n_dropped)
                     first_row += batch.num_rows
 
-    def _batches(self, part: "FilePart", size: int) -> Iterator[Any]:
+    def _batches(self, part: FilePart, size: int) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a part with the selected columns, from memory if they are kept.
 
         `size` is the number of rows of a batch of a Parquet file.
@@ -340,7 +348,7 @@ class FileRows(PartitionedColumnRows):
         batches = prefetch(part.batches(self.schema, columns, text_columns, size))
         return self.cache.fill(part, request, batches)
 
-    def _reading_stage(self, parts: Sequence["FileRows"]) -> Stage:
+    def _reading_stage(self, parts: Sequence[FileRows]) -> Stage:
         """Progress stage that counts rows; the total is estimated if files do not store it."""
         files = replace(self, parts=tuple(file for part in parts for file in part.parts))
         total = files.n_rows
@@ -389,14 +397,14 @@ def estimate_n_rows(paths: Sequence[Path]) -> int | None:
 class FileAdapter(StreamAdapter):
     """Adapter for paths of files and folders."""
 
-    def accepts(self, X: Any) -> bool:
+    def accepts(self, X: TableLike) -> bool:
         """Return whether `X` is a path."""
         return isinstance(X, str | PathLike)
 
-    def open(self, X: Any, metadata: RowMetadata, on_missing: OnMissing) -> FileRows:
+    def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> FileRows:
         """Open the rows of a file or folder."""
         roles = column_roles(metadata, f"the path {str(X)!r}")
-        return FileRows.open_with_roles(X, roles, on_missing=on_missing)
+        return FileRows.open_with_roles(cast("str | Path", X), roles, on_missing=on_missing)
 
 
 # Rows of a batch in passes over few columns.
@@ -500,7 +508,7 @@ def _identifier_error(name: str, count: str, texts: Iterable[str]) -> InvalidInp
     )
 
 
-def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
+def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[pa.Table]:
     """Read columns as pyarrow Tables."""
     import pyarrow as pa
 
@@ -537,12 +545,12 @@ def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None
     return "", None
 
 
-def _is_numeric_cell(text: str, style: "NumberStyle") -> bool:
+def _is_numeric_cell(text: str, style: NumberStyle) -> bool:
     # Arrow trims only blanks and tabs.
     return text.strip() == text.strip(" \t") and style.is_number(text)
 
 
-def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
+def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read columns as text, in pyarrow RecordBatches."""
     for part in rows.parts:
         with add_error_context(part.location):
@@ -551,7 +559,7 @@ def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
                 yield batch.from_arrays(arrays, names=list(columns))
 
 
-def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "NumberAdvice"]:
+def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, NumberAdvice]:
     """Return advice on how to read text columns of CSV files as numbers, by column.
 
     Columns that do not look like numbers have no entry.

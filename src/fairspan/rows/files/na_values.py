@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +76,7 @@ class NaValues:
         """
         check_columns([name for name, _ in self.by_column], columns)
 
-    def mask(self, batch: Any) -> Any:
+    def mask(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Replace codes in a pyarrow RecordBatch by nulls."""
         if not self:
             return batch
@@ -118,7 +117,7 @@ def parse_na_words(words: Iterable[str]) -> NaValues:
     return NaValues(tuple(dict.fromkeys(everywhere)), tuple(by_column))
 
 
-def replace_by_null(column: Any, values: Sequence[str]) -> Any:
+def replace_by_null(column: pa.Array, values: Sequence[str]) -> pa.Array:
     """Replace the cells of an Arrow array that equal one of some values by nulls.
 
     Parameters
@@ -152,7 +151,7 @@ def replace_by_null(column: Any, values: Sequence[str]) -> Any:
     return compute.if_else(is_missing, pa.scalar(None, dtype), column)
 
 
-def _equals_any_number(numbers: Any, codes: FloatArray) -> Any:
+def _equals_any_number(numbers: pa.DoubleArray, codes: FloatArray) -> pa.BooleanArray:
     """Return which numbers of a float64 array equal one of some codes; null or false if null."""
     # NaN is in a set that contains it, but equals no number.
     if len(codes) > _MAX_COMPARED_CODES or np.isnan(codes).any():
@@ -163,7 +162,7 @@ def _equals_any_number(numbers: Any, codes: FloatArray) -> Any:
     return is_equal
 
 
-def _equals_any(column: Any, values: Sequence[str]) -> Any:
+def _equals_any(column: pa.Array, values: Sequence[str]) -> pa.BooleanArray:
     """Return which cells equal one of some values, as text or as a number."""
     # Each distinct cell is compared once.
     encoded = column if types.is_dictionary(column.type) else column.dictionary_encode()
@@ -191,7 +190,7 @@ def parse_number(text: str) -> float | None:
         return None
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _texts(values: object) -> tuple[str, ...]:
     """Convert one code for missing values, or several, to texts without duplicates."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         values = [values]

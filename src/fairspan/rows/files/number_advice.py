@@ -3,14 +3,19 @@
 Advice is given only if all cells of the columns concerned confirm it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyarrow import compute
 
 from fairspan.formatting.messages import quoted_cell
 from fairspan.rows.files.numbers_as_text import NumberColumn, NumberStyle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PERCENT = "Write numbers without a percent sign"
 _CURRENCY = "Write numbers without a currency sign"
@@ -20,7 +25,7 @@ _MIXED = "Write all numbers with the same decimal point and thousands separator"
 
 
 def scan_columns(
-    batches: Iterable[Any], missing: Mapping[str, Sequence[str]]
+    batches: Iterable[pa.RecordBatch], missing: Mapping[str, Sequence[str]]
 ) -> dict[str, NumberColumn]:
     """Find out in which styles the texts of each column are numbers.
 
@@ -247,7 +252,7 @@ def _open_with(arguments: str, verb: str = "Open") -> str:
     return f"{verb} the file with FileRows.open(path, group_columns, {arguments})"
 
 
-def _na_argument(codes: Mapping[str, Sequence[str]]) -> Any:
+def _na_argument(codes: Mapping[str, Sequence[str]]) -> list[str] | dict[str, list[str]]:
     """Return codes as the argument `na_values`: of a single column, or of all columns."""
     if len(codes) > 1:
         # A mapping has no entry for all columns.

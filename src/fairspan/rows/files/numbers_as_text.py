@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute
@@ -92,7 +91,7 @@ class NumberStyle:
             digits = re.sub(self.separators, "", digits)
         return float(digits.replace(self.decimal, "."))
 
-    def parse(self, cells: Any) -> Any:
+    def parse(self, cells: pa.StringArray) -> pa.DoubleArray:
         """Parse an Arrow array of texts.
 
         Parameters

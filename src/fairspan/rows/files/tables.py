@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -76,8 +76,8 @@ class FilePart:
         return None if line is None else f"line {line}"
 
     def batches(
-        self, schema: Any, columns: Sequence[str], text_columns: Sequence[str], size: int
-    ) -> Iterator[Any]:
+        self, schema: pa.Schema, columns: Sequence[str], text_columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
         """Read columns as record batches of about `size` rows.
 
         Columns in `text_columns` are kept as text in formats without types. Columns implied by
@@ -96,8 +96,8 @@ class FilePart:
                 yield self.na_values.mask(pa.record_batch(arrays, names=list(columns)))
 
     def _read_stored(
-        self, schema: Any, columns: list[str], text_columns: Sequence[str], size: int
-    ) -> Iterator[Any]:
+        self, schema: pa.Schema, columns: list[str], text_columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
         """Read columns stored in the file as record batches.
 
         `size` is the number of rows of a batch for Parquet; those of other formats have the sizes
@@ -127,7 +127,7 @@ class FilePart:
 class OpenedTable(NamedTuple):
     """Schema (inferred for CSV) and parts of a table."""
 
-    schema: Any
+    schema: pa.Schema
     parts: tuple[FilePart, ...]
 
 
@@ -230,13 +230,13 @@ def _check_unique_columns(path: Path, columns: Sequence[str], csv_format: CsvFor
     raise InvalidInput(problem, "Allowed: unique column names", remedy, cause=cause)
 
 
-def pandas_index_columns(schema: Any) -> list[str]:
+def pandas_index_columns(schema: pa.Schema) -> list[str]:
     """Columns that store the index of a pandas frame; never features."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored
 
 
-def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
+def _open_parquet(path: Path) -> tuple[pa.Schema, list[FilePart]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -244,7 +244,7 @@ def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
         return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
 
 
-def _open_arrow(path: Path) -> tuple[Any, list[FilePart]]:
+def _open_arrow(path: Path) -> tuple[pa.Schema, list[FilePart]]:
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
         return reader.schema, [FilePart(path, sum(sizes))]
@@ -410,7 +410,9 @@ def _is_integer_or_null(text: str | None) -> bool:
     return text is None or _INTEGER.fullmatch(text) is not None
 
 
-def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any) -> None:
+def _check_same_schema(
+    first: Path, first_schema: pa.Schema, other: Path, schema: pa.Schema
+) -> None:
     """Check that two files have the same columns with compatible types; raises InvalidInput."""
     missing = [name for name in first_schema.names if name not in schema.names]
     extra = [name for name in schema.names if name not in first_schema.names]
@@ -437,7 +439,7 @@ def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any)
             )
 
 
-def _type_family(dtype: Any) -> str:
+def _type_family(dtype: pa.DataType) -> str:
     """Return a name that pyarrow types share if columns of these types may be read as one."""
     types = pa.types
     if types.is_null(dtype):
