@@ -272,7 +272,7 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     problem = reduction.problem
     criterion = problem.criterion
     labels = tuple(problem.group_labels)
-    if not problem.has_matrices:
+    if not problem.second_moments.has_matrices:
         return "the rows are sparse, so second moment matrices are not available"
     if type(proof) is Proof:
         weight_by_group = dict(zip(certificate.groups, proof.weights.tolist(), strict=True))

@@ -41,7 +41,7 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     matrices (sparse rows), the rounding bound is a fixed fraction of the variance.
     """
     second_moments = problem.dense_moments
-    if not problem.has_matrices:
+    if not problem.second_moments.has_matrices:
         return problem.errors(basis), np.asarray(
             Eigensolver.MATRIX_FREE.error_rounding * second_moments.traces
         )
@@ -88,7 +88,7 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
     """
     inner_errors = np.maximum(errors - problem.embedding.fixed_errors, 0.0)
     rounding = VALUE_ROUNDING * inner_errors
-    if not problem.has_matrices:
+    if not problem.second_moments.has_matrices:
         return rounding
     return rounding + basis_rounding_bound(problem.dense_moments.root_traces, inner_errors)
 
@@ -112,7 +112,7 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
     max_variance = float((traces / problem.divisors).max())
     if problem.n_components == problem.n_features:
         return max_variance
-    if not problem.has_matrices:
+    if not problem.second_moments.has_matrices:
         # The resolution of sparse rows is relative to the variance, but small errors are sums of
         # squared residuals, whose rounding error is much smaller: residuals displaced by m in root
         # mean square change an error e by at most 2 sqrt(e) m + m^2.

@@ -15,7 +15,7 @@ Signs of eigenvectors are arbitrary; displayed components are normalized by :fun
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import cast
 
@@ -24,7 +24,7 @@ import scipy.linalg
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, EPS, TINY
-from fairspan.linalg.threads import BlasPackage, limit_blas_threads
+from fairspan.linalg.threads import limit_blas_threads
 from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray
 
@@ -138,7 +138,8 @@ class Eigendecomposition:
         """
         _check_finite(matrix)
         p = len(matrix)
-        with _threads_if_large("numpy", p):
+        is_threaded = p >= _MIN_THREADED_FEATURES
+        with limit_blas_threads("numpy") if is_threaded else nullcontext():
             values, vectors, error_scales = graded_eigh(matrix, max_deflated=p - 1)
         count_eigenproblem()
         # From ascending order to largest first.
@@ -195,7 +196,8 @@ def leading_subspace(
         return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tol)
     if d < _MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
         # Eigenvalue d + 1 shows whether there is a tie at d.
-        with _threads_if_large("scipy", p):
+        is_threaded = p >= _MIN_THREADED_FEATURES
+        with limit_blas_threads("scipy") if is_threaded else nullcontext():
             values, vectors = scipy.linalg.eigh(
                 matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
             )
@@ -209,13 +211,6 @@ def leading_subspace(
                 return subspace
     # A tie may need more eigenvectors than d + 1, and small eigenvalues need deflation.
     return Eigendecomposition.from_matrix(matrix).leading(d, tie_tol)
-
-
-def _threads_if_large(package: BlasPackage, n_features: int) -> AbstractContextManager[object]:
-    """Leave a package multithreaded, and no other, where that pays off."""
-    if n_features >= _MIN_THREADED_FEATURES:
-        return limit_blas_threads(package)
-    return nullcontext()
 
 
 def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -249,13 +244,14 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     >>> graded_eigh(matrix, 1)[0][:2].round(6)
     array([0.792893, 2.207107])
     """
-    if is_zero(matrix):
-        zeros = np.zeros(len(matrix))
-        return zeros, np.eye(len(matrix)), zeros
     values, vectors = np.linalg.eigh(matrix)
-    n_deflated = _n_deflated(values, max_deflated)
+    smallest = float(values[0])
+    largest = float(values[-1])
     # Largest absolute eigenvalue, to which LAPACK's rounding errors are relative.
-    size = max(-float(values[0]), float(values[-1]), 0.0)
+    size = max(-smallest, largest, 0.0)
+    # Without tiny or negative eigenvalues, the first decomposition is accurate enough.
+    is_accurate = smallest > _INACCURATE_RATIO * largest
+    n_deflated = 0 if is_accurate else _n_deflated(values, max_deflated)
     if n_deflated == 0:
         return values, vectors, np.full(len(values), size)
     n_remaining = len(values) - n_deflated

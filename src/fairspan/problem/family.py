@@ -70,7 +70,7 @@ class ProblemFamily:
         restriction = self.restriction
         if restriction is None:
             return Reduction(unrestricted)
-        if not unrestricted.has_matrices:
+        if not unrestricted.second_moments.has_matrices:
             return self._sparse_reduction(unrestricted)
         # An oblique restriction shifts the rows until means agree, others choose among directions.
         if restriction.oblique:

@@ -33,9 +33,6 @@ class Blocks:
 
     starts: tuple[int, ...] = (0,)
 
-    def __len__(self) -> int:
-        return len(self.starts)
-
     def maxima(self, values: FloatArray) -> FloatArray:
         """Maximum over each block of (..., m) piece values, shape (..., n)."""
         return np.asarray(np.maximum.reduceat(values, self.starts, axis=-1))
@@ -76,10 +73,11 @@ class Blocks:
     def normalize(self, multipliers: FloatArray) -> FloatArray:
         """Multipliers clipped at zero and scaled to sum to one in each block."""
         positive = np.maximum(multipliers, 0.0)
-        block_of = np.zeros(1, dtype=np.intp)
-        if len(self) > 1:
-            block_of = self.block_indices(len(positive))
-        # A block of zeros gets uniform multipliers.
+        if len(self.starts) == 1:
+            total = self.sums(positive)[0]
+            # A block of zeros gets uniform multipliers.
+            return positive / total if total > 0 else np.full(len(positive), 1 / len(positive))
+        block_of = self.block_indices(len(positive))
         positive = np.where(self.sums(positive)[block_of] > 0, positive, 1.0)
         return np.asarray(positive / self.sums(positive)[block_of])
 
@@ -137,7 +135,7 @@ class AffinePieces:
         """Slopes, if piece g depends on the error of group g alone and none is zero; else None."""
         diagonal = np.diag(self.coefficients)
         is_diagonal = np.array_equal(self.coefficients, np.diag(diagonal))
-        if len(self.blocks) == 1 and is_diagonal and diagonal.all():
+        if len(self.blocks.starts) == 1 and is_diagonal and diagonal.all():
             return diagonal
         return None
 

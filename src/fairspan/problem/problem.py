@@ -125,11 +125,6 @@ class Problem:
         return cast(DenseSecondMoments, self.second_moments)
 
     @property
-    def has_matrices(self) -> bool:
-        """Whether the second moments are matrices rather than sparse rows."""
-        return self.second_moments.has_matrices
-
-    @property
     def n_groups(self) -> int:
         """Number of groups, k."""
         return len(self.group_labels)

@@ -95,7 +95,7 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
         return reduction
     problem = reduction.problem
     unrestricted = problem.unrestricted
-    if not problem.has_matrices:
+    if not problem.second_moments.has_matrices:
         deflated = cast(SparseSecondMoments, problem.second_moments).forbid(basis)
         deflated_unrestricted = cast(SparseSecondMoments, unrestricted.second_moments).forbid(basis)
         unrestricted = replace(unrestricted, second_moments=deflated_unrestricted)

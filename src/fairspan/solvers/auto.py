@@ -108,7 +108,7 @@ def solve_problem(
     of many features it is the only way: they have no second moment matrices, only products with
     vectors.
     """
-    if problem.has_matrices:
+    if problem.second_moments.has_matrices:
         # The bounds of exact solvers rest on few eigenvectors. A limit (the constraint of a
         # restriction with a tolerance) is stated in all features and would not be projected.
         supports_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS

@@ -224,7 +224,7 @@ def minimize_on_simplex(
     n = len(linear)
     block_of = blocks.block_indices(n)
     indicator = blocks.indicator_matrix(n)
-    ones = np.ones(len(blocks))
+    ones = np.ones(len(blocks.starts))
     squared_norms = np.einsum("is,is->i", factor, factor)
     # Scale the objective to size one, which leaves the minimizer as it is.
     scale = max(float(squared_norms.sum() + n * ridge), float(np.abs(linear).max()), TINY)

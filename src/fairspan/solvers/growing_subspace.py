@@ -89,19 +89,21 @@ def solve_growing(
     """
     # The search caches eigenvectors that it may fail to prove, so it gets a copy with a cache of
     # its own; proven ones are copied to the cache of the problem at the end.
-    search_problem = _without_solved_eigenproblems(problem) if problem.has_matrices else problem
+    search_problem = (
+        _without_solved_eigenproblems(problem) if problem.second_moments.has_matrices else problem
+    )
     search = _SubspaceSearch(search_problem, solver, tol, random_state)
     try:
         solution = search.run()
     except (SubspaceInsufficient, IncompatibleParameters):
         # Solve without a subspace, if there are matrices: infeasibility within W does not imply
         # infeasibility in all dimensions.
-        if not problem.has_matrices:
+        if not problem.second_moments.has_matrices:
             raise
         solution = solver.solve(problem, tol, random_state)
         n_eigenproblems = search.n_eigenproblems + solution.n_eigenproblems
         return replace(solution, run=replace(solution.run, n_eigenproblems=n_eigenproblems))
-    if problem.has_matrices:
+    if problem.second_moments.has_matrices:
         # Cache the groups' optima, which losses refer to.
         eigen_cache = problem.unrestricted.dense_moments.eigen_cache
         optima = search_problem.unrestricted.group_optima
@@ -142,7 +144,7 @@ class _SubspaceSearch:
         self.random_state = random_state
         # Whether the second moments are matrices. Otherwise only their products with vectors can be
         # computed, and nothing is proven.
-        self.is_dense = problem.has_matrices
+        self.is_dense = problem.second_moments.has_matrices
         self.n_components = problem.n_components
         self.second_moments = cast(IterativeMoments, problem.second_moments)
         # A criterion compares each group's error divided by its divisor, such as its variance. For

@@ -313,7 +313,7 @@ class QuadraticModel:
     @property
     def has_single_scores(self) -> bool:
         """Whether every block has a single score, so that no step needs a correction."""
-        return len(self.point.scores) == len(self.blocks)
+        return len(self.point.scores) == len(self.blocks.starts)
 
     def retract(self, step: FloatArray, multipliers: FloatArray) -> Iterate:
         """Iterate that a (p - d, d) step X leads to: the orthonormalized V + UX."""

@@ -138,7 +138,7 @@ def _evaluate_prefix(
         basis = reduction.axes.T @ basis
     # None means that the bound is computed from the weights. Without matrices no eigenvalue sum is
     # proven, so there is no bound.
-    lower_bound = None if reduction.problem.has_matrices else -np.inf
+    lower_bound = None if reduction.problem.second_moments.has_matrices else -np.inf
     certificate = evaluate_solution(
         reduction.problem, basis, Proof(step.weights), tol=step.tol, lower_bound=lower_bound
     )

@@ -112,7 +112,7 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     """
     p = problem.n_features
     d = problem.n_components
-    if not problem.has_matrices or d == p or problem.limit is not None:
+    if not problem.second_moments.has_matrices or d == p or problem.limit is not None:
         return problem, None
     second_moments = problem.dense_moments
     # The first matrix nearly always differs from zero; if not, the traces cover all groups.

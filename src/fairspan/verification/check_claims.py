@@ -222,7 +222,7 @@ def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
     """
     certificate = claims.certificate
     claimed_status = claims.claimed_status
-    has_matrices = claims.reduction.problem.has_matrices
+    has_matrices = claims.reduction.problem.second_moments.has_matrices
     unproven_status = Status.OPEN_GAP if has_matrices else Status.ESTIMATED
     if claimed_status not in (Status.OPEN_GAP, unproven_status):
         yield f"The model is called {claimed_status}, but its lower bound cannot be verified."

@@ -75,7 +75,7 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
     if family.coordinates is not None:
         basis = np.linalg.qr(family.coordinates.project(basis))[0]
     one_component_problem = family.reduction_at(1)
-    if not family.template.has_matrices:
+    if not family.template.second_moments.has_matrices:
         return
     for i, step in enumerate(certificate.steps):
         deflated = deflate_reduction(one_component_problem, basis[:, :i])

@@ -235,7 +235,7 @@ def evaluate_reduction(
         The proof belongs to another kind of problem.
     """
     problem = reduction.problem
-    if proof is None or not problem.has_matrices:
+    if proof is None or not problem.second_moments.has_matrices:
         # The weights prove nothing here; a certificate needs some.
         weights = problem.proportions if proof is None else proof.weights
         recomputed = evaluate_solution(

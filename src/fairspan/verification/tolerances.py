@@ -67,7 +67,7 @@ def error_magnitude(problem: Problem, errors: FloatArray, rounding: float) -> fl
         return max_error
     # With d = p every error is zero, however large the variance; and errors of sparse rows are sums
     # of squared residuals, not differences of variances.
-    if problem.n_components == problem.n_features or not problem.has_matrices:
+    if problem.n_components == problem.n_features or not problem.second_moments.has_matrices:
         return float(problem.second_moments.traces.max())
     return problem.smallest_row_variance
 

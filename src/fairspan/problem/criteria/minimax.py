@@ -82,7 +82,7 @@ class MinimaxCriterion(Criterion):
         # The groups' means relative to the center are rounded, in each feature by at most
         # `offset_rounding_error`, so that a constant group seems to vary about its mean.
         rounding = 0.0
-        if unrestricted.has_matrices:
+        if unrestricted.second_moments.has_matrices:
             rounding = float(np.sum(unrestricted.dense_moments.offset_rounding_error**2))
         is_constant = traces <= rounding
         if is_constant.any():
@@ -180,7 +180,7 @@ class MinimaxLoss(MinimaxCriterion):
         Under a restriction the errors exclude the common error, so the value is clipped at minus
         that.
         """
-        return max(super().value(errors, problem), -problem.embedding.common_error)
+        return max(problem.affine_pieces.value(errors), -problem.embedding.common_error)
 
 
 @dataclass(frozen=True, repr=False)

@@ -166,7 +166,7 @@ def _solve_relaxation(
     # The variables are svec(P) and the largest piece of each block. The constants only shift the
     # pieces; subtracting their common part preserves the digits of P.
     identity = svec(np.eye(p))
-    n = len(blocks)
+    n = len(blocks.starts)
     n_entries = len(identity)
     entries = scipy.sparse.identity(n_entries)
     pieces = [-svec(mixtures / scale), -blocks.indicator_matrix(m).T]
@@ -223,7 +223,7 @@ def _solve_vertex_program(
     piece_gains = np.einsum("pj,ipq,qj->ij", vectors, mixtures, vectors)
     scale = float(np.abs(piece_gains).max()) or 1.0
     m, p = piece_gains.shape
-    n = len(blocks)
+    n = len(blocks.starts)
     result = scipy.optimize.linprog(
         np.append(np.zeros(p), np.ones(n)),
         A_ub=np.hstack([-piece_gains / scale, -blocks.indicator_matrix(m).T]),

@@ -25,6 +25,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import MeanDistanceProof
+from fairspan.certificates.rounding import target_gap
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
@@ -193,7 +194,7 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     )
     left = search.solve_at(0.0)
     # Ordinary PCA is optimal if it respects the tolerance already.
-    if left.f1 <= search.target_gap_at(left.errors):
+    if left.f1 <= target_gap(problem, left.errors, tol):
         search.update_best(left.basis, left.errors, left.f0)
         return search.result
     # At a tie, take the subspace with the smallest total error among those with the smallest gap.
@@ -209,7 +210,7 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     min_gap_sum = second_moments.smallest_eigenvalue_sum(gap_weights, problem.n_components)
     rounding = min_gap_sum.rounding_error + EPS * float(excluded.sum())
     min_gap = min_gap_sum.value + float(gap_weights @ excluded)
-    if min_gap - rounding - tolerance > search.target_gap_at(right.errors):
+    if min_gap - rounding - tolerance > target_gap(problem, right.errors, tol):
         raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
 
     # At the border every multiplier proves a bound, none the exact optimum: choose the best one.

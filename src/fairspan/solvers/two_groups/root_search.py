@@ -45,6 +45,27 @@ _CUBIC_NEWTON_STEPS = 3
 _MAX_TARGET_GROWTH = 16.0
 
 
+class PairValues(NamedTuple):
+    """Errors of a subspace, and what the search compares.
+
+    Attributes
+    ----------
+    errors : (k,) array
+        Errors of each group.
+    f0, f1 : float
+    value : float
+        Objective: max(f_0, f_1); if constrained, f_0, which counts only where f_1 vanishes.
+    residual : float
+        Difference that vanishes at the root: f_1 - f_0; if constrained, f_1.
+    """
+
+    errors: FloatArray
+    f0: float
+    f1: float
+    value: float
+    residual: float
+
+
 class DualPoint(NamedTuple):
     """Contact of the supporting line of a mixture with the boundary of the trade-off.
 
@@ -132,13 +153,18 @@ class RootSearch:
         """Group weights (1 - t) w_0 + t w_1 of the mixture at t, shape (k,)."""
         return np.asarray((1 - t) * self.coefficients[0] + t * self.coefficients[1])
 
-    def target_gap_at(self, errors: FloatArray) -> float:
-        """Absolute gap for which a subspace with these errors counts as optimal."""
-        return target_gap(self.problem, errors, self.tol)
-
     def target_gap_near(self, point: DualPoint) -> float:
         """Absolute gap for which the best subspace, or else that of a point, counts as optimal."""
-        return self.target_gap_at(point.errors if self.basis is None else self.errors)
+        errors = point.errors if self.basis is None else self.errors
+        return target_gap(self.problem, errors, self.tol)
+
+    def evaluate(self, basis: FloatArray) -> PairValues:
+        """Evaluate the errors and both functions at a (p, d) basis."""
+        errors = self.problem.errors(basis)
+        f0, f1 = self.evaluate_pair(basis, errors)
+        if self.constrained:
+            return PairValues(errors, f0, f1, value=f0, residual=f1)
+        return PairValues(errors, f0, f1, value=max(f0, f1), residual=f1 - f0)
 
     def solve_at(self, t: float) -> DualPoint:
         """Solve the eigenproblem at t, and record its bound and subspace.
@@ -154,8 +180,7 @@ class RootSearch:
             # Among the minimizers of one function, take the one that is best for the other: it
             # captures most with the other's weights.
             basis = face_endpoints(self.second_moments, self.weights_at(1 - t), leading)[1]
-        errors = self.problem.errors(basis)
-        f0, f1 = self.evaluate_pair(basis, errors)
+        errors, f0, f1, value, residual = self.evaluate(basis)
         dual_value = (1 - t) * f0 + t * f1
         self.n_eigenproblems += 1
         # D(t) is a bound on the maximum of both functions; if f_1 = 0, then (1 - t) f_0 >= D(t).
@@ -168,12 +193,8 @@ class RootSearch:
         if bound > self.lower:
             self.lower = bound
             self.best_t = t
-        self.update_best(basis, errors, np.inf if self.constrained else max(f0, f1))
-        return DualPoint(t, basis, errors, f0, f1, dual_value, self._residual(f0, f1))
-
-    def _residual(self, f0: float, f1: float) -> float:
-        """Residual, which decreases in t and vanishes at the root."""
-        return f1 if self.constrained else f1 - f0
+        self.update_best(basis, errors, np.inf if self.constrained else value)
+        return DualPoint(t, basis, errors, f0, f1, dual_value, residual)
 
     def update_best(self, basis: FloatArray, errors: FloatArray, value: float) -> None:
         """Keep a subspace if it is the best so far, and record the bounds in the trace.
@@ -243,25 +264,22 @@ class RootSearch:
         """Record the subspace on the geodesic between both ends at which the residual vanishes."""
         # A residual of zero at the right end needs no search.
         basis = self._root_on_geodesic(left, right) if right.residual < 0 else right.basis
-        errors = self.problem.errors(basis)
-        f0, f1 = self.evaluate_pair(basis, errors)
+        values = self.evaluate(basis)
         # If constrained, f_1 vanishes here up to its tolerance, so the subspace is feasible.
-        self.update_best(basis, errors, f0 if self.constrained else max(f0, f1))
+        self.update_best(basis, values.errors, values.value)
 
     def _root_on_geodesic(self, left: DualPoint, right: DualPoint) -> FloatArray:
         """Find the basis on the geodesic between both ends at which the residual vanishes."""
         if self.constrained:
             residual_tol = self.constraint_tol
         else:
-            residual_tol = _RESIDUAL_TOL_FRACTION * self.target_gap_at(left.errors)
-
-        def residual_at(basis: FloatArray) -> float:
-            f0, f1 = self.evaluate_pair(basis, self.problem.errors(basis))
-            return self._residual(f0, f1)
-
+            gap = target_gap(self.problem, left.errors, self.tol)
+            residual_tol = _RESIDUAL_TOL_FRACTION * gap
         geodesic = GrassmannGeodesic(left.basis, right.basis)
         end_residuals = (left.residual, right.residual)
-        return geodesic.find_root(residual_at, end_residuals, residual_tol)
+        return geodesic.find_root(
+            lambda basis: self.evaluate(basis).residual, end_residuals, residual_tol
+        )
 
     def _cubic_root(self, left: DualPoint, right: DualPoint) -> float:
         """Root t of the residual if the dual D is the cubic in t determined by both ends.
