@@ -6,6 +6,7 @@ D are symmetric (p, p) matrices, and the norm is the spectral norm.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -14,29 +15,53 @@ from fairspan.linalg import leading_subspace
 from fairspan.linalg.rounding import TINY
 from fairspan.typing import FloatArray
 
-# Feasibility tolerance relative to ||D||; larger before the Newton steps, which square the
-# violation.
-_FEASIBILITY_TOL = 1e-9
-_NEWTON_START_TOL = 1e-6
-# Relative change below which the objective counts as converged.
-_VALUE_TOL = 1e-5
-# Penalty at the start, for a second moment and a difference of norm one; a larger one than the
-# second would swamp the digits of the objective.
-_INITIAL_PENALTY = 10.0
-_MAX_PENALTY = 1e6
-# Updates of the multiplier; about ten are common.
-_MAX_MULTIPLIER_UPDATES = 60
-# Newton steps towards the limit, which converge quadratically.
-_MAX_NEWTON_STEPS = 8
-# L-BFGS steps per multiplier update; 100 give no better result in twice the time.
-_ASCENT_STEPS = 40
-# Several starts are used up to this many features: an ascent takes a second for 200 features, a
-# minute for 2,000.
-_MULTISTART_MAX_FEATURES = 200
-# Up to this many features some random starts (with a fixed seed) are added, since ascents end in
-# many local maxima.
-_N_RANDOM_STARTS = 12
-_RANDOM_START_MAX_FEATURES = 60
+
+@dataclass(frozen=True)
+class _AscentLimits:
+    """Tolerances and limits of the ascents.
+
+    Attributes
+    ----------
+    feasibility_tol : float
+        Violation of the limit that counts as none, relative to ||D||.
+    newton_start_tol : float
+        Violation from which Newton steps remove the rest, relative to ||D||: they square it.
+    value_tol : float
+        Relative change below which the objective counts as converged.
+    initial_penalty : float
+        Penalty at the start, for a second moment and a difference of norm one.
+    max_penalty : float
+        Largest penalty; beyond, it would swamp the digits of the objective.
+    max_multiplier_updates : int
+        Updates of the multiplier; about ten are common.
+    max_newton_steps : int
+        Newton steps towards the limit, which converge quadratically.
+    max_ascent_steps : int
+        L-BFGS steps per multiplier update; 100 give no better result in twice the time.
+    max_multistart_features : int
+        Number of features up to which several starts are used: an ascent takes a second for 200
+        features, a minute for 2,000.
+    max_random_start_features : int
+        Number of features up to which random starts (with a fixed seed) are added, since ascents
+        end in many local maxima.
+    n_random_starts : int
+        Number of random starts.
+    """
+
+    feasibility_tol: float = 1e-9
+    newton_start_tol: float = 1e-6
+    value_tol: float = 1e-5
+    initial_penalty: float = 10.0
+    max_penalty: float = 1e6
+    max_multiplier_updates: int = 60
+    max_newton_steps: int = 8
+    max_ascent_steps: int = 40
+    max_multistart_features: int = 200
+    max_random_start_features: int = 60
+    n_random_starts: int = 12
+
+
+_LIMITS = _AscentLimits()
 
 
 def best_feasible_subspace(
@@ -70,13 +95,13 @@ def best_feasible_subspace(
     feasible_basis = _feasible_directions(difference, tau)
     compressed = feasible_basis.T @ second_moment @ feasible_basis
     direct_solution = feasible_basis @ leading_subspace(compressed, d).vectors
-    threshold = tau + _FEASIBILITY_TOL * _spectral_norm(difference)
+    threshold = tau + _LIMITS.feasibility_tol * _spectral_norm(difference)
     ascent_starts = list(starts[:1])
-    if p <= _MULTISTART_MAX_FEATURES:
+    if p <= _LIMITS.max_multistart_features:
         ascent_starts = [*starts, direct_solution]
-    if p <= _RANDOM_START_MAX_FEATURES:
+    if p <= _LIMITS.max_random_start_features:
         rng = np.random.default_rng(0)
-        random_starts = rng.standard_normal((_N_RANDOM_STARTS, *direct_solution.shape))
+        random_starts = rng.standard_normal((_LIMITS.n_random_starts, *direct_solution.shape))
         ascent_starts += list(np.linalg.qr(random_starts)[0])
     maxima = [local_ascent(second_moment, difference, tau, start) for start in ascent_starts]
     # An ascent may end slightly beyond the limit.
@@ -97,7 +122,7 @@ def _feasible_directions(difference: FloatArray, tau: float) -> FloatArray:
     it are combined in pairs of opposite sign, such that the value of each pair is zero.
     """
     values, vectors = np.linalg.eigh(difference)
-    inside = np.abs(values) <= tau + _FEASIBILITY_TOL * np.abs(values).max()
+    inside = np.abs(values) <= tau + _LIMITS.feasibility_tol * np.abs(values).max()
     # Positions of the eigenvalues beyond the limit, those of largest magnitude first.
     below = np.flatnonzero(~inside & (values < 0))
     above = np.flatnonzero(~inside & (values > 0))[::-1]
@@ -126,18 +151,18 @@ def local_ascent(
     difference = difference / difference_norm
     tau = tau / difference_norm
     basis = start
-    penalty = _INITIAL_PENALTY
+    penalty = _LIMITS.initial_penalty
     previous_violation = np.inf
     variance = -np.inf
     multiplier = np.zeros((basis.shape[1],) * 2)
-    for _ in range(_MAX_MULTIPLIER_UPDATES):
+    for _ in range(_LIMITS.max_multiplier_updates):
         outcome = scipy.optimize.minimize(
             _augmented_lagrangian,
             basis.ravel(),
             (basis, second_moment, difference, tau, multiplier, penalty),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _ASCENT_STEPS, "ftol": 1e-13, "gtol": 1e-9},
+            options={"maxiter": _LIMITS.max_ascent_steps, "ftol": 1e-13, "gtol": 1e-9},
         )
         candidate = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
         # The multiplier refers to the previous basis; the rotation expresses it in the new one.
@@ -151,11 +176,11 @@ def local_ascent(
         previous_variance = variance
         variance = float(np.vdot(basis, second_moment @ basis))
         # A feasible subspace is not a maximum while its value still changes.
-        is_converged = abs(variance - previous_variance) <= _VALUE_TOL * variance
-        if violation < _NEWTON_START_TOL and is_converged:
+        is_converged = abs(variance - previous_variance) <= _LIMITS.value_tol * variance
+        if violation < _LIMITS.newton_start_tol and is_converged:
             break
         if violation > previous_violation / 4:
-            penalty = min(4 * penalty, _MAX_PENALTY)
+            penalty = min(4 * penalty, _LIMITS.max_penalty)
         previous_violation = violation
     return _restore_feasibility(basis, difference, tau)
 
@@ -170,7 +195,7 @@ def _restore_feasibility(basis: FloatArray, difference: FloatArray, tau: float) 
     solves N'N Z + Z N'N = E, where E is the excess of V'DV over the limit (its soft-thresholded
     eigenvalues): to first order the step subtracts E from V'DV.
     """
-    for _ in range(_MAX_NEWTON_STEPS):
+    for _ in range(_LIMITS.max_newton_steps):
         image = difference @ basis
         compressed = basis.T @ image
         excess = _soft_threshold(compressed, tau)

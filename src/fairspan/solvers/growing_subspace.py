@@ -12,7 +12,7 @@ computed eigenvectors, which cannot exclude a missed eigenvalue, so a closed gap
 estimated.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -33,30 +33,55 @@ from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray, RandomSource
 
-# Without matrices, a solution that misses nothing is refined in at most this many rounds:
-# components then agree with those of matrices to seven digits, and further rounds would gain next
-# to nothing each if eigenvalues are close.
-_MAX_REFINING_ROUNDS = 8
-# Maximum number of rounds; fewer with matrices, where LAPACK takes over.
-_MAX_ROUNDS = 60
-_MAX_DENSE_ROUNDS = 6
-# Fractions of the gap: for the inner solver, and for what W may miss of an eigenvalue sum; together
-# half of it.
-_INNER_GAP_FRACTION = 0.25
-_MISSING_FRACTION = 0.25
-# The latter if nothing is proven.
-_MISSING_FRACTION_ESTIMATED = 1e-3
-# Residuals are made smaller than needed, so that a complement bound close to eigenvalue d suffices.
-_SAFETY_FACTOR = 0.2
+
+@dataclass(frozen=True)
+class _SearchLimits:
+    """Limits of the rounds, and shares of the gap that inexact parts of a round may use.
+
+    Attributes
+    ----------
+    max_refining_rounds : int
+        Rounds that refine a solution that misses nothing, without matrices: components then agree
+        with those of matrices to seven digits, and further rounds would gain next to nothing each
+        if eigenvalues are close.
+    max_rounds : int
+        Rounds without matrices.
+    max_dense_rounds : int
+        Rounds with matrices; fewer, since LAPACK takes over.
+    inner_gap_fraction : float
+        Fraction of the gap for the solver of the problem within W.
+    missing_fraction : float
+        Fraction of the gap for what W misses of an eigenvalue sum. With that of the inner solver it
+        makes half of the gap.
+    estimated_missing_fraction : float
+        The same if nothing is proven, where what W misses is only estimated.
+    safety_factor : float
+        Residuals are made smaller than needed by this factor, so that a complement bound close to
+        eigenvalue d suffices.
+    initial_mixture_tol : float
+        Accuracy of the leading eigenvectors of mixtures, relative to what is missing; they need not
+        be more accurate, since the weights still change.
+    slope_step : float
+        Relative step over which the slope of the bound is estimated.
+    max_new_mixtures : int
+        Mixtures added per round; the robust error gap depends on dozens.
+    """
+
+    max_refining_rounds: int = 8
+    max_rounds: int = 60
+    max_dense_rounds: int = 6
+    inner_gap_fraction: float = 0.25
+    missing_fraction: float = 0.25
+    estimated_missing_fraction: float = 1e-3
+    safety_factor: float = 0.2
+    initial_mixture_tol: float = 1e-6
+    slope_step: float = 1e-3
+    max_new_mixtures: int = 4
+
+
+_LIMITS = _SearchLimits()
 # Accuracy of the groups' optima, relative to the gap if the objective were the total variance.
 OPTIMA_TOL = 1e-4
-# Accuracy of the leading eigenvectors of mixtures, relative to what is missing; they need not be
-# more accurate, since the weights still change.
-_INITIAL_MIXTURE_TOL = 1e-6
-# Relative step over which the slope of the bound is estimated.
-_SLOPE_STEP = 1e-3
-# Mixtures added per round; the robust error gap depends on dozens.
-_MAX_NEW_MIXTURES = 4
 
 
 def solve_growing(
@@ -180,7 +205,7 @@ class _SubspaceSearch:
         needs_optima = uses_excess_loss and self.problem.embedding.parent is None and self.is_dense
         optima_mixtures = self.group_weights if needs_optima else []
         n_refined = 0
-        for _ in range(_MAX_DENSE_ROUNDS if self.is_dense else _MAX_ROUNDS):
+        for _ in range(_LIMITS.max_dense_rounds if self.is_dense else _LIMITS.max_rounds):
             # One round: solve within W, then expand W by leading eigenvectors of the mixtures that
             # prove the bound, and by directions outside of W in which the solution would gain.
             space = expanded
@@ -192,10 +217,10 @@ class _SubspaceSearch:
             residuals = space.basis[:, :0]
             is_closed = solution.status == Status.OPTIMAL
             if not (is_closed and self.is_dense):
-                min_gain = _SAFETY_FACTOR * goal
+                min_gain = _LIMITS.safety_factor * goal
                 # Only without matrices: refine a closed solution by any gain. Rounds count towards
                 # the maximum once W misses no mixture, so that nothing else is left to do.
-                if is_closed and n_refined < _MAX_REFINING_ROUNDS:
+                if is_closed and n_refined < _LIMITS.max_refining_rounds:
                     min_gain = 0.0
                     n_refined += not self._misses_any(space, mixtures, goal)
                 coordinates = Projector(solution.components).basis
@@ -229,7 +254,9 @@ class _SubspaceSearch:
             second_moments=space.projected_moments,
             criterion=self.problem.criterion.with_defaults(self.problem),
         )
-        solution = self.solver.solve(inside, _INNER_GAP_FRACTION * self.tol, self.random_state)
+        solution = self.solver.solve(
+            inside, _LIMITS.inner_gap_fraction * self.tol, self.random_state
+        )
         self.n_eigenproblems += solution.n_eigenproblems
         return Reduction(inside, space.basis), solution
 
@@ -239,7 +266,7 @@ class _SubspaceSearch:
             space.project_mixture(weights).missing_sum_estimate(self.n_components)
             for weights in mixtures
         ]
-        return any(missing > _SAFETY_FACTOR * goal for missing in estimates)
+        return any(missing > _LIMITS.safety_factor * goal for missing in estimates)
 
     def _initial_subspace(self) -> SearchSubspace:
         """Return the initial subspace: the leading eigenvectors of each group, or approximations.
@@ -299,7 +326,7 @@ class _SubspaceSearch:
             Something is still missing after all rounds.
         """
         space = self._initial_subspace()
-        for _ in range(_MAX_DENSE_ROUNDS):
+        for _ in range(_LIMITS.max_dense_rounds):
             no_residuals = space.basis[:, :0]
             expanded = self._expand(space, self.group_weights, self.optima_goal, no_residuals)
             # The same object: the subspace misses little of any group, which is proven.
@@ -370,13 +397,13 @@ class _SubspaceSearch:
             # the d largest. Estimate its slope by a finite difference: for a logarithm (Nash
             # welfare) it depends on the sum.
             top = inside.second_moments.leading(weights, self.n_components).eigenvalue_sum
-            step = _SLOPE_STEP * top
+            step = _LIMITS.slope_step * top
             smallest = float(weights @ self.second_moments.traces) - top
             bound = inside.criterion.lower_bound(smallest, weights, inside)
             lowered_bound = inside.criterion.lower_bound(smallest - step, weights, inside)
             bound_slope = (bound - lowered_bound) / step if bound > lowered_bound else 1.0
         # Smaller without matrices, where what is missing is only estimated.
-        fraction = _MISSING_FRACTION if self.is_dense else _MISSING_FRACTION_ESTIMATED
+        fraction = _LIMITS.missing_fraction if self.is_dense else _LIMITS.estimated_missing_fraction
         # For Nash welfare, weights are inverse variances, so the rounding error is that of the
         # mixture.
         rounding = EIGENVALUE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
@@ -414,7 +441,7 @@ class _SubspaceSearch:
         SubspaceInsufficient
             The second moments are matrices, and it cannot be proven that little is missing.
         """
-        target = _SAFETY_FACTOR * goal
+        target = _LIMITS.safety_factor * goal
         estimates = [
             (space.project_mixture(weights).missing_sum_estimate(self.n_components), weights)
             for weights in mixtures
@@ -422,9 +449,9 @@ class _SubspaceSearch:
         insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
         insufficient.sort(key=lambda pair: -pair[0])
         columns = []
-        for missing, weights in insufficient[:_MAX_NEW_MIXTURES]:
+        for missing, weights in insufficient[: _LIMITS.max_new_mixtures]:
             # Far more accurate than W, but no more than the goal requires.
-            sum_goal = max(_INITIAL_MIXTURE_TOL * missing, target / 4)
+            sum_goal = max(_LIMITS.initial_mixture_tol * missing, target / 4)
             # Warm-started with what W contains of the eigenvectors.
             columns.append(self._find_leading(weights, sum_goal, space.ritz_vectors(weights)))
         expanded = space.expand(np.hstack([residuals, *columns]))

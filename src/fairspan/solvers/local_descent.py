@@ -31,21 +31,46 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
 from fairspan.typing import FloatArray
 
-# Steps of a descent; most end after 3 to 30.
-_MAX_STEPS = 200
-# A step with less than the first fraction of the predicted decrease is corrected, with less than
-# the second one damped.
-_GOOD_DECREASE = 0.5
-_SUFFICIENT_DECREASE = 0.1
-# Damping relative to the largest curvature: range, and factors of increase and decrease.
-_MIN_DAMPING = 1e-4
-_MAX_DAMPING = 1e8
-_DAMPING_INCREASE = 8.0
-_DAMPING_DECREASE = 16.0
-# Lower limits of curvatures relative to their column's scale: for the descent step and for the
-# Newton step.
-_MIN_DESCENT_CURVATURE = 1e-3
-_MIN_NEWTON_CURVATURE = 1e-8
+
+@dataclass(frozen=True)
+class _DescentRules:
+    """Rules by which steps of a descent are accepted, corrected and damped.
+
+    Attributes
+    ----------
+    max_steps : int
+        Steps of a descent, each with one eigenproblem; most descents end after 3 to 30.
+    good_decrease : float
+        A step with less than this fraction of the predicted decrease is corrected.
+    sufficient_decrease : float
+        A step with less than this fraction of the predicted decrease is damped more.
+    min_damping : float
+        Smallest damping but zero, relative to the scale of the curvatures.
+    max_damping : float
+        Damping beyond which a step moves so little that the descent ends.
+    damping_increase : float
+        Factor of the damping after a trial without sufficient decrease.
+    damping_decrease : float
+        Divisor of the damping from one step to the next.
+    min_descent_curvature : float
+        Smallest curvature of the descent step, relative to the scale of its column.
+    min_newton_curvature : float
+        Smallest absolute curvature of the Newton step, relative to the scale of its column. It only
+        avoids divisions by zero, and is smaller since curvatures keep their signs.
+    """
+
+    max_steps: int = 200
+    good_decrease: float = 0.5
+    sufficient_decrease: float = 0.1
+    min_damping: float = 1e-4
+    max_damping: float = 1e8
+    damping_increase: float = 8.0
+    damping_decrease: float = 16.0
+    min_descent_curvature: float = 1e-3
+    min_newton_curvature: float = 1e-8
+
+
+_RULES = _DescentRules()
 # Relative step of finite differences of the errors.
 _FINITE_DIFFERENCE_STEP = 1e-5
 # Fraction of a group's variance at which the gradient of the robust error gap is evaluated for
@@ -144,13 +169,13 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
     if p == d:
         return point, 0
     damping = 0.0
-    for n_steps in range(1, _MAX_STEPS + 1):
+    for n_steps in range(1, _RULES.max_steps + 1):
         model = QuadraticModel(problem, point)
         point, damping = _descent_step(model, damping)
         # Stop once a step gains no more than rounding.
         if model.point.value - point.value <= model.rounding:
             return point, n_steps
-    return point, _MAX_STEPS
+    return point, _RULES.max_steps
 
 
 def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
@@ -176,13 +201,13 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
     """
     point = model.point
     candidates: list[Iterate] = []
-    damping = damping / _DAMPING_DECREASE if damping > _MIN_DAMPING else 0.0
+    damping = damping / _RULES.damping_decrease if damping > _RULES.min_damping else 0.0
     while True:
         # Candidates are the descent step, the Newton step and, where the scores curve differently,
         # their second-order corrections.
         step, multipliers, predicted_decrease = model.descent_step(point.scores, damping)
         safe_point = model.retract(step, multipliers)
-        good_decrease = _GOOD_DECREASE * predicted_decrease
+        good_decrease = _RULES.good_decrease * predicted_decrease
         # Newton steps are not damped, so they are tried in the first round only.
         if not candidates:
             candidates += _newton_candidates(model, multipliers, safe_point.value, good_decrease)
@@ -195,15 +220,15 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
             candidates.append(model.retract(corrected_step, multipliers))
         max_value = min(candidate.value for candidate in candidates) + model.rounding
         best = next(candidate for candidate in candidates if candidate.value <= max_value)
-        sufficient = max(_SUFFICIENT_DECREASE * predicted_decrease, model.rounding)
+        sufficient = max(_RULES.sufficient_decrease * predicted_decrease, model.rounding)
         is_sufficient = point.value - best.value >= sufficient
-        cannot_improve = predicted_decrease <= sufficient or damping > _MAX_DAMPING
+        cannot_improve = predicted_decrease <= sufficient or damping > _RULES.max_damping
         if is_sufficient or cannot_improve:
             if best.value > point.value + model.rounding:
                 # The new multipliers balance the scores here, even if the step was not useful.
                 best = replace(point, multipliers=best.multipliers)
             return best, damping
-        damping = max(_DAMPING_INCREASE * damping, _MIN_DAMPING)
+        damping = max(_RULES.damping_increase * damping, _RULES.min_damping)
 
 
 def _newton_candidates(
@@ -350,7 +375,7 @@ class QuadraticModel:
         predicted_decrease : float
             Decrease of the objective according to the model.
         """
-        min_curvatures = _MIN_DESCENT_CURVATURE * self.column_scales
+        min_curvatures = _RULES.min_descent_curvature * self.column_scales
         positive_curvatures = np.maximum(np.abs(self.curvatures), min_curvatures)
         curvatures = positive_curvatures + damping * self.column_scales
         scaled_gradients = np.sqrt(2) * self.half_descents / np.sqrt(curvatures)
@@ -403,7 +428,7 @@ class QuadraticModel:
         blocks = self.blocks.select(active)
         n = len(active)
         k = len(self.half_descents)
-        min_curvatures = _MIN_NEWTON_CURVATURE * self.column_scales
+        min_curvatures = _RULES.min_newton_curvature * self.column_scales
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
         curvatures = signs * np.maximum(np.abs(self.curvatures), min_curvatures)
         # Decrease of the errors per unit of each weight in w, shape (k, k). Where the scores curve

@@ -30,18 +30,39 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.typing import FloatArray
 
-# A step is accepted if the bound rises by at least this fraction of the predicted rise.
-_SUFFICIENT_RISE = 0.1
-# Largest cluster. A cluster costs a conic program of some milliseconds, so while eigenproblems are
-# cheaper (up to this many features), this many steps may fail before one is used.
-_MAX_CLUSTER_SIZE = 6
-_CHEAP_MAX_FEATURES = 150
-_MAX_SMOOTH_FAILURES = 5
-# Where predicted rises are rounding errors, the relaxed solution, whose value depends on the
-# multipliers to first order, may still improve: iterate while each step at least halves its gap.
-_MIN_GAP_REDUCTION = 0.5
-# Steps of Newton's method; of 120 random problems none took more than 20.
-_MAX_STEPS = 80
+
+@dataclass(frozen=True)
+class _NewtonRules:
+    """Rules by which steps of Newton's method on the dual are accepted, and limits of their cost.
+
+    Attributes
+    ----------
+    max_steps : int
+        Steps; of 120 random problems none took more than 20.
+    sufficient_rise : float
+        A step is accepted if the bound rises by at least this fraction of the predicted rise.
+    min_gap_reduction : float
+        Where predicted rises are rounding errors, the relaxed solution, whose value depends on the
+        multipliers to first order, may still improve: iterate while each step multiplies its gap by
+        at most this factor.
+    max_cluster_size : int
+        Largest cluster of eigenvalues near eigenvalue d. A cluster costs a conic program of some
+        milliseconds.
+    max_cheap_features : int
+        Number of features up to which eigenproblems are cheaper than a cluster.
+    max_smooth_failures : int
+        Steps without a cluster that may fail before one is used, while eigenproblems are cheaper.
+    """
+
+    max_steps: int = 80
+    sufficient_rise: float = 0.1
+    min_gap_reduction: float = 0.5
+    max_cluster_size: int = 6
+    max_cheap_features: int = 150
+    max_smooth_failures: int = 5
+
+
+_RULES = _NewtonRules()
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +391,7 @@ class Relaxation:
         previous_gap = np.inf
         rounding = FIGURE_ROUNDING * self.pieces.magnitude(model.solution_at(occupations).errors)
         factor = model.curvature_factor(occupations)
-        for _ in range(_MAX_STEPS):
+        for _ in range(_RULES.max_steps):
             multipliers, occupations = model.maximize_model(factor, damping)
             predicted_rise = model.model_value(multipliers, factor, damping) - model.dual_value
             solution = model.solution_at(occupations)
@@ -383,7 +404,7 @@ class Relaxation:
                     # The remaining damping only shortens steps, all of which are now safe.
                     damping = 0.0
                     continue
-                if self.gap > _MIN_GAP_REDUCTION * previous_gap:
+                if self.gap > _RULES.min_gap_reduction * previous_gap:
                     return
                 previous_gap = self.gap
             candidate = self.evaluate_dual(multipliers)
@@ -398,7 +419,7 @@ class Relaxation:
             if predicted_rise > rounding and step.any():
                 excess = 2 * (predicted_rise - actual_rise) / float(step @ step)
                 secant_curvature = damping + excess
-            if actual_rise >= _SUFFICIENT_RISE * predicted_rise - rounding:
+            if actual_rise >= _RULES.sufficient_rise * predicted_rise - rounding:
                 model = candidate
                 occupations = candidate_occupations
                 damping = max(secant_curvature, 0.0)
@@ -424,7 +445,9 @@ class Relaxation:
         """
         d = self.problem.n_components
         p = len(values)
-        may_stay_smooth = p < _CHEAP_MAX_FEATURES and self._n_failures < _MAX_SMOOTH_FAILURES
+        may_stay_smooth = (
+            p < _RULES.max_cheap_features and self._n_failures < _RULES.max_smooth_failures
+        )
         if d == p or may_stay_smooth:
             return d, d
         # Of the small ranges that contain eigenvalues d and d + 1, the one best separated from the
@@ -432,8 +455,8 @@ class Relaxation:
         gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
         clusters = [
             (low, high)
-            for low in range(max(0, d - _MAX_CLUSTER_SIZE + 1), d)
-            for high in range(d + 1, min(p, low + _MAX_CLUSTER_SIZE) + 1)
+            for low in range(max(0, d - _RULES.max_cluster_size + 1), d)
+            for high in range(d + 1, min(p, low + _RULES.max_cluster_size) + 1)
         ]
         return max(clusters, key=lambda cluster: min(gaps[cluster[0]], gaps[cluster[1]]))
 

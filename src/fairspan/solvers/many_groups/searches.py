@@ -5,6 +5,7 @@ remaining gap is narrowed from below by the relaxation and from above by further
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -21,12 +22,39 @@ from fairspan.solvers.many_groups.starts import spread_starts, starts_from_relax
 from fairspan.solvers.rank_reduction import reduce_rank
 from fairspan.typing import FloatArray
 
-# Number of consecutive unsuccessful descents after which the gap stays open; those that return to
-# the best optimum count twice.
-_MAX_UNSUCCESSFUL = 8
-# Above this many groups descents are slow and rarely disagree: stop after fewer.
-_MANY_GROUPS = 20
-_MAX_UNSUCCESSFUL_MANY_GROUPS = 2
+
+@dataclass(frozen=True)
+class _DescentLimits:
+    """Limits of the number of descents and relaxations of a search.
+
+    Attributes
+    ----------
+    max_unsuccessful : int
+        Consecutive unsuccessful descents after which the gap stays open; those that return to the
+        best optimum count twice.
+    many_groups : int
+        Number of groups above which descents are slow and rarely disagree.
+    max_unsuccessful_many_groups : int
+        Unsuccessful descents allowed for so many groups.
+    relaxation_target_fraction : float
+        Fraction of the target gap to which the relaxation is solved; it converges so fast that this
+        costs one step.
+    max_relaxation_runs : int
+        Times the relaxation is solved again after the target gap has shrunk.
+    n_robust_random_starts : int
+        Random starts for the robust error gap, in addition to the groups' optima and the relaxed
+        solution.
+    """
+
+    max_unsuccessful: int = 8
+    many_groups: int = 20
+    max_unsuccessful_many_groups: int = 2
+    relaxation_target_fraction: float = 1e-3
+    max_relaxation_runs: int = 3
+    n_robust_random_starts: int = 2
+
+
+_LIMITS = _DescentLimits()
 
 
 class PrimalDualSearch:
@@ -125,8 +153,10 @@ class PrimalDualSearch:
         exhaustive : bool
             Whether to use all starts however many are unsuccessful, unless the gap is closed.
         """
-        has_many_groups = self.problem.n_groups > _MANY_GROUPS
-        patience = _MAX_UNSUCCESSFUL_MANY_GROUPS if has_many_groups else _MAX_UNSUCCESSFUL
+        has_many_groups = self.problem.n_groups > _LIMITS.many_groups
+        patience = (
+            _LIMITS.max_unsuccessful_many_groups if has_many_groups else _LIMITS.max_unsuccessful
+        )
         n_unsuccessful = 0
         for start in starts:
             if self.is_closed or (n_unsuccessful >= patience and not exhaustive):
@@ -138,16 +168,6 @@ class PrimalDualSearch:
             n_unsuccessful += 2 if value <= previous_best + self.target_gap else 1
             if value < previous_best - self.target_gap:
                 n_unsuccessful = 0
-
-
-# Fraction of the target gap to which the relaxation is solved; it converges so fast that this costs
-# one step.
-_RELAXATION_TARGET_FRACTION = 1e-3
-# Times the relaxation is solved again after the target gap has shrunk.
-_MAX_RELAXATION_RUNS = 3
-# Random starts for the robust error gap, in addition to the groups' optima and the relaxed
-# solution.
-_N_ROBUST_RANDOM_STARTS = 2
 
 
 class RobustSearch(PrimalDualSearch):
@@ -184,7 +204,7 @@ class RobustSearch(PrimalDualSearch):
         starts.append(relaxation.best_subspace.basis)
         starts += [optimum.vectors for optimum in problem.group_optima]
         rng = np.random.default_rng(0)
-        for _ in range(_N_ROBUST_RANDOM_STARTS):
+        for _ in range(_LIMITS.n_robust_random_starts):
             starts.append(np.linalg.qr(rng.standard_normal(pooled_basis.shape))[0])
         self.descend_from_all(starts, exhaustive=True)
         return self.best.basis
@@ -203,18 +223,21 @@ class PiecewiseSearch(PrimalDualSearch):
         self.relaxation = relaxation = Relaxation(problem, pieces)
         # Half of the gap is left for the descent. The value decreases on the way, and the target
         # gap with it, so the gap reached may be too large for the new target: solve again.
-        for _ in range(_MAX_RELAXATION_RUNS):
+        for _ in range(_LIMITS.max_relaxation_runs):
             point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
             target = self.target_gap_at(point)
             if relaxation.gap > target / 2:
-                relaxation.solve(_RELAXATION_TARGET_FRACTION * target)
+                relaxation.solve(_LIMITS.relaxation_target_fraction * target)
         self.n_eigenproblems = relaxation.n_eigenproblems
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         basis = relaxation.best_subspace.basis
         self.update_best(Iterate.from_basis(problem, basis, relaxation.multipliers))
         if self.is_closed:
             # If a soft projection closed the gap first, a descent makes the subspace more accurate.
-            if self.upper_bound - self.lower_bound > _RELAXATION_TARGET_FRACTION * self.target_gap:
+            if (
+                self.upper_bound - self.lower_bound
+                > _LIMITS.relaxation_target_fraction * self.target_gap
+            ):
                 self.descend_from(self.best.basis)
             return self.best.basis
         # With two groups the reduced relaxed solution has exactly d dimensions.

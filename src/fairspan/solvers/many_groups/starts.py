@@ -1,27 +1,51 @@
 """Starts for local descents: near the relaxed solution, and spread over all subspaces."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
-# Number of random subspaces in the span of the relaxed solution.
-_N_RELAXATION_STARTS = 12
-# Spread starts: their maximum number, and their minimum distance from each other, as the squared
-# Frobenius distance of the projectors divided by two.
-_MAX_SPREAD_STARTS = 8
-_MIN_START_DISTANCE = 0.1
-# With many features or groups spread starts rarely help, and a descent is slow: their number is
-# this budget divided by the number of features, reduced in proportion beyond this many groups.
-_SPREAD_START_BUDGET = 100.0
-_FULL_BUDGET_GROUPS = 10.0
-# Number of random subspaces to choose the spread starts from: minimum, maximum, and the total
-# number of their entries.
-_MIN_SAMPLES = 32
-_MAX_SAMPLES = 2000
-_SAMPLE_BUDGET = 20_000
+
+@dataclass(frozen=True)
+class _StartLimits:
+    """Limits of the number of starts, which keep their cost below that of a few descents.
+
+    Attributes
+    ----------
+    n_relaxation_starts : int
+        Random subspaces in the span of the relaxed solution.
+    max_spread_starts : int
+        Spread starts.
+    min_distance : float
+        Smallest distance between spread starts: the squared Frobenius distance of their projectors,
+        divided by two.
+    spread_start_budget : float
+        Spread starts times features. With many features spread starts rarely help, and a descent is
+        slow.
+    full_budget_groups : float
+        Number of groups beyond which that budget is reduced in proportion.
+    min_samples : int
+        Random subspaces to choose the spread starts from, at least.
+    max_samples : int
+        Random subspaces to choose the spread starts from, at most.
+    sample_budget : int
+        Entries of all of them together.
+    """
+
+    n_relaxation_starts: int = 12
+    max_spread_starts: int = 8
+    min_distance: float = 0.1
+    spread_start_budget: float = 100.0
+    full_budget_groups: float = 10.0
+    min_samples: int = 32
+    max_samples: int = 2000
+    sample_budget: int = 20_000
+
+
+_LIMITS = _StartLimits()
 
 
 def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
@@ -48,7 +72,7 @@ def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[Floa
     yield vectors[:, :n_components]
     # Fixed seed, for reproducible results.
     rng = np.random.default_rng(0)
-    for _ in range(_N_RELAXATION_STARTS):
+    for _ in range(_LIMITS.n_relaxation_starts):
         # P^(1/2) times random columns: directions of large eigenvalues are the most likely.
         sample = rng.standard_normal((len(eigenvalues), n_components))
         yield np.linalg.qr((vectors * np.sqrt(eigenvalues)) @ sample)[0]
@@ -75,12 +99,16 @@ def spread_starts(
     p = problem.n_features
     d = problem.n_components
     # With many groups each descent takes longer, so fewer starts are selected.
-    budget_fraction = min(1.0, _FULL_BUDGET_GROUPS / problem.n_groups)
-    n_starts = min(int(budget_fraction * _SPREAD_START_BUDGET / p), _MAX_SPREAD_STARTS)
+    budget_fraction = min(1.0, _LIMITS.full_budget_groups / problem.n_groups)
+    n_starts = min(
+        int(budget_fraction * _LIMITS.spread_start_budget / p), _LIMITS.max_spread_starts
+    )
     selected: list[FloatArray] = []
     if n_starts == 0:
         return selected
-    n_samples = int(np.clip(_SAMPLE_BUDGET // (p * d), _MIN_SAMPLES, _MAX_SAMPLES))
+    n_samples = int(
+        np.clip(_LIMITS.sample_budget // (p * d), _LIMITS.min_samples, _LIMITS.max_samples)
+    )
     samples = np.linalg.qr(np.random.default_rng(0).standard_normal((n_samples, p, d)))[0]
     # Captured variances; cancellation does not matter here.
     columns = samples.transpose(1, 0, 2).reshape(p, -1)
@@ -90,7 +118,7 @@ def spread_starts(
     for basis in samples[np.argsort(values, kind="stable")]:
         # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
         distances = [d - float(np.sum((basis.T @ other) ** 2)) for other in selected]
-        if all(distance > _MIN_START_DISTANCE for distance in distances):
+        if all(distance > _LIMITS.min_distance for distance in distances):
             selected.append(basis)
         if len(selected) == n_starts:
             break

@@ -14,6 +14,7 @@ then optimal for the same mixture, and so is every subspace on the geodesic betw
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
@@ -28,21 +29,42 @@ from fairspan.solvers.two_groups.branch_and_bound import SearchResult
 from fairspan.solvers.two_groups.geodesic import GrassmannGeodesic, face_endpoints
 from fairspan.typing import FloatArray
 
-# Eigenproblems of a search; bisection alone would reach the resolution of float64 in 53.
-_MAX_STEPS = 120
-# The geodesic is tried once the supporting lines leave at most this many target gaps.
-_GEODESIC_GAP_RATIO = 100.0
-# A residual below this fraction of the target gap counts as zero.
-_RESIDUAL_TOL_FRACTION = 0.1
-# A step that leaves more than this fraction of the bracket is slow.
-_SLOW_REDUCTION = 0.8
-# A root within this fraction of an end is overshot by this factor of its distance.
-_END_FRACTION = 0.1
-_OVERSHOOT = 1.5
-# Newton steps from the root of the quadratic to that of the cubic model.
-_CUBIC_NEWTON_STEPS = 3
-# Largest factor by which the target gap may grow during the search.
-_MAX_TARGET_GROWTH = 16.0
+
+@dataclass(frozen=True)
+class _SearchRules:
+    """Rules by which a bracket of the root is refined.
+
+    Attributes
+    ----------
+    max_steps : int
+        Eigenproblems of a search; bisection alone would reach the resolution of float64 in 53.
+    geodesic_gap_ratio : float
+        The geodesic is tried once the supporting lines leave at most this many target gaps.
+    residual_tol_fraction : float
+        A residual below this fraction of the target gap counts as zero.
+    slow_reduction : float
+        A step that leaves more than this fraction of the bracket is slow.
+    end_fraction : float
+        A root within this fraction of the bracket from one of its ends is overshot.
+    overshoot : float
+        Factor of its distance from that end by which it is overshot.
+    n_cubic_steps : int
+        Newton steps from the root of the quadratic to that of the cubic model.
+    max_target_growth : float
+        Largest factor by which the target gap may grow during the search.
+    """
+
+    max_steps: int = 120
+    geodesic_gap_ratio: float = 100.0
+    residual_tol_fraction: float = 0.1
+    slow_reduction: float = 0.8
+    end_fraction: float = 0.1
+    overshoot: float = 1.5
+    n_cubic_steps: int = 3
+    max_target_growth: float = 16.0
+
+
+_RULES = _SearchRules()
 
 
 class PairValues(NamedTuple):
@@ -225,9 +247,9 @@ class RootSearch:
         """
         # The target gap is relative to the value, which changes by a bounded factor, so most gaps
         # can be rejected without evaluating the target. A gap that is NaN is rejected, too.
-        max_target_gap = _MAX_TARGET_GROWTH * self.target_gap_near(right)
+        max_target_gap = _RULES.max_target_growth * self.target_gap_near(right)
         was_slow = False
-        for _ in range(_MAX_STEPS):
+        for _ in range(_RULES.max_steps):
             low = left.t
             high = right.t
             gap = self.upper - self.lower
@@ -238,8 +260,8 @@ class RootSearch:
             crossing_bound = height / max(1 - crossing, TINY) if self.constrained else height
             crossing_gap = crossing_bound - self.lower
             if (
-                crossing_gap <= _GEODESIC_GAP_RATIO * max_target_gap
-                and crossing_gap <= _GEODESIC_GAP_RATIO * self.target_gap_near(left)
+                crossing_gap <= _RULES.geodesic_gap_ratio * max_target_gap
+                and crossing_gap <= _RULES.geodesic_gap_ratio * self.target_gap_near(left)
             ):
                 self._solve_on_geodesic(left, right)
                 gap = self.upper - self.lower
@@ -257,7 +279,7 @@ class RootSearch:
                 left = point
             else:
                 right = point
-            was_slow = not was_slow and right.t - left.t > _SLOW_REDUCTION * (high - low)
+            was_slow = not was_slow and right.t - left.t > _RULES.slow_reduction * (high - low)
         self._solve_on_geodesic(left, right)
 
     def _solve_on_geodesic(self, left: DualPoint, right: DualPoint) -> None:
@@ -274,7 +296,7 @@ class RootSearch:
             residual_tol = self.constraint_tol
         else:
             gap = target_gap(self.problem, left.errors, self.tol)
-            residual_tol = _RESIDUAL_TOL_FRACTION * gap
+            residual_tol = _RULES.residual_tol_fraction * gap
         geodesic = GrassmannGeodesic(left.basis, right.basis)
         end_residuals = (left.residual, right.residual)
         return geodesic.find_root(
@@ -310,7 +332,7 @@ class RootSearch:
         fraction = 2 * left.residual / max(root - linear, TINY)
         # The root of the quadratic is the start of Newton's method on the cubic.
         if cubic != 0:
-            for _ in range(_CUBIC_NEWTON_STEPS):
+            for _ in range(_RULES.n_cubic_steps):
                 square = quadratic - cubic + fraction * cubic
                 value = left.residual + fraction * (linear + fraction * square)
                 slope = linear + fraction * (2 * square + fraction * cubic)
@@ -325,10 +347,10 @@ def _overshoot(fraction: float) -> float:
     The next bracket then encloses it closely from both sides: a step that falls short of the root
     would leave the far end where it is.
     """
-    if fraction < _END_FRACTION:
-        return fraction * _OVERSHOOT
-    if 1 - fraction < _END_FRACTION:
-        return 1 - _OVERSHOOT * (1 - fraction)
+    if fraction < _RULES.end_fraction:
+        return fraction * _RULES.overshoot
+    if 1 - fraction < _RULES.end_fraction:
+        return 1 - _RULES.overshoot * (1 - fraction)
     return fraction
 
 
