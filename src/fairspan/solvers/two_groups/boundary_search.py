@@ -23,9 +23,9 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.certificate_parts import TracePoint
+from fairspan.certificates.error_rounding import target_gap
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import MeanDistanceProof
-from fairspan.certificates.rounding import target_gap
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
