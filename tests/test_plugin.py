@@ -24,7 +24,13 @@ from case_selection import parametrize_diagonal
 from certificate_claims import replace_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
-from fairspan.extending import AffinePieces, Blocks, Criterion, LinearCriterion
+from fairspan.extending import (
+    AffinePieces,
+    Blocks,
+    ConcaveScoresCriterion,
+    Criterion,
+    LinearCriterion,
+)
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
 from fairspan.solvers.auto import solve_exactly
@@ -345,6 +351,51 @@ def test_two_groups_with_more_than_two_pieces_are_solved_like_a_grid_of_angles(c
     assert fs.verify(fit, moments).holds
     with pytest.raises(IncompatibleParameters, match="maximum of at most two"):
         FairPCA(1, criterion=criterion, solver="boundary").fit_moments(moments)
+
+
+@dataclass(frozen=True)
+class ErrorPlusRoot(ConcaveScoresCriterion):
+    """The error over all rows, plus the largest root of an error: one score for each group."""
+
+    name: ClassVar[str] = "error_plus_root"
+
+    def scores(self, errors, problem):
+        total_error = errors @ problem.proportions
+        return total_error[..., None] + np.sqrt(errors)
+
+    def score_gradients(self, errors, problem):
+        return problem.proportions + np.diag(0.5 / np.sqrt(errors))
+
+    def affine_minorant(self, problem):
+        # An error e is at most the variance t of its group, so its root is at least e / sqrt(t).
+        slopes = np.diag(1 / np.sqrt(problem.second_moments.traces))
+        return AffinePieces(problem.proportions + slopes, np.zeros(problem.n_groups))
+
+    def rounding_bound(self, error_rounding, errors, problem):
+        of_roots = np.sqrt(errors + error_rounding) - np.sqrt(errors)
+        last_digits = np.finfo(float).eps * self.value(errors, problem)
+        return float(error_rounding.max() + of_roots.max() + 4 * last_digits)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_concave_scores_of_another_package_are_solved_like_a_grid_of_angles(n_groups):
+    rng = np.random.default_rng(5)
+    groups = np.arange(120) % n_groups
+    scales = np.array([[2.0, 0.5], [0.7, 1.5], [1.0, 1.2]])[groups]
+    moments = GroupMoments.from_rows(rng.normal(size=(120, 2)) * scales, groups)
+    fit = FairPCA(1, criterion=ErrorPlusRoot()).fit_moments(moments)
+    angles = np.linspace(0, np.pi, 20_001)
+    # The error of a line is the variance along its normal.
+    normals = np.stack([-np.sin(angles), np.cos(angles)])
+    matrices = moments.second_moments("global")
+    errors = np.array([np.einsum("in,ij,jn->n", normals, each, normals) for each in matrices])
+    values = moments.weights / moments.weights.sum() @ errors + np.sqrt(errors).max(axis=0)
+    # The value falls with a slope of less than ten on each side of its least.
+    assert values.min() - 20 * np.pi / 20_000 < fit.solution_.objective <= values.min() + 1e-9
+    assert fit.solution_.lower_bound <= values.min()
+    assert fs.verify(fit, moments).holds
+    # Supporting lines close the gap of two groups. The minorant alone bounds that of more.
+    assert fit.solution_.status == ("optimal" if n_groups == 2 else "open gap")
 
 
 def test_a_share_of_variance_within_its_restriction(table):

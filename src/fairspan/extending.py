@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
-from fairspan.problem.criteria.base import Criterion, LinearCriterion
+from fairspan.problem.criteria.base import ConcaveScoresCriterion, Criterion, LinearCriterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem
@@ -24,6 +24,7 @@ __all__ = [
     "AffinePieces",
     "Blocks",
     "CodedLabels",
+    "ConcaveScoresCriterion",
     "Criterion",
     "Display",
     "LinearCriterion",

@@ -107,8 +107,7 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         f"of that size takes about {_format_duration(seconds)} on one core",
         f"Allowed: {format_bytes(allowed_bytes)} ({source})",
         "Choose fewer features or groups; fit the rows themselves if they are sparse or fewer than "
-        "0.8 p, which needs no matrices; or raise the limit with "
-        "GroupMoments.from_rows(max_memory=BYTES) and FairPCA.fit_moments",
+        "0.8 p, which needs no matrices; or allow more memory",
         cause=Cause.TOO_LARGE,
     )
 

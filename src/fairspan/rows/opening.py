@@ -24,7 +24,7 @@ from fairspan.rows.labels import format_list, to_python_label
 from fairspan.rows.mapped import MappedRows
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
-from fairspan.rows.remedies import group_limit_remedies, python_remedies
+from fairspan.rows.remedies import MEMORY_REMEDIES, group_limit_remedies, python_remedies
 from fairspan.rows.validation import check_n_columns
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
@@ -72,7 +72,7 @@ def is_row_source(X: TableLike) -> TypeGuard[Rows]:
 
 
 def row_remedies(X: TableLike, call: str = "{}") -> MappingProxyType[Cause, str]:
-    """Return remedies for a function with arguments `on_missing` and `max_groups`.
+    """Return remedies for a function of rows with arguments `on_missing` and `max_groups`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def row_remedies(X: TableLike, call: str = "{}") -> MappingProxyType[Cause, str]
 @cache  # every call of a function needs them
 def _row_remedies(is_open: bool, call: str) -> MappingProxyType[Cause, str]:
     on_missing_remedies = {} if is_open else python_remedies(call)
-    return MappingProxyType(on_missing_remedies | group_limit_remedies(call))
+    return MappingProxyType(on_missing_remedies | group_limit_remedies(call) | MEMORY_REMEDIES)
 
 
 def open_group_rows(

@@ -49,6 +49,14 @@ def python_remedies(call: str = "{}") -> dict[Cause, str]:
     return missing_remedies(call.format('on_missing="{}"'))
 
 
+MEMORY_REMEDIES = {
+    Cause.TOO_LARGE: "Choose fewer features or groups; fit the rows themselves if they are sparse "
+    "or fewer than 0.8 p, which needs no matrices; or raise the limit with "
+    "GroupMoments.from_rows(max_memory=BYTES) and FairPCA.fit_moments"
+}
+"""Remedies for matrices that do not fit into memory, for a function of rows."""
+
+
 def group_limit_remedies(call: str = "{}") -> dict[Cause, str]:
     """Return remedies for too many groups, for a function with an argument `max_groups`.
 

@@ -14,7 +14,9 @@ w.e with fixed weights w               `LinearCriterion`: `name`, `group_weights
 max_g (e_g - b_g) / s_g                `MinimaxCriterion`: `name`, `reference_errors`   minimax.py
 max_i (A_i.e - b_i), or a sum of such  `Criterion`: `name`, `pieces` (`AffinePieces`)   error_gap.py
 maxima
-largest of concave functions of e      `ConcaveScoresCriterion`: `name`, `scores`, ...  error_gap.py
+largest of concave functions of e      `ConcaveScoresCriterion`: `name`, `scores`,      error_gap.py
+                                       `score_gradients`, `affine_minorant`,
+                                       `rounding_bound`
 any other that bounds of w.e bound     `Criterion`: `name`, `value`, `scores`,          nash_welfare
                                        `dual_feasible_weights`, `lower_bound`, ...      .py
 =====================================  ===============================================  ============
@@ -218,9 +220,25 @@ class ConcaveScoresCriterion(Criterion):
     """Base class of largest values of concave functions of the errors, the scores.
 
     Along each side of a polygon of errors, a concave function is smallest at an end. So the
-    criterion is bounded from below over all errors that supporting lines allow. The solvers support
-    the scores of :class:`RobustErrorGap`.
+    criterion is bounded from below over all errors that supporting lines allow.
+
+    Searches and proofs rely on more than concavity: the value is never below the total error
+    sum_g q_g e_g, q_g the groups' proportions; and for two groups there are exactly two scores (one
+    that is all there is may be repeated).
     """
+
+    def pieces(self, problem: "Problem") -> AffinePieces | None:
+        """Return None: concave scores are not affine."""
+        return None
+
+    @abstractmethod
+    def affine_minorant(self, problem: "Problem") -> AffinePieces:
+        """Sum of maxima of affine functions of the errors that is nowhere above the criterion.
+
+        A lower bound on it is one on the criterion. If a score can decrease while the error of a
+        group increases, some coefficient of that group must be negative: two-group searches then
+        include subspaces beyond the Pareto frontier.
+        """
 
     @abstractmethod
     def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
@@ -230,6 +248,24 @@ class ConcaveScoresCriterion(Criterion):
     def score_gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """Gradients of the scores at (k,) errors, shape (m, k)."""
 
+    @abstractmethod
+    def rounding_bound(
+        self, error_rounding: FloatArray, errors: FloatArray, problem: "Problem"
+    ) -> float:
+        """Bound the rounding error of the value, given that of the errors."""
+
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """Largest score at (k,) errors."""
         return float(self.scores(errors, problem).max())
+
+    def dual_feasible_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Dual-feasible weights of the minorant near the given (k,) weights."""
+        minorant = self.affine_minorant(problem)
+        return np.asarray(minorant.nearest_multipliers(weights) @ minorant.coefficients)
+
+    def lower_bound(
+        self, min_weighted_error: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """Lower bound on the minorant, given a lower bound on w.e for dual-feasible weights w."""
+        minorant = self.affine_minorant(problem)
+        return min_weighted_error - float(minorant.nearest_multipliers(weights) @ minorant.offsets)

@@ -75,13 +75,18 @@ class ErrorGap(Criterion):
             )
 
     def pieces(self, problem: Problem) -> AffinePieces | None:
-        """Return the value as a sum of two maxima, for the largest and the smallest error.
+        """Return the pieces of :meth:`gap_pieces`; None in subclasses that are not affine."""
+        return self.gap_pieces(problem)
 
-        It is max_a (q.e + penalty e_a) + max_b (-penalty e_b) for the groups' proportions q. Each
-        piece is an affine function of the errors e, given by its coefficients and an offset of
-        zero. Two blocks of k pieces replace a piece for every ordered pair of groups. With two
-        groups the two pairs are kept, since the solver for two groups moves along the segment
-        between two pieces. Without a penalty or a second group, the value is the total error q.e.
+    def gap_pieces(self, problem: Problem) -> AffinePieces:
+        """Return the error gap with this penalty as a sum of two maxima.
+
+        One is for the largest and one for the smallest error: max_a (q.e + penalty e_a) + max_b
+        (-penalty e_b) for the groups' proportions q. Each piece is an affine function of the errors
+        e, given by its coefficients and an offset of zero. Two blocks of k pieces replace a piece
+        for every ordered pair of groups. With two groups the two pairs are kept, since the solver
+        for two groups moves along the segment between two pieces. Without a penalty or a second
+        group, the value is the total error q.e.
         """
         q = problem.proportions
         k = problem.n_groups
@@ -234,7 +239,11 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
 
     def pieces(self, problem: Problem) -> AffinePieces | None:
         """Pieces of the error gap if every radius is zero; otherwise None."""
-        return None if self.radii(problem).any() else super().pieces(problem)
+        return None if self.radii(problem).any() else self.gap_pieces(problem)
+
+    def affine_minorant(self, problem: Problem) -> AffinePieces:
+        """Return the pieces of the error gap, since h(v, e, eps) >= v e."""
+        return self.gap_pieces(problem)
 
     def lower_bound(
         self, min_weighted_error: float, weights: FloatArray, problem: Problem

@@ -13,7 +13,7 @@ import numpy as np
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.error_rounding import target_gap
 from fairspan.linalg.rounding import VALUE_ROUNDING
-from fairspan.problem.criteria.error_gap import ErrorGap
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import Iterate, descend
@@ -171,29 +171,30 @@ class PrimalDualSearch:
 
 
 class RobustSearch(PrimalDualSearch):
-    """Search for the robust error gap of more than two groups, bounded by that of the error gap.
+    """Search for the largest of concave scores of more than two groups, bounded by their minorant.
 
-    With v_g the coefficient of the error e_g of group g for a pair of groups and eps_g its radius,
-    let h(v, e, eps) be v (sqrt(e) + sqrt(eps))^2 for v >= 0, and v max(sqrt(e) - sqrt(eps), 0)^2
+    The minorant is a sum of maxima of affine functions that is nowhere above the criterion, so no
+    subspace has a value below what the dual of the minorant proves. Where the two differ, the gap
+    usually stays open.
+
+    The minorant of the robust error gap is the error gap with the same penalty. With v_g the
+    coefficient of the error e_g of group g for a pair of groups and eps_g its radius, let
+    h(v, e, eps) be v (sqrt(e) + sqrt(eps))^2 for v >= 0, and v max(sqrt(e) - sqrt(eps), 0)^2
     otherwise. The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g),
-    and the error gap with the same penalty is the largest of sum_g v_g e_g. Since h(v, e, eps) >= v
-    e, no subspace has a robust error gap below its error gap, which is at least what the dual of
-    the error gap proves. For v >= 0, v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps,
-    0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
-    h = 0 >= v e. The bound ignores the radii, so the gap usually stays open.
+    and the error gap the largest of sum_g v_g e_g. In each term h(v, e, eps) >= v e: for v >= 0,
+    v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps, 0 <= sqrt(e) - sqrt(eps) <= sqrt(e),
+    so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps, h = 0 >= v e.
     """
 
     def run(self) -> FloatArray:
         """Descend from ordinary PCA, the relaxed solution and further starts; return a basis.
 
-        The criterion is the robust error gap, which is nowhere below the error gap with the same
-        penalty: a lower bound of the latter is one of the former, and the relaxation of the latter
-        gives it, with good starts.
+        The relaxation of the minorant gives a lower bound, and good starts.
         """
         problem = self.problem
         pooled_basis = problem.pooled_optimum.vectors
-        error_gap_pieces = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
-        relaxation = Relaxation(problem, cast(AffinePieces, error_gap_pieces))
+        criterion = cast(ConcaveScoresCriterion, problem.criterion)
+        relaxation = Relaxation(problem, criterion.affine_minorant(problem))
         self.descend_from(pooled_basis)
         # The descent has set the target gap; the relaxation may use half of it.
         relaxation.solve(self.target_gap / 2)

@@ -9,7 +9,7 @@ from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.error_rounding import errors_and_rounding, target_gap
 from fairspan.certificates.polygons import clip_polygon, min_of_max_affine
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
-from fairspan.problem.criteria.error_gap import ErrorGap
+from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (
     RIGHT_ANGLE,
@@ -56,7 +56,7 @@ class SearchResult(NamedTuple):
 
 
 class BranchAndBound:
-    """Branch and bound for the robust error gap of two groups: a maximum of concave functions.
+    """Branch and bound for a maximum of concave scores of two groups, such as the robust error gap.
 
     On each sector every score is at least the affine interpolation of its values at the vertices,
     since it is concave. The minimum of the larger of these affine functions is attained at a vertex
@@ -102,7 +102,9 @@ class BranchAndBound:
         supporting lines, whose weights are the cosine and sine of an angle. Stops after a maximum
         number of steps. Returns the best point, with all supporting lines as proof of the bound.
         """
-        penalty = cast(ErrorGap, self.problem.criterion).penalty
+        criterion = cast(ConcaveScoresCriterion, self.problem.criterion)
+        # One row of weights for each affine function of a lower bound on the criterion.
+        slopes = criterion.affine_minorant(self.problem).coefficients
         q = self.problem.proportions
         # Angle of the weights of ordinary PCA.
         pooled = float(np.arctan2(q[1], q[0]))
@@ -113,9 +115,9 @@ class BranchAndBound:
         angles = {0.0, pooled, RIGHT_ANGLE}
         if has_wide_gap:
             angles.add(_HALF_RIGHT_ANGLE)
-        if penalty > q[1]:
+        if slopes[:, 1].min() < 0:
             angles.add(-_HALF_RIGHT_ANGLE)
-        if penalty > q[0]:
+        if slopes[:, 0].min() < 0:
             angles.add(RIGHT_ANGLE + _HALF_RIGHT_ANGLE)
         sectors = sectors_between([self._add_contact(angle) for angle in sorted(angles)])
         # The worst sector is the one with the smallest lower bound. The callbacks update the best
