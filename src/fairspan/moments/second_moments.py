@@ -106,11 +106,6 @@ def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -
     return errors + second_moments.captured_variances(projector.oblique_part)
 
 
-# Factor from the distance of correlations to that of second moments: the means of a group and of
-# all rows have the same distance, and each enters once.
-_MEANS_FACTOR = 3.0
-
-
 def figure_roundings(
     second_moments: SecondMoments, errors: FloatArray, *, by_feature: bool = True
 ) -> FloatArray:
@@ -188,8 +183,9 @@ class EMUncertainty:
         # Constant features get a correlation of one with themselves.
         correlations = scatters / units[:, :, None] / units[:, None, :]
         np.einsum("gii->gi", correlations)[:] = 1.0
-        # Bound on the norm by which the correlations, about any center, are inexact.
-        norm_bound = _MEANS_FACTOR * distance
+        # Bound on the norm by which the correlations, about any center, are inexact: once for the
+        # correlations themselves, once for the mean of the group, and once for that of all rows.
+        norm_bound = 3 * distance
         smallest = np.linalg.eigvalsh(correlations)[:, 0]
         # Infinite where correlations are singular: the absolute bound then applies alone.
         relative = np.full(len(smallest), np.inf)

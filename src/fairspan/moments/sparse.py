@@ -42,8 +42,6 @@ _CHUNK_ENTRIES = 2**22
 _MIN_CHUNK_ROWS = 256
 # Columns multiplied with a chunk at a time.
 _COLUMNS_AT_ONCE = 64
-# Drop all-zero features if that reduces the number of features by at least this factor.
-_MIN_REDUCTION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -472,7 +470,8 @@ class SparseSecondMoments:
         nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
         # Guard vectors are iterated beyond the d leading ones, to speed up their convergence.
         n_vectors = n_components + N_GUARD_VECTORS
-        is_smaller = max(_MIN_REDUCTION * len(nonzero), n_vectors) < self.n_features
+        # Dropping features of zeros pays if that at least halves the number of features.
+        is_smaller = max(2 * len(nonzero), n_vectors) < self.n_features
         if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
             # Work in the features that differ from the center in some row, if they are few: others
             # have zero loadings. Forbidden directions may have entries in any feature, so with them
