@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.error import HTTPError, URLError
 
 import numpy as np
@@ -75,7 +75,7 @@ _SPOUSE_NAMES = {
 }
 # A rarer value, scaled to unit variance, would dominate a component.
 _MIN_PEOPLE = 100
-_ADULT_GROUP_FORMATTERS: dict[str, Callable[[Any], str]] = {"race": str, "sex": str}
+_ADULT_GROUP_FORMATTERS: dict[str, Callable[[object], str]] = {"race": str, "sex": str}
 
 
 def load_adult(group: str = "race") -> Dataset:

@@ -53,5 +53,5 @@ class Display(Protocol):
     def frame(self) -> Any:
         """Return the plotted data as a pandas DataFrame."""
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Draw on the given matplotlib axes, or on a new figure."""

@@ -2,15 +2,21 @@
 
 import math
 import numbers
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, ClassVar, Protocol
 
 from fairspan.errors import InvalidParameter, InvalidType
 
 
+class DataclassInstance(Protocol):
+    """Instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+
 def check_number(
     name: str,
-    value: Any,
+    value: object,
     minimum: float,
     maximum: float = math.inf,
     *,
@@ -29,7 +35,7 @@ def check_number(
     InvalidParameter
         Out of range, infinite or NaN.
     """
-    required_type: Any = numbers.Integral if integer else numbers.Real
+    required_type: type = numbers.Integral if integer else numbers.Real
     noun = "an integer" if integer else "a finite number"
     allowed = f"Allowed: {also_allowed}{noun} of at least {minimum:g}"
     if maximum < math.inf:
@@ -47,7 +53,7 @@ def check_number(
         raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """Convert a number of another package to a built-in one; return anything else unchanged.
 
     Parameters are saved with a model as JSON, which supports only built-in numbers.
@@ -70,7 +76,7 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def make_plain(settings: Any) -> None:
+def make_plain(settings: object) -> None:
     """Convert the numbers among the fields of a frozen dataclass, in place, to built-in ones."""
     for name, value in init_parameters(settings).items():
         object.__setattr__(settings, name, plain_value(value))
@@ -110,7 +116,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {allowed}", "Use one of these")
 
 
-def init_parameters(settings: object) -> dict[str, Any]:
+def init_parameters(settings: object) -> dict[str, object]:
     """Init parameters of a dataclass instance with their values; empty for anything else.
 
     Examples
@@ -124,7 +130,7 @@ def init_parameters(settings: object) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings) if field.init}
 
 
-def non_default_parameters(settings: Any) -> dict[str, Any]:
+def non_default_parameters(settings: DataclassInstance) -> dict[str, object]:
     """Init parameters that differ from their defaults.
 
     Examples

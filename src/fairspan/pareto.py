@@ -10,7 +10,7 @@ import numbers
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,11 @@ from fairspan.solvers.two_groups.frontier import (
     supporting_contact,
 )
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairspan.displays.frontier import FrontierDisplay
 
 # Criterion that is ordinary PCA.
 _PCA_CRITERION = "total_error"
@@ -276,7 +281,9 @@ class Frontier:
             ]
         return np.array([point.errors for point in (*self._vertices, *outer_points)])
 
-    def plot(self, ax: Any = None, *, criteria: Sequence[str | Criterion] | None = None) -> Any:
+    def plot(
+        self, ax: "Axes | None" = None, *, criteria: Sequence[str | Criterion] | None = None
+    ) -> "FrontierDisplay":
         """Plot the frontier; needs the extra `plot`.
 
         Parameters
@@ -356,11 +363,11 @@ class Frontier:
 
 
 def frontier(
-    X: Any,
+    X: object,
     n_components: int,
     center: Center = "global",
     *,
-    sensitive_features: Any = None,
+    sensitive_features: object = None,
     scale: bool = False,
     tol: float = 1e-4,
 ) -> Frontier:
@@ -441,7 +448,7 @@ def frontier(
     )
 
 
-def _moments_of_two_groups(X: Any, sensitive_features: Any) -> GroupMoments | WideMoments:
+def _moments_of_two_groups(X: object, sensitive_features: object) -> GroupMoments | WideMoments:
     """Return the given moments, or compute those of a table, and check that they are of two groups.
 
     Raises

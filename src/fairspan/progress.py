@@ -5,13 +5,13 @@ Elsewhere, such as in a batch log, a line is printed every ten seconds. Without
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
 
@@ -29,6 +29,26 @@ _OVERALL_BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{
 _LINE_INTERVAL = 10.0
 # Time of the last line, by the clock of `monotonic`.
 _LAST_LINE_TIME: ContextVar[float] = ContextVar("last line", default=0.0)
+
+
+class _Bar(Protocol):
+    """Display of one stage: a tqdm bar, or lines of text."""
+
+    n: float
+    desc: str
+    total: int | None
+
+    def set_postfix_str(self, text: str, /, *, refresh: bool) -> None:
+        """Set the text after the bar."""
+
+    def update(self, n: float, /) -> object:
+        """Advance by n units."""
+
+    def clear(self) -> None:
+        """Remove the bar before other output."""
+
+    def close(self) -> None:
+        """End the bar."""
 
 
 @dataclass(eq=False)
@@ -64,7 +84,7 @@ class Stage:
     n_done: float = 0
     stage_percentages: Mapping[str, float] = field(default_factory=dict)
     _active: "list[Stage] | None" = field(default=None, init=False, repr=False)
-    _bar: Any = field(default=None, init=False, repr=False)
+    _bar: _Bar | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> "Stage":
         self._active = _ACTIVE_STAGES.get()
@@ -270,7 +290,7 @@ class _LineReporter:
     close = clear
 
 
-def _make_bar(stage: Stage) -> Any:
+def _make_bar(stage: Stage) -> _Bar:
     """Return a tqdm bar in a terminal or notebook, and a line-based reporter elsewhere."""
     # IPython may be imported elsewhere too; in a notebook its shell has a kernel.
     ipython: Any = sys.modules.get("IPython")
@@ -280,8 +300,10 @@ def _make_bar(stage: Stage) -> Any:
     from tqdm.std import tqdm  # slow import
 
     # Omit tqdm's monitor thread and multiprocessing lock, which a single process does not need.
-    bar = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
-    return bar(
+    create_bar: Callable[..., _Bar] = type(
+        "Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()}
+    )
+    return create_bar(
         desc=stage.name,
         total=stage.total,
         initial=stage.n_done,

@@ -50,7 +50,7 @@ _NAMES = {
         "variance_kept",
     ),
 }
-FactoryLookup = Callable[[str], Callable[..., Any]]
+FactoryLookup = Callable[[str], Callable[..., object]]
 """Lookup of the class or function that creates the built-in object with a name."""
 
 
@@ -68,7 +68,7 @@ class ExternalObject:
     """
 
     path: str
-    factory: Callable[..., Any]
+    factory: Callable[..., object]
 
     @classmethod
     def from_path(cls, kind: str, path: str) -> "ExternalObject | None":
@@ -125,7 +125,7 @@ def builtin_names(kind: str) -> tuple[str, ...]:
 
 def get_factory(
     kind: str, name: str | ExternalObject, builtin_factory: FactoryLookup
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """Return the factory with a name, or that of an object of another package.
 
     Parameters
@@ -153,9 +153,9 @@ def resolve_object(
     given: object,
     protocol: type,
     builtin_factory: FactoryLookup,
-    parameters: Mapping[str, Any] | None = None,
-    *arguments: Any,
-) -> Any:
+    parameters: Mapping[str, object] | None = None,
+    *arguments: object,
+) -> object:
     """Create the object with a name, or check an object that was passed.
 
     Parameters
@@ -193,10 +193,10 @@ def resolve_object(
 def _create(
     kind: str,
     name: str,
-    factory: Callable[..., Any],
-    parameters: Mapping[str, Any],
-    arguments: tuple[Any, ...],
-) -> Any:
+    factory: Callable[..., object],
+    parameters: Mapping[str, object],
+    arguments: tuple[object, ...],
+) -> object:
     """Call the factory with a name; raises InvalidParameter for a parameter that it lacks."""
     if parameters:
         allowed = list(inspect.signature(factory).parameters)

@@ -7,7 +7,7 @@ summed at different sites, and each group's mean squared error is part of the re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import Any, Literal, SupportsIndex, cast
+from typing import Literal, SupportsIndex, cast
 
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
@@ -92,7 +92,7 @@ class LeastSquares:
         """Standard error of the intercept."""
         return float(np.sqrt(self.covariance[-1, -1]))
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: object) -> FloatArray:
         """Predict the target of rows from their features.
 
         Parameters
@@ -358,7 +358,7 @@ def least_squares(
 def principal_component_regression(
     moments: GroupMoments | Sequence[GroupMoments],
     target: str | int,
-    subspace: Any,
+    subspace: object,
     *,
     variance: Literal["pooled", "by_group"] = "pooled",
 ) -> PrincipalComponentRegression:

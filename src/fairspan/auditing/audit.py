@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows, MissingValues
@@ -41,6 +41,11 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairspan.displays.audit import AuditDisplay
 
 _FINDING_INDENT = " " * len("FS101 ")
 # Difference between the seeds of two repeats. One audit uses its seed and the next four at most.
@@ -109,7 +114,7 @@ class Audit:
         """
         return to_data_frame(change_records(self.models), "Audit.changes()")
 
-    def to_records(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[dict[str, object]]:
         """Return one flat dictionary per model and group.
 
         Values that are not available are None.
@@ -170,7 +175,7 @@ class Audit:
             "Audit.feature_errors()",
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the audit as JSON-serializable values.
 
         Errors by feature are those of the 20 features with the largest ones; from the twentieth on
@@ -192,7 +197,7 @@ class Audit:
             "feature_errors": feature_error_records,
         }
 
-    def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:
+    def plot(self, ax: "Axes | None" = None, *, quantity: str | None = None) -> "AuditDisplay":
         """Plot one quantity for every model and group (requires the `plot` extra).
 
         Parameters
@@ -229,7 +234,7 @@ class Audit:
         table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
         verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
         # Emphasize the codes of warnings.
-        findings: list[Any] = []
+        findings: list[str | tuple[str, str]] = []
         for finding in self.findings:
             if finding.severity == "warning":
                 findings.append((finding.code, f" {finding.message}"))
@@ -285,19 +290,19 @@ def format_finding(code: str, severity: str, message: str, width: int, paint: St
 
 
 def audit(
-    models: Any,
-    X: Any = None,
-    sensitive_features: Any = None,
+    models: object,
+    X: object = None,
+    sensitive_features: object = None,
     *,
-    y: Any = None,
-    sample_weight: Any = None,
+    y: object = None,
+    sample_weight: object = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
     repeats: int = 1,
-    clusters: Any = None,
+    clusters: object = None,
     level: float = DEFAULT_LEVEL,
     materiality: float = 0.01,
-    random_state: Any = 0,
+    random_state: object = 0,
     max_groups: int | None = None,
     on_missing: OnMissing = "error",
 ) -> Audit:
@@ -450,7 +455,7 @@ def audit(
 
 
 def _checked_blocks(
-    moments: Any, extra_labels: Mapping[str, Any], repeats: int
+    moments: object, extra_labels: Mapping[str, object], repeats: int
 ) -> Sequence[GroupMoments]:
     """Return the blocks of moments, a single one as a list.
 
@@ -466,8 +471,9 @@ def _checked_blocks(
     check_one_assignment(repeats)
     if isinstance(moments, GroupMoments):
         return [moments]
-    is_sequence = isinstance(moments, Sequence)
-    if not is_sequence or not all(isinstance(block, GroupMoments) for block in moments):
+    if not isinstance(moments, Sequence) or not all(
+        isinstance(block, GroupMoments) for block in moments
+    ):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed: a GroupMoments, or a sequence of them",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -626,7 +626,7 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
     if certificate is None or _is_pca(model):
         pca_center: Center = "none" if subspace.center == "none" else "global"
         return Projector(training.pca_components(pca_center, subspace.scale)[: subspace.dimension])
-    center = cast(Center, subspace.center)
+    center = subspace.center
     moments, second_moments = training.second_moments_about(center, subspace.scale)
     warm_start = None
     if certificate.groups == tuple(moments.labels) and not subspace.is_nested:

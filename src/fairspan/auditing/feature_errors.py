@@ -9,7 +9,6 @@ fold under the refit without it, averaged with the folds' weights.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -107,7 +106,7 @@ class FeatureErrors:
         return [(self.features[i], errors[i] / total) for i in order if errors[i] > 0]
 
     @property
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, object]]:
         """Return one flat dictionary per group and feature.
 
         Values that are not available are None.

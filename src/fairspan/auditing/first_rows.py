@@ -19,6 +19,7 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Rows, as_row_source
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import FrameRows
@@ -159,7 +160,7 @@ def _read_sample(rows: RowSource, moments: Moments) -> _Sample | None:
     if not has_clusters:
         key_columns = _key_columns(rows)
     if key_columns:
-        source = _with_extra_columns(rows, key_columns)
+        source = _with_extra_columns(cast(FileRows | FrameRows, rows), key_columns)
     blocks = _first_blocks(source, rows.n_features)
     if not any(len(block.values) for block in blocks):
         return None
@@ -175,13 +176,13 @@ def _read_sample(rows: RowSource, moments: Moments) -> _Sample | None:
     return _Sample(values, groups, keys)
 
 
-def _first_blocks(rows: RowSource, n_features: int) -> list[Any]:
+def _first_blocks(rows: RowSource, n_features: int) -> list[RowBlock]:
     """Return blocks from the beginning of the rows until a limit on rows or cells is reached.
 
     The last block is not cut, so that the limit may be exceeded.
     """
     max_rows = min(_MAX_ROWS, max(_MAX_CELLS // n_features, _MIN_ROWS))
-    blocks = []
+    blocks: list[RowBlock] = []
     n_rows = 0
     for block in rows.blocks():
         blocks.append(block)
@@ -363,7 +364,7 @@ def _key_columns(rows: Rows) -> tuple[str, ...]:
     return tuple(name for name in candidates if str(dtypes[name]).lower().startswith(_KEY_DTYPES))
 
 
-def _with_extra_columns(rows: Any, columns: tuple[str, ...]) -> RowSource:
+def _with_extra_columns(rows: FileRows | FrameRows, columns: tuple[str, ...]) -> RowSource:
     """Return the rows with additional columns."""
     return cast(RowSource, replace(rows, selection=replace(rows.selection, extra_columns=columns)))
 

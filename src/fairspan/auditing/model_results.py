@@ -1,7 +1,7 @@
 """Combination of the figures of a model, observed and expected, into its results."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -128,10 +128,19 @@ def _expected_pair(
     return labels[first], labels[second]
 
 
-def _certificate_values(certificate: Certificate | None) -> dict[str, Any]:
+class _CertificateValues(TypedDict):
+    """Attributes of a result that come from its certificate."""
+
+    status: str | None
+    tol: float | None
+    gap: float | None
+    unresolved_reason: str | None
+
+
+def _certificate_values(certificate: Certificate | None) -> _CertificateValues:
     """Return the attributes of a result that come from its certificate; None without one."""
     if certificate is None:
-        return dict.fromkeys(("status", "tol", "gap", "unresolved_reason"))
+        return {"status": None, "tol": None, "gap": None, "unresolved_reason": None}
     return {
         "status": str(certificate.status),
         "tol": certificate.tol,

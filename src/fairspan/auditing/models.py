@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -116,7 +115,7 @@ class AuditedModel:
         return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * deviations).all())
 
 
-def audited_models(models: Any, n_features: int | None = None) -> list[AuditedModel]:
+def audited_models(models: object, n_features: int | None = None) -> list[AuditedModel]:
     """Read one model or a mapping of models, and add a baseline PCA for models that carry moments.
 
     The baselines follow the models in the result. A single model gets a default name.
@@ -144,7 +143,7 @@ def audited_models(models: Any, n_features: int | None = None) -> list[AuditedMo
     return with_pca_baselines(result)
 
 
-def known_labels_of(models: Any) -> KnownLabels:
+def known_labels_of(models: object) -> KnownLabels:
     """Return the labels of the first model that was fitted on several groups.
 
     Empty if there is no such model.
@@ -164,7 +163,7 @@ def known_labels_of(models: Any) -> KnownLabels:
     return KnownLabels()
 
 
-def restriction_columns(models: Any) -> tuple[str | int, ...]:
+def restriction_columns(models: object) -> tuple[str | int, ...]:
     """Return the non-feature columns that the models' restrictions need, without duplicates.
 
     Parameters
@@ -180,7 +179,9 @@ def restriction_columns(models: Any) -> tuple[str | int, ...]:
     return tuple(columns)
 
 
-def ordinary_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
+def ordinary_pca(
+    moments: Moments, n_components: int, center: Center, *, scale: bool
+) -> FairSubspace:
     """Fit ordinary PCA, to be evaluated about `center`.
 
     With center="group" it is still fitted about the overall mean; only its errors are measured
@@ -192,7 +193,7 @@ def ordinary_pca(moments: Moments, n_components: int, center: Any, *, scale: boo
 
 
 def audited_pca(
-    moments: Moments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
+    moments: Moments, n_components: int, center: Center, *, scale: bool, name: str = "PCA"
 ) -> AuditedModel:
     """Fit ordinary PCA as an audited model with this name."""
     pca = ordinary_pca(moments, n_components, center, scale=scale)
@@ -210,7 +211,7 @@ def _is_ordinary_pca(subspace: FairSubspace) -> bool:
     )
 
 
-def _default_name(model: Any, n_features: int | None) -> str:
+def _default_name(model: object, n_features: int | None) -> str:
     """Return "PCA", the problem that a fair model solves, "array", or the name of the class."""
     mapping = adapt_model(model, n_features).mapping
     if isinstance(mapping, FairSubspace) and mapping.certificate is not None:
@@ -218,7 +219,7 @@ def _default_name(model: Any, n_features: int | None) -> str:
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
-def read_model(name: str, model: Any, n_features: int | None = None) -> AuditedModel:
+def read_model(name: str, model: object, n_features: int | None = None) -> AuditedModel:
     """Read a model for auditing under this name, without a baseline.
 
     A model that is not a projection gets a placeholder as subspace. Only models with a certificate
@@ -368,7 +369,7 @@ def with_pca_baselines(
 
 
 # Dimension, center, whether scaled, and fingerprint of the training rows.
-_BaselineKey = tuple[int, str, bool, bytes]
+_BaselineKey = tuple[int, Center, bool, bytes]
 
 
 def _baseline_key(model: AuditedModel) -> _BaselineKey:
@@ -411,7 +412,7 @@ def _describe_features(model: AuditedModel) -> str:
 
 
 def pca_by_dimension(
-    moments: Moments, dimensions: Sequence[int], center: Any, *, scale: bool
+    moments: Moments, dimensions: Sequence[int], center: Center, *, scale: bool
 ) -> list[AuditedModel]:
     """Ordinary PCA with each number of dimensions, from one fit.
 

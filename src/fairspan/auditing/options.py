@@ -2,7 +2,6 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.parameters import check_integer
@@ -49,7 +48,7 @@ def estimation_options(
     folds: int | None,
     level: float,
     materiality: float,
-    random_state: Any,
+    random_state: object,
     *,
     has_clusters: bool,
     repeats: int = 1,

@@ -7,7 +7,6 @@ therefore bounds what a refit to this month's rows could achieve, without a refi
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from fairspan.errors import FairspanError
 from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.problem.build_family import build_problem_family
@@ -87,7 +85,7 @@ class RefitBound:
             return math.inf
         return self.gap / self.scale
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return JSON-serializable values; non-finite floats become None.
 
         Gap and relative gap are added; `scale` and `is_restricted` are omitted.
@@ -220,7 +218,7 @@ def _refit_problems(
         subspace.dimension,
         certificate.criterion,
         restriction=certificate.restriction if restricted else None,
-        center=cast(Center, subspace.center),
+        center=subspace.center,
         feature_scale=subspace.scale,
         allow_extra=subspace.is_soft,
     )

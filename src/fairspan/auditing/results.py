@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.status import tolerance_suffix
+from fairspan.moments.base import Center
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 
@@ -75,7 +75,7 @@ class GroupResult(GroupEstimates):
         return round_up_two_digits(rows)
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Return a flat dictionary; values that are not available are None."""
         return {
             "group": self.group,
@@ -157,7 +157,7 @@ class ModelResult:
 
     name: str
     n_components: int
-    center: str
+    center: Center
     is_scaled: bool
     status: str | None
     gap: float | None
@@ -189,7 +189,7 @@ class ModelResult:
         return self.status + tolerance_suffix(self.status, self.tol)
 
     @property
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, object]]:
         """Return one flat dictionary per group; values that are not available are None."""
         model_record = {
             **self.observed_disparity.to_record("observed_disparity"),
@@ -201,7 +201,7 @@ class ModelResult:
         }
         return [{"model": self.name, **group.record, **model_record} for group in self.groups]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return JSON-serializable values, without errors by feature.
 
         An estimate becomes three entries, with suffixes _low and _high for its limits.
@@ -310,7 +310,7 @@ def relative_loss(group: GroupResult) -> float:
     return group.expected_loss.value / (group.observed_total_variance or 1.0)
 
 
-def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
+def change_records(models: Sequence[ModelResult]) -> list[dict[str, object]]:
     """Return a record per model and group with the change in expected error from ordinary PCA.
 
     Groups without an estimate of it are omitted.

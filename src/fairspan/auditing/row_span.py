@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.in_memory import InMemoryRows
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,8 @@ def reduce_to_span(
     """
     if not isinstance(rows, InMemoryRows):
         raise IrreducibleRows("rows that are fewer than their features must be in memory")
-    scales: list[Any] = [model.subspace.scale for model in models]
-    if not all(np.array_equal(scale, scales[0]) for scale in scales):
+    scales = [model.subspace.scale for model in models]
+    if not all(_are_equal(scale, scales[0]) for scale in scales):
         raise IrreducibleRows(
             "the models divide the features by different scales, and the rows are fewer than these"
         )
@@ -113,3 +113,10 @@ def reduce_to_span(
         weight_exponent=rows.weight_exponent,
     )
     return ReducedRows(reduced, reduced_rows)
+
+
+def _are_equal(first: FloatArray | None, second: FloatArray | None) -> bool:
+    """Return whether two scales are equal, or both are None."""
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -290,7 +289,7 @@ class RowStatisticsAggregator:
             """Squared residuals under l projections, (l, r); the optima give center and scale."""
             # Center and scale the rows once for all pairs that share both.
             residuals_by_pair = np.empty((len(pairs), len(values)))
-            pairs_by_key = dict[Any, list[int]]()
+            pairs_by_key = dict[object, list[int]]()
             for i, (optima, _) in enumerate(pairs):
                 pairs_by_key.setdefault(optima.coordinates_key(group), []).append(i)
             for indices in pairs_by_key.values():

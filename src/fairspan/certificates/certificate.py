@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import GapAssessment, Status
 from fairspan.formatting.messages import counted
+from fairspan.moments.base import Center
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.parameters import reported_parameters
@@ -93,7 +93,7 @@ class Certificate:
     n_components = PartAttribute[int]("statement.n_components")
     groups = PartAttribute[tuple[Label, ...]]("statement.groups")
     counts = PartAttribute[tuple[int, ...]]("statement.counts")
-    center = PartAttribute[str]("statement.center")
+    center = PartAttribute[Center]("statement.center")
     restriction = PartAttribute[Restriction | None]("statement.restriction")
     theorem_3_2_holds = PartAttribute[bool | None]("statement.theorem_3_2_holds")
     objective = PartAttribute[float]("figures.objective")
@@ -187,7 +187,7 @@ class Certificate:
             text += f" with {self.restriction!r}"
         return text
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON; bounds may be infinite."""
         return {
             "criterion": self.criterion.name,
@@ -215,7 +215,7 @@ class Certificate:
             "bounds_largest_loss": self.criterion.bounds_largest_loss,
         }
 
-    def _nested_to_list(self) -> list[dict[str, Any]]:
+    def _nested_to_list(self) -> list[dict[str, object]]:
         """Figures of each prefix and step of nested components, for JSON; otherwise empty.
 
         The certificate of the first d components together (this one for all of them) is paired with

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, overload
 
 import numpy as np
 
 from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.moments.base import Center
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.restrictions.base import Restriction
 from fairspan.rows.labels import Label
@@ -37,7 +38,7 @@ class PartAttribute(property, Generic[Value]):
     """
 
     def __init__(self, path: str) -> None:
-        reader: Callable[[Any], Value] = attrgetter(path)
+        reader: Callable[[object], Value] = attrgetter(path)
         super().__init__(reader)
         part, _, name = path.partition(".")
         # Set last: an instance of a subclass would show the docstring of its class.
@@ -48,8 +49,8 @@ class PartAttribute(property, Generic[Value]):
         @overload
         def __get__(self, instance: None, owner: type, /) -> Self: ...
         @overload
-        def __get__(self, instance: Any, owner: type | None = None, /) -> Value: ...
-        def __get__(self, instance: Any, owner: type | None = None, /) -> Any: ...
+        def __get__(self, instance: object, owner: type | None = None, /) -> Value: ...
+        def __get__(self, instance: object, owner: type | None = None, /) -> Self | Value: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class ProblemStatement:
     n_components: int
     groups: tuple[Label, ...]
     counts: tuple[int, ...] = ()
-    center: str = "global"
+    center: Center = "global"
     restriction: Restriction | None = None
     theorem_3_2_holds: bool | None = None
 

@@ -7,7 +7,6 @@ solver can claim more than it proved.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import MeasuredGap, Status, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
+from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
 from fairspan.problem.criteria.equal_error import EqualError
@@ -186,7 +186,7 @@ def certify(
 
 
 def unresolved_reason(
-    certificate: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
+    certificate: Certificate, problem: Problem, moments: Moments, center: Center, *, is_scaled: bool
 ) -> str | None:
     """Reason why double precision cannot resolve the gap; None if the gap is not unresolved.
 

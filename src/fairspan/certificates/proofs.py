@@ -7,7 +7,7 @@ criterion and restriction, so that anyone can recompute the bound from second mo
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria.base import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
-from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
+from fairspan.problem.limits import (
+    CovarianceDifferenceLimit,
+    MeanDistanceLimit,
+    ParityLimit,
+    is_feasible,
+)
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
@@ -224,8 +229,11 @@ class SupportingLinesProof(Proof):
         return bound, rounding
 
 
+Limit = TypeVar("Limit", bound=ParityLimit)
+
+
 @dataclass(frozen=True, eq=False)
-class _LimitProof(Proof):
+class _LimitProof(Proof, Generic[Limit]):
     """Multipliers of a restriction's limit, whose matrix enters the mixture of the bound."""
 
     limit_type: ClassVar[type] = CovarianceDifferenceLimit
@@ -235,7 +243,7 @@ class _LimitProof(Proof):
         return super().applies_to(problem) and isinstance(problem.limit, self.limit_type)
 
     @abstractmethod
-    def limit_terms(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
+    def limit_terms(self, limit: Limit, basis: FloatArray) -> tuple[FloatArray, float, float]:
         """Penalty matrix B, its weight mu, and the complementary slackness at a basis V.
 
         Every subspace within the limit has mu tr(V'BV) at most some constant, and the slackness is
@@ -252,7 +260,7 @@ class _LimitProof(Proof):
         """
         limit = problem.limit
         assert limit is not None
-        matrix, weight, slackness = self.limit_terms(limit, basis)
+        matrix, weight, slackness = self.limit_terms(cast(Limit, limit), basis)
         # The matrix, scaled to a largest entry of one, enters the mixture like the second moment of
         # a further group.
         scale = float(np.abs(matrix).max())
@@ -280,7 +288,7 @@ class _LimitProof(Proof):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanDistanceProof(_LimitProof):
+class MeanDistanceProof(_LimitProof[MeanDistanceLimit]):
     """Multiplier of a limit on the distance between two means.
 
     For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
@@ -359,7 +367,7 @@ class MeanDistanceProof(_LimitProof):
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceDifferenceProof(_LimitProof):
+class CovarianceDifferenceProof(_LimitProof[CovarianceDifferenceLimit]):
     """Multipliers of a limit on the difference of two covariances.
 
     With phi_1 and phi_2 the smallest nonnegative numbers for which phi_1 I + D and phi_2 I - D are
@@ -419,7 +427,7 @@ class CovarianceDifferenceProof(_LimitProof):
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceTraceProof(_LimitProof):
+class CovarianceTraceProof(_LimitProof[CovarianceDifferenceLimit]):
     """Scalar multiplier of a limit on the difference of two covariances.
 
     A subspace within the limit tau has |tr(V'DV)| <= d tau, so tr(V'SV) is at most

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -123,7 +123,7 @@ def by_dimension_text(result: "Audit") -> str:
                 "expected_loss",
                 detail_heading=f"{format_level(result.level)} interval",
             ),
-            name_column("state", [each["state"] for each in records]),
+            name_column("state", [cast(str, each["state"]) for each in records]),
         ),
     )
     reason_counts = Counter(

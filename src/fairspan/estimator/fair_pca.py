@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -24,9 +24,11 @@ from fairspan.estimator.settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.model.projected_moments import score_map, second_moments_and_projector
+from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import compute_group_moments
-from fairspan.parameters import check_bool, check_choice, init_parameters
+from fairspan.parameters import DataclassInstance, check_bool, check_choice, init_parameters
+from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import check_n_components
@@ -48,10 +50,17 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
-from fairspan.rows.protocol import row_metadata
+from fairspan.rows.protocol import RowsInfo, row_metadata
 from fairspan.rows.remedies import group_limit_remedies
-from fairspan.solvers.auto import resolve_solver
-from fairspan.typing import FloatArray
+from fairspan.solvers.auto import Auto, resolve_solver
+from fairspan.solvers.solver import Solver
+from fairspan.typing import (
+    FloatArray,
+    LabelsLike,
+    RandomSource,
+    TableLike,
+    WeightsLike,
+)
 
 # How a hint names the call that takes parameters about rows.
 _CALL = "FairPCA({})"
@@ -62,7 +71,7 @@ _COMPLETE_PARTS = (
 # Label of the only group if groups are deliberately missing.
 _SINGLE_GROUP_LABEL = "all"
 # Parameters that are objects, whose fields are nested parameters such as criterion__penalty.
-_OBJECT_PARAMETERS: dict[str, Callable[[Any], Any]] = {
+_OBJECT_PARAMETERS: dict[str, Callable[[object], object]] = {
     "criterion": get_criterion,
     "restriction": get_restriction,
     "solver": resolve_solver,
@@ -293,11 +302,11 @@ class FairPCA(
         self,
         n_components: int | float = 2,
         *,
-        criterion: Any = "minimax_loss",
-        restriction: Any = None,
-        center: Any = "global",
+        criterion: str | Criterion = "minimax_loss",
+        restriction: str | Restriction | None = None,
+        center: Center = "global",
         scale: bool = False,
-        solver: Any = "auto",
+        solver: str | Solver | Auto = "auto",
         tol: float = 1e-9,
         allow_extra: bool = False,
         nested: bool = False,
@@ -305,7 +314,7 @@ class FairPCA(
         missing_groups: str = "error",
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
-        random_state: Any = None,
+        random_state: RandomSource = None,
     ) -> None:
         # Validated in fit, as scikit-learn requires.
         self.n_components = n_components
@@ -323,7 +332,7 @@ class FairPCA(
         self.max_groups = max_groups
         self.random_state = random_state
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters of this estimator.
 
         Parameters
@@ -335,7 +344,7 @@ class FairPCA(
         -------
         dict of str to value
         """
-        parameters: dict[str, Any] = super().get_params(deep=deep)
+        parameters: dict[str, object] = super().get_params(deep=deep)
         if not deep:
             return parameters
         for name in _OBJECT_PARAMETERS:
@@ -344,7 +353,7 @@ class FairPCA(
                 parameters[f"{name}__{field_name}"] = field_value
         return parameters
 
-    def set_params(self, **params: Any) -> "FairPCA":
+    def set_params(self, **params: object) -> "FairPCA":
         """Set parameters; `criterion__penalty` replaces the criterion by a copy with that penalty.
 
         Returns
@@ -358,8 +367,8 @@ class FairPCA(
             this case.
         """
         parameters = super().get_params(deep=False)
-        changed: dict[str, Any] = {}
-        changed_fields: dict[str, dict[str, Any]] = {}
+        changed: dict[str, object] = {}
+        changed_fields: dict[str, dict[str, object]] = {}
         for key, value in params.items():
             name, _, field_name = key.partition("__")
             if name not in parameters:
@@ -384,12 +393,17 @@ class FairPCA(
                     f"Valid parameters are: {field_names!r}",
                     f"Set {name} to an object that has this parameter first",
                 )
-            changed[name] = replace(value, **new_values)
+            changed[name] = replace(cast(DataclassInstance, value), **new_values)
         super().set_params(**changed)
         return self
 
     def fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: TableLike,
+        y: LabelsLike = None,
+        *,
+        sensitive_features: LabelsLike = None,
+        sample_weight: WeightsLike = None,
     ) -> "FairPCA":
         """Fit the model on rows.
 
@@ -429,7 +443,12 @@ class FairPCA(
             return self._fit_rows(X, y, sensitive_features, sample_weight)
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+        self,
+        X: TableLike,
+        y: LabelsLike = None,
+        *,
+        sensitive_features: LabelsLike = None,
+        sample_weight: WeightsLike = None,
     ) -> "FairPCA":
         """Add rows to those seen so far, and fit on all of them.
 
@@ -477,7 +496,7 @@ class FairPCA(
         fitted._fitted_with_groups = True
         return self._become(fitted)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """Project rows to their coordinates, without group labels.
 
         Parameters
@@ -502,7 +521,7 @@ class FairPCA(
         set_or_check_features(self, rows, reset=False)
         return self.subspace_.transform_rows(rows, float_dtype(X, self.subspace_.feature_names))
 
-    def inverse_transform(self, Z: Any) -> Any:
+    def inverse_transform(self, Z: object) -> Any:
         """Reconstruct rows in the original features from their coordinates.
 
         Parameters
@@ -517,7 +536,7 @@ class FairPCA(
         check_is_fitted(self)
         return self.subspace_.inverse_transform(Z)
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: TableLike) -> Any:
         """Minus the squared reconstruction error of each row, shape (n,).
 
         In squared units of the features, scaled if `scale`. Returns a numpy array, except that a
@@ -540,7 +559,7 @@ class FairPCA(
         blocks = feature_blocks(rows, scores_of_rows)
         return np.concatenate([scores_of_rows.function(block.values) for block in blocks])
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableLike, y: LabelsLike = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
 
         Unlike scikit-learn's `PCA.score`, which is the mean log-likelihood under a Gaussian model;
@@ -691,7 +710,13 @@ class FairPCA(
             random_state=self.random_state,
         )
 
-    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> "FairPCA":
+    def _fit_rows(
+        self,
+        X: TableLike,
+        y: LabelsLike,
+        sensitive_features: LabelsLike,
+        sample_weight: WeightsLike,
+    ) -> "FairPCA":
         """Fit on rows; this estimator is unchanged if anything raises.
 
         Parameters are those of :meth:`fit`.
@@ -710,7 +735,13 @@ class FairPCA(
         fitted._fitted_with_groups = opened.has_groups
         return self._become(fitted)
 
-    def _add_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> "FairPCA":
+    def _add_rows(
+        self,
+        X: TableLike,
+        y: LabelsLike,
+        sensitive_features: LabelsLike,
+        sample_weight: WeightsLike,
+    ) -> "FairPCA":
         """Fit on rows merged with the moments of earlier rows, if there are any.
 
         This estimator is unchanged if anything raises. Parameters are those of :meth:`fit`.
@@ -743,10 +774,10 @@ class FairPCA(
 
     def _open_rows(
         self,
-        X: Any,
-        y: Any,
-        sensitive_features: Any,
-        sample_weight: Any,
+        X: TableLike,
+        y: LabelsLike,
+        sensitive_features: LabelsLike,
+        sample_weight: WeightsLike,
         restriction: Restriction | None,
     ) -> _OpenedRows:
         """Open rows with the groups, classes and attribute columns that a fit needs.
@@ -855,7 +886,7 @@ def _warn_about_groups(
         warn(many_groups)
 
 
-def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:
+def _reserved_columns(rows: RowsInfo, y: LabelsLike) -> tuple[str, ...]:
     """Columns used as groups, weights or classes, which are not features."""
     columns: tuple[str, ...] = row_metadata(rows).reserved_columns
     if isinstance(y, str) and y not in columns:
@@ -872,7 +903,7 @@ def _low_rank_plus_noise(components: FloatArray, inside: FloatArray, outside: fl
     return np.asarray(within + outside * np.eye(components.shape[1]))
 
 
-def _parameter_object(name: str, value: Any) -> Any:
+def _parameter_object(name: str, value: object) -> object:
     """Object for a parameter: created from its name if it is one, else the value itself."""
     if name not in _OBJECT_PARAMETERS or not isinstance(value, str):
         return value

@@ -1,27 +1,39 @@
 """Features of an estimator: set by a fit, and compared with those of later rows."""
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
+from fairspan.moments.compute import Moments
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.labels import format_list
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.validation import check_n_columns
+from fairspan.typing import AnyArray
 
 
-def in_order_of_features(rows: Any, feature_names: tuple[str, ...] | None) -> Any:
+class _Estimator(Protocol):
+    """Estimator with the features of its fit, as scikit-learn names them."""
+
+    n_features_in_: int
+    feature_names_in_: AnyArray
+
+
+def in_order_of_features(rows: Rows, feature_names: tuple[str, ...] | None) -> Rows:
     """Rows with their features in the order of these names, if they are the same ones."""
     if feature_names is None or sorted(rows.feature_names or ()) != sorted(feature_names):
         return rows
     return rows.select_features(feature_names)
 
 
-def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) -> None:
+def set_or_check_features(
+    estimator: _Estimator, rows_or_moments: Rows | Moments, *, reset: bool
+) -> None:
     """Set the features from rows or moments, or check that they match those set before.
 
     Sets `n_features_in_` and `feature_names_in_` if `reset`, and checks otherwise.
@@ -54,7 +66,7 @@ def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) 
         check_n_columns(rows_or_moments.n_features, estimator.n_features_in_, "features")
 
 
-def _check_feature_names(estimator: Any, names: tuple[str, ...]) -> None:
+def _check_feature_names(estimator: _Estimator, names: tuple[str, ...]) -> None:
     """Raise InvalidInput if the estimator was fitted on other names, or in another order."""
     fit_names = tuple(getattr(estimator, "feature_names_in_", ()))
     if names == fit_names:

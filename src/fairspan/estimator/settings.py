@@ -2,7 +2,7 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,6 +16,17 @@ from fairspan.problem.restrictions.catalog import get_restriction
 from fairspan.solvers.auto import AUTO, Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import RandomSource
+
+
+class FitOptions(TypedDict, total=False):
+    """Settings of a fit that are passed as they are, see :class:`FitSettings`."""
+
+    center: Center
+    scale: bool
+    tol: float
+    allow_extra: bool
+    nested: bool
+    random_state: RandomSource
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class FitSettings:
         *,
         restriction: str | Restriction | None = None,
         solver: str | Solver | Auto = "auto",
-        **others: Any,
+        **options: Unpack[FitOptions],
     ) -> Self:
         """Create settings with criterion, restriction and solver given as objects or by name.
 
@@ -100,7 +111,7 @@ class FitSettings:
         ----------
         n_components, criterion, restriction, solver
             See the attributes.
-        **others
+        **options
             Other attributes by name.
 
         Raises
@@ -118,7 +129,7 @@ class FitSettings:
             get_criterion(criterion),
             get_restriction(restriction),
             solver=resolve_solver(solver),
-            **others,
+            **options,
         )
 
     @property

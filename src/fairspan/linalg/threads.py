@@ -16,7 +16,7 @@ from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Any, Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import threadpoolctl
 
@@ -86,7 +86,20 @@ def _apply_limits() -> None:
             release(force=True)
 
 
-def _unlimited_libraries() -> tuple[Any, ...]:
+class _BlasLibrary(Protocol):
+    """Controller of a loaded BLAS library, as threadpoolctl returns them."""
+
+    filepath: str
+
+    @property
+    def num_threads(self) -> int:
+        """Number of threads that the library uses."""
+
+    def set_num_threads(self, num_threads: int) -> None:
+        """Limit the library to a number of threads."""
+
+
+def _unlimited_libraries() -> tuple[_BlasLibrary, ...]:
     """Libraries of the innermost limit; none while several Python threads hold limits."""
     threads = {thread for thread, _ in _ACTIVE_LIMITS.values()}
     if len(threads) != 1:
@@ -127,13 +140,13 @@ def single_thread_if_small(n_features: int) -> AbstractContextManager[object]:
 
 
 @cache
-def _blas_libraries() -> tuple[Any, ...]:
+def _blas_libraries() -> tuple[_BlasLibrary, ...]:
     # Discovery takes milliseconds; numpy's and scipy's libraries are loaded by now.
     return tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
-def _blas_libraries_of(package: BlasPackage) -> tuple[Any, ...]:
+def _blas_libraries_of(package: BlasPackage) -> tuple[_BlasLibrary, ...]:
     """BLAS libraries of a package; all if numpy and scipy share one or paths are unknown."""
     libraries = _blas_libraries()
     by_package = {
@@ -143,7 +156,7 @@ def _blas_libraries_of(package: BlasPackage) -> tuple[Any, ...]:
     return by_package[package] if all(by_package.values()) else libraries
 
 
-def _is_bundled_with(package: str, library: Any) -> bool:
+def _is_bundled_with(package: str, library: _BlasLibrary) -> bool:
     # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
     folders = Path(library.filepath).parts[-3:-1]
     return any(folder.startswith(package) for folder in folders)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import combinations
 from math import ceil
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def leakage(
     Z_test: object,
     sensitive_features_test: object,
     *,
-    classifier: Any = None,
+    classifier: object = None,
 ) -> float:
     """Measure how well a classifier separates the groups on held-out rows.
 
@@ -140,7 +140,7 @@ def _standardize(
 
 
 def _make_scorer(
-    classifier: Any,
+    classifier: object,
 ) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
     """Return a function that fits a clone of the classifier and scores held-out rows.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -151,7 +151,7 @@ def encode_outcomes(outcomes: object, name: str) -> tuple[tuple[Scalar, ...], In
     return cast("tuple[Scalar, ...]", values), codes
 
 
-def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
+def _intersect_columns(columns: Mapping[object, object], name: str) -> list[tuple[object, ...]]:
     lengths = sorted(
         {len(column) if hasattr(column, "__len__") else 0 for column in columns.values()}
     )

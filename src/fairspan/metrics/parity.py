@@ -1,14 +1,15 @@
 """Label bias and statistical parity: differences between the groups' outcome rates."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from statistics import NormalDist
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, cast, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.export import to_data_frame
@@ -19,7 +20,7 @@ from fairspan.rows.alignment import check_alignment
 from fairspan.rows.frames import drop_columns
 from fairspan.rows.label_resolution import as_eager_frame, resolve_group_columns
 from fairspan.rows.labels import Label, Scalar, format_label, format_list, to_python_labels
-from fairspan.typing import FloatArray, IntegerArray, RandomSource
+from fairspan.typing import FloatArray, IntegerArray, RandomSource, TableLike
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,8 @@ def _wilson_interval(rate: float, n: float, confidence: float) -> tuple[float, f
 
 
 def prediction_bias(
-    predict: Any,
-    X: Any,
+    predict: object,
+    X: object,
     sensitive_features: object,
     protected: object,
     pos_label: object = 1,
@@ -246,7 +247,7 @@ def prediction_bias(
         {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     )
     predictions = predict_rows(X)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(cast(Sized, X))
     _check_predictions(predictions, n_rows)
     outcomes_by_group = OutcomesByGroup.from_arrays(
         predictions, sensitive_features, sample_weight, "predict(X)"
@@ -267,7 +268,7 @@ def prediction_bias(
     return float(reference_rate - protected_rate)
 
 
-def _split_off_groups(X: object, sensitive_features: object) -> tuple[Any, Any]:
+def _split_off_groups(X: object, sensitive_features: object) -> tuple[object, object]:
     """Return the rows without columns that are named as groups, and the groups."""
     frame = as_eager_frame(X)
     names = None if frame is None else resolve_group_columns(frame, sensitive_features)
@@ -275,6 +276,15 @@ def _split_off_groups(X: object, sensitive_features: object) -> tuple[Any, Any]:
         return X, sensitive_features
     # By name: the frame's own columns are labels of its rows, in its order.
     return drop_columns(X, tuple(names)), frame.select(names).to_native()
+
+
+class _Classifier(Protocol):
+    """Classifier with probabilities, as in scikit-learn."""
+
+    classes_: Sequence[object]
+
+    def predict_proba(self, X: TableLike, /) -> FloatArray:
+        """Return the probability of each class for each row."""
 
 
 def _mean_probabilities(outcomes_by_group: OutcomesByGroup) -> FloatArray:
@@ -294,13 +304,13 @@ def _mean_probabilities(outcomes_by_group: OutcomesByGroup) -> FloatArray:
 
 
 def _prediction_function(
-    predict: Any, pos_label: object, *, probabilities: bool
-) -> Callable[[Any], Any]:
+    predict: object, pos_label: object, *, probabilities: bool
+) -> Callable[[object], object]:
     """Return a function of rows that gives labels, or probabilities of the positive label."""
     if callable(predict):
-        return predict  # type: ignore[no-any-return]
+        return predict
     if probabilities:
-        return partial(_positive_probability, predict, pos_label)
+        return partial(_positive_probability, cast(_Classifier, predict), pos_label)
     method = getattr(predict, "predict", None)
     if not callable(method):
         raise InvalidType(
@@ -308,10 +318,10 @@ def _prediction_function(
             "Allowed: a function that returns one label for each row of X",
             "Pass model.predict",
         )
-    return method  # type: ignore[no-any-return]
+    return cast(Callable[[object], object], method)
 
 
-def _positive_probability(model: Any, pos_label: object, X: object) -> FloatArray:
+def _positive_probability(model: _Classifier, pos_label: object, X: object) -> FloatArray:
     """Probability of the positive label for each row, from a classifier's `predict_proba`."""
     positive_index = list(model.classes_).index(pos_label)
     return np.asarray(model.predict_proba(X)[:, positive_index])
@@ -329,12 +339,12 @@ def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: object, name: 
     return outcomes.index(label)
 
 
-def _check_predictions(predictions: Any, n_rows: int) -> None:
+def _check_predictions(predictions: object, n_rows: int) -> None:
     """Raise InvalidInput unless there is one prediction per row, in one dimension."""
     try:
-        shape = np.shape(predictions)
+        shape = np.shape(cast(npt.ArrayLike, predictions))
     except ValueError:  # rows of different lengths
-        shape = (len(predictions), -1)
+        shape = (len(cast(Sized, predictions)), -1)
     if shape != (n_rows,):
         raise InvalidInput(
             f"predict(X) has shape {shape}, expected ({n_rows},)",

@@ -7,7 +7,6 @@ scale.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def _names_suffix(names: tuple[str, ...] | None) -> str:
 
 
 def reconstruction_error(
-    model: Any,
+    model: object,
     X: object,
     sensitive_features: object,
     *,
@@ -151,7 +150,7 @@ def reconstruction_error(
 
 
 def excess_loss(
-    model: Any,
+    model: object,
     X: object,
     sensitive_features: object,
     *,
@@ -176,7 +175,7 @@ def excess_loss(
 
 
 def variance_kept_ratio(
-    model: Any,
+    model: object,
     X: object,
     sensitive_features: object,
     *,
@@ -202,7 +201,7 @@ def variance_kept_ratio(
 
 
 def disparity(
-    model: Any,
+    model: object,
     X: object,
     sensitive_features: object,
     *,
@@ -227,7 +226,7 @@ def disparity(
 
 
 def neg_error_plus_gap(
-    model: Any,
+    model: object,
     X: object,
     sensitive_features: object,
     *,
@@ -257,7 +256,7 @@ def neg_error_plus_gap(
 
 
 def worst_case_error(
-    model: Any,
+    model: object,
     X_or_moments: object,
     sensitive_features: object = None,
     radius: float | Mapping[Label, float] = 0.15,
@@ -333,7 +332,11 @@ def worst_case_error(
 
 
 def _compute_group_errors(
-    model: Any, X: object, sensitive_features: object, sample_weight: object, max_groups: int | None
+    model: object,
+    X: object,
+    sensitive_features: object,
+    sample_weight: object,
+    max_groups: int | None,
 ) -> GroupErrors:
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X, sensitive_features, sample_weight, max_groups)

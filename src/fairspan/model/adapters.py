@@ -8,7 +8,6 @@ affine at every distance from the origin, and their composition must be idempote
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,8 +46,8 @@ class ReconstructionModel:
         Number of rows it was fitted on, if one of its steps knows.
     """
 
-    steps: tuple[Any, ...]
-    projection_steps: tuple[Any, ...]
+    steps: tuple[object, ...]
+    projection_steps: tuple[object, ...]
     n_features: int
     mean: FloatArray | None
     scale: FloatArray | None
@@ -76,17 +75,17 @@ class ReconstructionModel:
         return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
-def encode(steps: tuple[Any, ...], rows: FloatArray) -> FloatArray:
+def encode(steps: tuple[object, ...], rows: FloatArray) -> FloatArray:
     """Apply `transform` of each step in order."""
     return _apply_steps(steps, "transform", rows)
 
 
-def decode(steps: tuple[Any, ...], coordinates: FloatArray) -> FloatArray:
+def decode(steps: tuple[object, ...], coordinates: FloatArray) -> FloatArray:
     """Apply `inverse_transform` of each step in reverse order."""
     return _apply_steps(steps[::-1], "inverse_transform", coordinates)
 
 
-def _apply_steps(steps: tuple[Any, ...], method: str, rows: FloatArray) -> FloatArray:
+def _apply_steps(steps: tuple[object, ...], method: str, rows: FloatArray) -> FloatArray:
     """Apply one method of several steps, each to the output of the previous one."""
     with warnings.catch_warnings():
         # Models fitted on named columns are applied to the same columns without names.
@@ -98,7 +97,7 @@ def _apply_steps(steps: tuple[Any, ...], method: str, rows: FloatArray) -> Float
     return rows
 
 
-def reconstruction_model(model: Any, n_features: int | None = None) -> ReconstructionModel:
+def reconstruction_model(model: object, n_features: int | None = None) -> ReconstructionModel:
     """Reconstruction model of a fitted model, from its invertible steps.
 
     Parameters
@@ -151,7 +150,7 @@ def reconstruction_model(model: Any, n_features: int | None = None) -> Reconstru
     )
 
 
-def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
+def _n_fit_rows(steps: tuple[object, ...]) -> int | None:
     """Return the number of rows that the steps were fitted on; None if no step knows."""
     # scikit-learn counts rows per column if there are NaN. 0 stands for an unknown number.
     row_counts = [
@@ -160,7 +159,7 @@ def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
     return max(int(np.max(row_count)) for row_count in row_counts) or None
 
 
-def _invertible_steps(model: Any) -> list[Any]:
+def _invertible_steps(model: object) -> list[object]:
     """Return the steps before the first non-invertible one.
 
     A step that holds a fair subspace is the last one. A step that resamples rows leaves those to
@@ -173,7 +172,7 @@ def _invertible_steps(model: Any) -> list[Any]:
                 f"The model is {describe_type(model)}", ALLOWED_MODELS, "Pass one of these"
             )
         return [model]
-    invertible: list[Any] = []
+    invertible: list[object] = []
     for _, step in named_steps:
         if step is None or isinstance(step, str):  # "passthrough"
             continue
@@ -205,19 +204,19 @@ def _invertible_steps(model: Any) -> list[Any]:
     return invertible
 
 
-def _resamples(step: Any) -> bool:
+def _resamples(step: object) -> bool:
     """Whether a step of a pipeline only draws other rows when it is fitted."""
     return hasattr(step, "fit_resample") and not hasattr(step, "transform")
 
 
-def _is_invertible(step: Any) -> bool:
+def _is_invertible(step: object) -> bool:
     has_both_methods = hasattr(step, "transform") and hasattr(step, "inverse_transform")
     return has_both_methods and not isinstance(step, type)
 
 
 def _split_off_standardizations(
-    steps: tuple[Any, ...], width: int
-) -> tuple[tuple[Any, ...], FloatArray, FloatArray]:
+    steps: tuple[object, ...], width: int
+) -> tuple[tuple[object, ...], FloatArray, FloatArray]:
     """Split off the leading steps that standardize features, and compose them.
 
     Returns
@@ -241,7 +240,7 @@ def _split_off_standardizations(
 
 
 def _detect_standardization(
-    step: tuple[Any, ...], width: int
+    step: tuple[object, ...], width: int
 ) -> tuple[FloatArray, FloatArray] | None:
     """Mean and scale of a step that standardizes each feature; None if it does anything else.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class _Operation:
 
     operator: str
     constant_names: tuple[str, ...] = ()
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, object] = field(default_factory=dict)
 
 
 def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:

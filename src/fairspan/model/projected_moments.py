@@ -1,7 +1,6 @@
 """Second moments and scores of rows under a fitted subspace."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
@@ -52,11 +51,11 @@ class _Score:
 
     subspace: FairSubspace
 
-    def __call__(self, X: Any) -> FloatArray:
+    def __call__(self, X: object) -> FloatArray:
         return -squared_residuals(self.subspace, X)
 
 
-def squared_residuals(subspace: FairSubspace, X: Any) -> FloatArray:
+def squared_residuals(subspace: FairSubspace, X: object) -> FloatArray:
     """Squared reconstruction error of each row in scaled units, shape (n,).
 
     For a row with missing cells, its expected value given the observed cells.

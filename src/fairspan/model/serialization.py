@@ -18,9 +18,10 @@ from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.certificates.status import GapAssessment, Status
 from fairspan.errors import Cause, FairspanError, InvalidParameter
+from fairspan.moments.base import Center
 from fairspan.moments.normal_model import NormalModel, validated_normal_model
 from fairspan.moments.projector import Projector
-from fairspan.parameters import init_parameters
+from fairspan.parameters import DataclassInstance, init_parameters
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.catalog import get_criterion
 from fairspan.problem.restrictions.base import Restriction
@@ -32,8 +33,6 @@ from fairspan.storage.fields import FieldReader, FileKind
 from fairspan.typing import AnyArray, FloatArray, JsonValue
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from fairspan.model.subspace import FairSubspace
 
 _SUBSPACE_FILE = FileKind("subspace", "a consistent subspace")
@@ -108,7 +107,7 @@ def write_subspace(path: str | os.PathLike[str], subspace: "FairSubspace") -> No
 def read_subspace(
     path: str | os.PathLike[str],
     subspace_class: type["FairSubspace"],
-    custom_objects: Sequence["DataclassInstance"] = (),
+    custom_objects: Sequence[object] = (),
 ) -> "FairSubspace":
     """Read a subspace from a file.
 
@@ -149,7 +148,7 @@ def read_subspace(
             components=components,
             mean=_read_optional_array(fields, "mean", "p", (p,)),
             scale=_read_optional_array(fields, "scale", "p", (p,), positive=True),
-            center=fields.read_choice("center", _CENTERS),
+            center=cast(Center, fields.read_choice("center", _CENTERS)),
             feature_names=feature_names,
             certificate=certificate,
             oblique_decoder=oblique_decoder,
@@ -248,7 +247,7 @@ def _read_certificate(
     fields: FieldReader,
     rows: FloatArray,
     proof: Proof | None,
-    custom_objects: Sequence["DataclassInstance"],
+    custom_objects: Sequence[object],
 ) -> Certificate:
     """Read a certificate for components that are stored next to it.
 
@@ -271,7 +270,7 @@ def _read_certificate(
         n_components=fields.read_integer("n_components", minimum=1),
         groups=groups,
         counts=tuple(fields.read_integers("counts", length=len(groups), minimum=0)),
-        center=fields.read_choice("center", _CENTERS),
+        center=cast(Center, fields.read_choice("center", _CENTERS)),
         restriction=cast(Restriction | None, restriction),
     )
     if not isinstance(criterion, UnresolvedObject):
@@ -387,19 +386,16 @@ def _object_to_dict(
     """Name and parameters of a criterion or restriction."""
     if instance is None:
         return None
+    settings: Mapping[str, object] = init_parameters(instance)
     if isinstance(instance, UnresolvedObject):
         settings = instance.settings
-    else:
-        settings = init_parameters(instance)
     return {
         "name": instance.name,
         "settings": {name: _to_json(value) for name, value in settings.items()},
     }
 
 
-def _read_object(
-    fields: FieldReader, kind: str, custom_objects: Sequence["DataclassInstance"]
-) -> object:
+def _read_object(fields: FieldReader, kind: str, custom_objects: Sequence[object]) -> object:
     """Read a criterion or restriction, of which the name and the parameters are stored.
 
     It is built in or one of the custom objects. If the name is neither, the result is an
@@ -421,7 +417,9 @@ def _read_object(
         return get_object(name, **settings)
     for custom_object in custom_objects:
         if getattr(custom_object, "name", None) == name:
-            return get_object(replace(custom_object, **settings) if settings else custom_object)
+            if settings:
+                custom_object = replace(cast(DataclassInstance, custom_object), **settings)
+            return get_object(custom_object)
     return UnresolvedObject(kind, name, stored_settings)
 
 

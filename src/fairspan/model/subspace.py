@@ -22,6 +22,7 @@ from fairspan.model.row_checks import warn_if_far
 from fairspan.model.serialization import read_subspace, write_subspace
 from fairspan.model.standardization import Standardization
 from fairspan.model.tables import group_table
+from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_FILE
 from fairspan.moments.group_moments import GroupMoments
@@ -84,7 +85,7 @@ class FairSubspace:
     components: FloatArray
     mean: FloatArray | None
     scale: FloatArray | None = None
-    center: str = "global"
+    center: Center = "global"
     feature_names: tuple[str, ...] | None = None
     certificate: Certificate | None = None
     oblique_decoder: FloatArray | None = None
@@ -92,7 +93,7 @@ class FairSubspace:
     imputation_model: NormalModel | None = None
 
     @classmethod
-    def from_model(cls, model: Any) -> "FairSubspace":
+    def from_model(cls, model: object) -> "FairSubspace":
         """Create the projection of any supported model: its basis, center and scale.
 
         Parameters
@@ -207,7 +208,7 @@ class FairSubspace:
         """Names of the columns of transformed rows: fairpca0, fairpca1 and so on."""
         return tuple(f"fairpca{index}" for index in range(self.n_components))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Project rows to their coordinates in the subspace.
 
         Parameters
@@ -247,7 +248,7 @@ class FairSubspace:
             warn_if_far(standardized, self.certificate.total_variance, self.feature_names)
         return (standardized @ self.encoder.T).astype(dtype, copy=False)
 
-    def inverse_transform(self, Z: Any) -> Any:
+    def inverse_transform(self, Z: object) -> Any:
         """Reconstruct rows in the original features from their coordinates.
 
         Parameters
@@ -377,7 +378,7 @@ class FairSubspace:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
+        cls, path: str | os.PathLike[str], *, custom_objects: Sequence[object] = ()
     ) -> "FairSubspace":
         """Load a model written by :meth:`save`.
 
@@ -478,7 +479,7 @@ class FairSubspace:
 
 
 def load(
-    path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
+    path: str | os.PathLike[str], *, custom_objects: Sequence[object] = ()
 ) -> FairSubspace | GroupMoments:
     """Load a saved model or saved moments, depending on the file.
 
@@ -528,13 +529,13 @@ class AdaptedModel:
     """
 
     mapping: FairSubspace | ReconstructionModel
-    moments: Any = None
+    moments: object = None
     n_fit_rows: int | None = None
     is_pca: bool = False
     row_model: ReconstructionModel | None = None
 
 
-def adapt_model(model: Any, n_features: int | None = None) -> AdaptedModel:
+def adapt_model(model: object, n_features: int | None = None) -> AdaptedModel:
     """Adapt any supported model: to a projection, or to a map that can only be evaluated on rows.
 
     Parameters
@@ -603,7 +604,7 @@ def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
 
 
 def _subspace_from_projection(
-    step: Any, components: FloatArray, mean: FloatArray, decoder: FloatArray | None
+    step: object, components: FloatArray, mean: FloatArray, decoder: FloatArray | None
 ) -> tuple[FairSubspace, bool]:
     """Subspace of a detected projection, and whether its step is a kind of PCA.
 
@@ -616,17 +617,16 @@ def _subspace_from_projection(
         components, they replace the detected ones, which are rounded.
     """
     has_mean = hasattr(step, "mean_")
-    fitted_components: Any = getattr(step, "components_", None)
-    exposes_components = (
-        decoder is None
-        and isinstance(fitted_components, np.ndarray)
-        and fitted_components.shape == components.shape
-        and np.allclose(fitted_components, components, atol=SINGLE_PRECISION_TOL)
-    )
-    if exposes_components:
-        components = fitted_components.astype(np.float64)
+    fitted_components: object = getattr(step, "components_", None)
+    exposes_components = False
+    if decoder is None and isinstance(fitted_components, np.ndarray):
+        exposes_components = fitted_components.shape == components.shape and np.allclose(
+            fitted_components, components, atol=SINGLE_PRECISION_TOL
+        )
+        if exposes_components:
+            components = fitted_components.astype(np.float64)
     is_centered = has_mean or mean.any()  # TruncatedSVD is not
-    center = "global" if is_centered else "none"
+    center: Center = "global" if is_centered else "none"
     subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
     return subspace, exposes_components and has_mean
 

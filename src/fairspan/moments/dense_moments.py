@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any, Self
+from typing import Self, TypedDict, Unpack
 
 import numpy as np
 from scipy.linalg import blas
@@ -21,7 +21,17 @@ from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array, to_python_labels, without_last_attribute
 from fairspan.rows.weights import in_units
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
+
+
+class MomentsDetails(TypedDict, total=False):
+    """Optional fields of moments, besides their matrices."""
+
+    feature_names: tuple[str, ...] | None
+    n_dropped: int
+    weight_exponent: int
+    em_summary: EMSummary | None
+    lost_groups: frozenset[Label]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,8 +57,8 @@ class DenseMoments(BaseMoments):
             check_moments(self, self.scatters)
 
     @classmethod
-    def from_stacked(cls, stacked: StackedMoments, **others: Any) -> Self:
-        """Make moments from accumulated ones, with further fields in `others`."""
+    def from_stacked(cls, stacked: StackedMoments, **details: Unpack[MomentsDetails]) -> Self:
+        """Make moments from accumulated ones, with further fields in `details`."""
         return cls(
             stacked.labels,
             stacked.counts,
@@ -57,7 +67,7 @@ class DenseMoments(BaseMoments):
             stacked.scatters,
             mean_corrections=stacked.mean_corrections,
             skip_validation=True,
-            **others,
+            **details,
         )
 
     @property
@@ -369,5 +379,7 @@ class DenseMoments(BaseMoments):
         return scaled.select_groups(weights > 0)
 
 
-def _take_optional(array: FloatArray | None, index: Any) -> FloatArray | None:
+def _take_optional(
+    array: FloatArray | None, index: BoolArray | Sequence[int] | tuple[slice, IndexArray]
+) -> FloatArray | None:
     return None if array is None else array[index]

@@ -11,7 +11,7 @@ If all groups together lack rows, the pooled correlations are shrunk towards zer
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -483,7 +483,16 @@ class _EStepAggregator:
         return sums
 
 
-def _merge_into(by_label: dict[Label, Any], label: Label, part: Any) -> None:
+class _Mergeable(Protocol):
+    """Statistics of some rows, which are merged with those of other rows."""
+
+    def merge(self, other: Self, /) -> Self: ...
+
+
+Statistics = TypeVar("Statistics", bound=_Mergeable)
+
+
+def _merge_into(by_label: dict[Label, Statistics], label: Label, part: Statistics) -> None:
     by_label[label] = by_label[label].merge(part) if label in by_label else part
 
 

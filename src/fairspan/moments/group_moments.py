@@ -1,11 +1,11 @@
 """Group moments: made from rows or covariances, merged, saved and loaded."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import caller_remedies, warn
 from fairspan.linalg.memory import explain_memory_errors, warn_if_slow
@@ -30,14 +30,14 @@ from fairspan.rows.coded_labels import LabelEncoder
 from fairspan.rows.devices import DeviceRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_resolution import resolve_labels
-from fairspan.rows.labels import format_list, label_array
+from fairspan.rows.labels import Label, format_list, label_array
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
 from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.rows.sparse import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.storage.fields import InvalidField
-from fairspan.typing import AnyArray
+from fairspan.typing import AnyArray, LabelsLike, TableLike, WeightsLike
 
 # Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
@@ -100,11 +100,11 @@ class GroupMoments(DenseMoments):
     @classmethod
     def from_rows(
         cls,
-        X: Any,
-        sensitive_features: Any,
-        sample_weight: Any = None,
+        X: TableLike,
+        sensitive_features: LabelsLike,
+        sample_weight: WeightsLike = None,
         *,
-        y: Any = None,
+        y: LabelsLike = None,
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
         max_memory: int | None = None,
@@ -174,7 +174,11 @@ class GroupMoments(DenseMoments):
 
     @classmethod
     def from_covariances(
-        cls, covariances: Any, means: Any = None, weights: Any = None, groups: Any = None
+        cls,
+        covariances: npt.ArrayLike,
+        means: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        groups: Collection[Label] | AnyArray | None = None,
     ) -> "GroupMoments":
         """Make moments from known covariances, such as published ones.
 
@@ -312,7 +316,7 @@ class GroupMoments(DenseMoments):
         return read_moments(contents, cls)
 
 
-def _sorted_labels(groups: Any, k: int) -> tuple[AnyArray, list[int]]:
+def _sorted_labels(groups: Collection[Label] | AnyArray, k: int) -> tuple[AnyArray, list[int]]:
     """Return k distinct labels in sorted order, and their positions in `groups`.
 
     Raises

@@ -1,6 +1,6 @@
 """Check of integer columns whose differences double precision cannot represent."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ else:
 _MIN_RANGE_TO_ROUNDING = 2.0**20
 
 
-def check_integer_precision(rows: Any, moments: BaseMoments) -> None:
+def check_integer_precision(rows: object, moments: BaseMoments) -> None:
     """Check that integers differ by more than their rounding to double precision.
 
     Parameters
@@ -64,8 +64,8 @@ def check_integer_precision(rows: Any, moments: BaseMoments) -> None:
 def _integer_range(rows: ArrayRows | FrameRows, feature: int) -> tuple[int, int]:
     """Return the minimum and maximum of an integer column; zeros for other columns."""
     if isinstance(rows, ArrayRows):
-        column: Any = rows.array[:, feature]
-        return int(column.min()), int(column.max())
+        values = rows.array[:, feature]
+        return int(values.min()), int(values.max())
     frame = nw.from_native(rows.frame, eager_only=True)
     names = rows.feature_names
     # Indicators of categories are not columns of the frame.

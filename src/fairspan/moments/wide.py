@@ -26,7 +26,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from scipy.linalg import blas, lapack, qr
@@ -34,7 +34,7 @@ from scipy.linalg import blas, lapack, qr
 from fairspan.errors import InvalidInput
 from fairspan.linalg.memory import check_memory, explain_memory_errors
 from fairspan.linalg.rounding import ANGLE_TOL, EPS, FIGURE_ROUNDING, RANK_TOL, SUM_ROUNDING
-from fairspan.moments.base import BaseMoments, Center, check_magnitudes
+from fairspan.moments.base import BaseMoments, Center, RowSpread, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
 from fairspan.moments.sparse import (
@@ -79,6 +79,15 @@ _BLOCK_ROWS = 64
 _BLOCK_FEATURES = 2048
 
 
+class RowMomentsDetails(TypedDict, total=False):
+    """Optional fields of moments that keep their rows."""
+
+    feature_names: tuple[str, ...] | None
+    n_dropped: int
+    weight_exponent: int
+    row_spread: RowSpread | None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RowMoments(BaseMoments):
     """Moments that keep the rows instead of p x p matrices.
@@ -105,7 +114,8 @@ class RowMoments(BaseMoments):
     em_summary: ClassVar[None] = None
 
     @classmethod
-    def _from_groups(cls, groups: Sequence[GroupRows], **others: Any) -> Self:
+    def _from_groups(cls, groups: Sequence[GroupRows], **fields: Any) -> Self:
+        # Fields of any subclass by name.
         with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
             return cls(
                 label_array([group.label for group in groups]),
@@ -114,7 +124,7 @@ class RowMoments(BaseMoments):
                 np.array([group.mean for group in groups]),
                 tuple(groups),
                 mean_corrections=np.array([group.mean_correction for group in groups]),
-                **others,
+                **fields,
             )
 
     @cached_property
@@ -276,9 +286,9 @@ class WideMoments(RowMoments):
         rows: FloatArray,
         indices_by_group: dict[Label, IndexArray],
         weights: FloatArray,
-        **others: Any,
+        **details: Unpack[RowMomentsDetails],
     ) -> "WideMoments":
-        """Build from (n, p) rows minus `shift`, sorted by group, and the attributes in `others`.
+        """Build from (n, p) rows minus `shift`, sorted by group, and the attributes in `details`.
 
         `weights` are in the order of these rows. `indices_by_group` has the positions of each
         group's rows in the whole table.
@@ -291,7 +301,7 @@ class WideMoments(RowMoments):
                 GroupRows.from_rows(label, rows[start:stop], weights[start:stop], shift, indices)
             )
             start = stop
-        return cls._from_groups(groups, rows=rows, **others)
+        return cls._from_groups(groups, rows=rows, **details)
 
     def replace_features(
         self, shift: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None

@@ -2,14 +2,14 @@
 
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from fairspan.errors import InvalidParameter
 from fairspan.parameters import init_parameters
 from fairspan.rows.labels import Label, format_label, printable
 
 
-def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dict[str, Any]:
+def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dict[str, object]:
     """Parameters of the criterion as tables print them, with printable group names.
 
     A protected group that was chosen by default is named; a parameter per group is a mapping; flags
@@ -17,9 +17,9 @@ def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dic
     """
     names = {label: printable(format_label(label)) for label in group_labels}
 
-    def printable_value(name: str, value: Any) -> Any:
+    def printable_value(name: str, value: object) -> object:
         if name == "protected":
-            return names[value]
+            return names[cast(Label, value)]
         if isinstance(value, Mapping):
             return {names[label]: value[label] for label in group_labels}
         return value
@@ -32,7 +32,7 @@ def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dic
 
 
 def check_n_components(
-    n_components: Any, maximum: int, *, of: str = "features", allow_fraction: bool = False
+    n_components: object, maximum: int, *, of: str = "features", allow_fraction: bool = False
 ) -> None:
     """Check that n_components is an integer from 1 to p or, if allowed, a fraction between 0 and 1.
 
@@ -41,7 +41,7 @@ def check_n_components(
     InvalidParameter
     """
     is_integer = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-    if is_integer and 1 <= n_components <= maximum:
+    if is_integer and 1 <= cast(int, n_components) <= maximum:
         return
     allowed = f"Allowed: an integer from 1 to the number of {of}, {maximum}"
     remedy = "Choose a number in that range"

@@ -7,7 +7,7 @@ w.e - b is bounded below by L(M) - b. Dual multipliers of the affine pieces supp
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -53,6 +53,16 @@ class Embedding:
 
 _NO_RESTRICTION = Embedding()
 _NO_ROUNDING = RoundingBudget()
+
+
+class ProblemChanges(TypedDict, total=False):
+    """Fields of a problem that change with its coordinates."""
+
+    second_moments: SecondMoments
+    criterion: Criterion
+    embedding: Embedding
+    limit: ParityLimit | None
+    rounding: RoundingBudget
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +117,7 @@ class Problem:
             )
         self.criterion.check_groups(self.group_labels)
 
-    def along(self, axes: FloatArray, /, **changes: Any) -> "Problem":
+    def along(self, axes: FloatArray, /, **changes: Unpack[ProblemChanges]) -> "Problem":
         """Return the problem in the coordinates along orthonormal (p, m) axes.
 
         Parameters

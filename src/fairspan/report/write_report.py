@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fairspan.auditing.audit import check_one_assignment
 from fairspan.auditing.intervals import DEFAULT_LEVEL
@@ -403,7 +403,7 @@ def add_displays(report: Report) -> Report:
             "display", requested, Display, DISPLAYS.__getitem__, no_parameters, estimator
         )
         name = requested if isinstance(requested, str) else type(display).__name__
-        displays.append((name, display))
+        displays.append((name, cast(Display, display)))
     return replace(report, displays=tuple(displays))
 
 

@@ -3,10 +3,10 @@
 import numbers
 import time
 import warnings
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sized
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import rankdata
@@ -122,11 +122,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     def __init__(
         self,
-        estimator: Any,
-        param_grid: Any,
+        estimator: object,
+        param_grid: object,
         *,
         n_pulls: int,
-        scoring: Any = None,
+        scoring: object = None,
         test_size: float = 0.3,
         refit: object = True,
         random_state: object = None,
@@ -144,7 +144,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         """Single split of a pull, in the form that scikit-learn's searches expect."""
         return None if self._make_split is None else [self._make_split(0)]
 
-    def fit(self, X: Any, y: object = None, **params: object) -> "UCB1SearchCV":
+    def fit(self, X: object, y: object = None, **params: object) -> "UCB1SearchCV":
         """Run the search, and refit the best setting on all rows.
 
         Parameters
@@ -170,7 +170,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         """
         self._check_parameters()
         X, y = indexable(X, y)
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(cast(Sized, X))
         if n_rows < 2:
             raise InvalidInput(
                 f"There are n_samples={n_rows} rows",
@@ -240,7 +240,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             f"see errors_. {reasons}"
         )
 
-    def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
+    def _run_search(self, evaluate_candidates: Callable[..., dict[str, object]]) -> None:
         """Pull arms until the budget is spent, then build the results table of all settings.
 
         Pull j of an arm is scored on split j. A single failure retires an arm: its mean score is
@@ -259,13 +259,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         # Score, fit time and score time. Axes: kind, arm, split; NaN if not measured.
         measurements = np.full((len(_MEASUREMENTS), len(settings), self.n_pulls), np.nan)
         scores = measurements[0]
-        results: dict[str, Any] = {}
+        results: dict[str, object] = {}
         while len(arms) < self.n_pulls and len(errors) < len(settings):
             arm = select_arm(scores, counts, errors)
             start = time.perf_counter()
             try:
                 results = self._evaluate(evaluate_candidates, settings[arm], int(counts[arm]))
-                measured = [float(results[f"mean_{kind}"][-1]) for kind in _MEASUREMENTS]
+                columns = [cast(FloatArray, results[f"mean_{kind}"]) for kind in _MEASUREMENTS]
+                measured = [float(column[-1]) for column in columns]
                 if not np.isfinite(measured[0]):
                     errors[arm] = f"The score is {measured[0]}, not a finite number"
             # A model may raise anything: the failure is recorded and the search continues.
@@ -287,10 +288,10 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     def _evaluate(
         self,
-        evaluate_candidates: Callable[..., dict[str, Any]],
-        setting: dict[str, Any],
+        evaluate_candidates: Callable[..., dict[str, object]],
+        setting: dict[str, object],
         split_number: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Fit and score a setting on one split, and return the table of all pulls so far."""
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             # A score that is not finite retires its setting, which is reported once.
@@ -301,11 +302,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     def _results_table(
         self,
-        settings: list[dict[str, Any]],
+        settings: list[dict[str, object]],
         measurements: FloatArray,
         counts: IntegerArray,
         failed: list[int],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Table of results with one row per setting, see `cv_results_`.
 
         Parameters
@@ -322,7 +323,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         scores = measurements[0]
         # scikit-learn's function makes the parameters' columns; its figures are replaced below.
         placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
-        table: dict[str, Any] = self._format_results(settings, 1, placeholders)
+        table: dict[str, object] = self._format_results(settings, 1, placeholders)
         for split_number in range(counts.max()):
             table[f"split{split_number}_test_score"] = scores[:, split_number].copy()
         # The times to fit and to score.
@@ -339,7 +340,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
 
 def _all_settings_failed(
-    settings: list[dict[str, Any]], errors: dict[int, str]
+    settings: list[dict[str, object]], errors: dict[int, str]
 ) -> InvalidType | InvalidInput:
     """Error with the reason of the first setting; InvalidType if that was an error of types.
 
@@ -363,7 +364,7 @@ def _all_settings_failed(
     )
 
 
-def _score_columns(scores: FloatArray, failed: list[int]) -> dict[str, Any]:
+def _score_columns(scores: FloatArray, failed: list[int]) -> dict[str, object]:
     """Mean, deviation and rank of each arm's scores, under the names of scikit-learn's searches.
 
     Arms are settings, tried on unequal numbers of splits, so the mean allows for the difficulty of

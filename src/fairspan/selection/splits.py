@@ -1,7 +1,6 @@
 """Stratified random splits into rows to fit and rows to score."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -12,7 +11,7 @@ from fairspan.typing import IntegerArray
 
 
 def stratification_codes(
-    estimator: Any, X: object, y: object, params: Mapping[str, object], n_rows: int
+    estimator: object, X: object, y: object, params: Mapping[str, object], n_rows: int
 ) -> IntegerArray:
     """Stratum of each row for splitting, as integer codes.
 
@@ -37,7 +36,7 @@ def stratification_codes(
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):
             keys.append(targets.reshape(n_rows).tolist())
-    codes: dict[Any, int] = {}
+    codes: dict[object, int] = {}
     rows = zip(*keys, strict=True) if keys else [()] * n_rows
     return np.array([codes.setdefault(row, len(codes)) for row in rows], dtype=np.int64)
 

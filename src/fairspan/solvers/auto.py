@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -60,7 +60,7 @@ AUTO = Auto()
 """The choice that "auto" stands for."""
 
 
-def resolve_solver(solver: object, **parameters: Any) -> Solver | Auto:
+def resolve_solver(solver: object, **parameters: object) -> Solver | Auto:
     """Return the choice "auto", a solver by name, with parameters, or the given solver.
 
     Raises

@@ -13,7 +13,7 @@ with t_j(C) = <C, Y>.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +146,7 @@ def solve_conic(
 
 
 def _run_clarabel(
-    data: tuple[Any, ...],
+    data: tuple[object, ...],
     cone_sizes: tuple[int, int, tuple[int, ...]],
     tol: float,
     *,

@@ -19,7 +19,7 @@ column of large numbers, so thresholds are set per column of X.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -121,6 +121,16 @@ class Iterate:
         return cls(basis, errors, scores, multipliers, float(largest.sum()))
 
 
+class _ScoredCriterion(Protocol):
+    """Criterion whose value is the largest of scores, each a smooth function of the errors."""
+
+    def scores(self, errors: FloatArray, problem: Problem, /) -> FloatArray:
+        """Return the scores at (k,) group errors."""
+
+    def score_gradients(self, errors: FloatArray, problem: Problem, /) -> FloatArray:
+        """Return the derivative of each score in each error."""
+
+
 def score_blocks(problem: Problem) -> Blocks:
     """Blocks of the scores."""
     return SINGLE_BLOCK if problem.pieces is None else problem.pieces.blocks
@@ -142,7 +152,7 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
     # The scores of a piecewise linear criterion are its pieces.
     if problem.pieces is not None:
         return problem.pieces.piece_values(errors), problem.pieces.coefficients
-    criterion: Any = problem.criterion
+    criterion = cast(_ScoredCriterion, problem.criterion)
     scores = criterion.scores(errors, problem)
     if isinstance(criterion, ConcaveScoresCriterion):
         # At zero error the gradient is infinite; evaluate it slightly above, where it is finite.

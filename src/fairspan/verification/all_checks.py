@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.problem.family import check_means_agree
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_claims import JudgedClaims, claim_failures
 from fairspan.verification.check_components import (
     component_failures,
@@ -49,7 +48,7 @@ _OTHER_ROWS_MESSAGE = (
 )
 
 
-def verify_data(model: Any, subspace: FairSubspace, data: VerifiedData) -> Verification:
+def verify_data(model: ModelLike, subspace: FairSubspace, data: VerifiedData) -> Verification:
     """Verify everything; failures come first in the messages.
 
     Parameters

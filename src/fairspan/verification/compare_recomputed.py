@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fairspan.moments.normal_model import NormalModel
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.rows.labels import label_array
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, ModelLike
 from fairspan.verification.model_evaluation import Evaluation
 from fairspan.verification.tolerances import (
     ROUNDING_FACTOR,
@@ -38,9 +38,9 @@ class Comparison(NamedTuple):
         equal.
     """
 
-    recomputed: Any
-    claimed: Any
-    tol: Any = None
+    recomputed: object
+    claimed: object
+    tol: object = None
 
 
 Comparisons = dict[str, Comparison]
@@ -162,13 +162,13 @@ def mismatches(comparisons: Comparisons) -> Iterator[str]:
             )
 
 
-def _format_array(value: Any) -> str:
+def _format_array(value: AnyArray) -> str:
     """Text of an array, with the middle of a long one left out."""
     return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
 
 
 def estimator_comparisons(
-    model: Any,
+    model: ModelLike,
     subspace: FairSubspace,
     certificate: Certificate,
     variances_kept: FloatArray,
@@ -200,7 +200,7 @@ def estimator_comparisons(
     if model is subspace:
         return comparisons
     # Copies of stored values must be equal.
-    exact: dict[str, Any] = {
+    exact: dict[str, object] = {
         **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
         "solution_": certificate,
         "group_errors_": certificate.errors,
@@ -210,7 +210,9 @@ def estimator_comparisons(
         "n_components_": subspace.n_components,
     }
     # Values by attribute, with the tolerance of numbers that are computed again.
-    expected: dict[str, tuple[Any, Any]] = {name: (value, None) for name, value in exact.items()}
+    expected: dict[str, tuple[object, object]] = {
+        name: (value, None) for name, value in exact.items()
+    }
     traces = unrestricted.second_moments.traces
     total_variance = unrestricted.total_variance
     # Each variance is compared relative to its own size, plus its rounding error.

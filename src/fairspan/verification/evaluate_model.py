@@ -1,11 +1,8 @@
 """Pose the problem that a certificate names for given data, and evaluate the model in it."""
 
-from typing import Any, cast
-
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import error_reduction_by_component
@@ -13,7 +10,7 @@ from fairspan.problem.build_family import build_problem_family
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.restrictions.base import Restriction
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_components import (
     basis_in_coordinates,
     largest_outside_norm,
@@ -31,7 +28,7 @@ from fairspan.verification.verified_data import (
 )
 
 
-def evaluate_model(model: Any, subspace: FairSubspace, data: VerifiedData) -> Evaluation:
+def evaluate_model(model: ModelLike, subspace: FairSubspace, data: VerifiedData) -> Evaluation:
     """Pose the problem that the certificate names, and evaluate components and proof in it.
 
     Parameters
@@ -54,7 +51,7 @@ def evaluate_model(model: Any, subspace: FairSubspace, data: VerifiedData) -> Ev
         subspace.dimension,
         certificate.criterion,
         restriction=certificate.restriction,
-        center=cast(Center, subspace.center),
+        center=subspace.center,
         feature_scale=subspace.scale,
         allow_extra=subspace.is_soft,
     )

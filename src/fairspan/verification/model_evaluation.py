@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.growing_subspace import OPTIMA_TOL
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_components import component_entry_rounding, feature_deviations
 from fairspan.verification.tolerances import ROUNDING_FACTOR
 from fairspan.verification.verification_failure import VerificationFailure
@@ -58,7 +57,7 @@ class Evaluation:
         Certificate of the components with the model's proof.
     """
 
-    model: Any
+    model: ModelLike
     subspace: FairSubspace
     data: VerifiedData
     family: ProblemFamily

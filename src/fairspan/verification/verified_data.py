@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,16 @@ from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label, format_list, label_type
 from fairspan.rows.opening import match_groups, open_rows
 from fairspan.solvers import auto
+from fairspan.typing import LabelsLike, TableLike, WeightsLike
 from fairspan.verification.verification_failure import VerificationFailure
 
 
 def moments_from(
-    X_or_moments: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace
+    X_or_moments: TableLike,
+    groups: LabelsLike,
+    weight: WeightsLike,
+    y: LabelsLike,
+    subspace: FairSubspace,
 ) -> Moments:
     """Moments of all columns of the data, with their group labels as the model spells them.
 

@@ -8,12 +8,11 @@ its result is compared with the model's certificate field by field. Solver, numb
 and trace are records of the run and are not verified.
 """
 
-from typing import Any
-
 from fairspan.certificates.certificate_parts import ProblemStatement
 from fairspan.errors import FairspanError
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
+from fairspan.typing import LabelsLike, ModelLike, TableLike, WeightsLike
 from fairspan.verification.all_checks import verify_data
 from fairspan.verification.verification_failure import VerificationFailure
 from fairspan.verification.verification_result import Verification, failed_verification
@@ -22,12 +21,12 @@ from fairspan.verification.verified_data import moments_from, prepare_data
 
 @explain_memory_errors()
 def verify(
-    model: Any,
-    X_or_moments: Any,
-    sensitive_features: Any = None,
+    model: ModelLike,
+    X_or_moments: TableLike,
+    sensitive_features: LabelsLike = None,
     *,
-    sample_weight: Any = None,
-    y: Any = None,
+    sample_weight: WeightsLike = None,
+    y: LabelsLike = None,
 ) -> Verification:
     """Verify a model's certificate from moments or rows, without a solver.
 

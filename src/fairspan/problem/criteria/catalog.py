@@ -1,6 +1,6 @@
 """Built-in criteria by name."""
 
-from typing import Any, cast
+from typing import cast
 
 from fairspan.problem.criteria.base import Criterion
 from fairspan.problem.criteria.equal_error import EqualError
@@ -27,7 +27,7 @@ CRITERIA = {
 }
 
 
-def get_criterion(criterion: object, **parameters: Any) -> Criterion:
+def get_criterion(criterion: object, **parameters: object) -> Criterion:
     """Get a criterion by name, with parameters, or return the given object.
 
     Raises

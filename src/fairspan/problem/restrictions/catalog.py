@@ -1,6 +1,6 @@
 """Built-in restrictions by name."""
 
-from typing import Any, cast
+from typing import cast
 
 from fairspan.problem.restrictions.base import Restriction
 from fairspan.problem.restrictions.covariance_parity import CovarianceParity
@@ -12,7 +12,7 @@ from fairspan.registry import resolve_object
 RESTRICTIONS = {each.name: each for each in (MeanParity, CovarianceParity, Uncorrelated)}
 
 
-def get_restriction(restriction: object, **parameters: Any) -> Restriction | None:
+def get_restriction(restriction: object, **parameters: object) -> Restriction | None:
     """Get a restriction by name, with parameters, or return the given object or None.
 
     Raises

@@ -1,7 +1,8 @@
 """Projected rows that are uncorrelated with given columns."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Uncorrelated(Restriction):
     forbids_mean_differences_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        received: Any = self.columns
+        received: ColumnKey | Iterable[ColumnKey] = self.columns
         columns = [received] if isinstance(received, str | int) else list(received)
         if not columns or len(set(columns)) < len(columns):
             raise InvalidParameter(

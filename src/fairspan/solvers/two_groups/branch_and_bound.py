@@ -1,7 +1,7 @@
 """Branch and bound over the sectors of the boundary of two groups' errors."""
 
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -169,7 +169,7 @@ class BranchAndBound:
 
         The target gap is at least half of the rounding error of the value, which cannot be reduced.
         """
-        value = max(self._scores(point.errors))
+        value = float(self._scores(point.errors).max())
         if value < self.upper:
             self.upper = value
             self.best = point
@@ -197,9 +197,9 @@ class BranchAndBound:
         self._update_best(point)
         return [Sector(first, point), Sector(point, last)]
 
-    def _scores(self, errors: FloatArray) -> Any:
+    def _scores(self, errors: FloatArray) -> FloatArray:
         """Both scores at one point, or a row of them for each of several points."""
-        return self.problem.criterion.scores(errors, self.problem).tolist()
+        return np.asarray(self.problem.criterion.scores(errors, self.problem))
 
     def _split_angle(self, sector: Sector) -> float:
         """Angle at which to split a sector.
@@ -210,7 +210,7 @@ class BranchAndBound:
         is that of the chord's normal.
         """
         ends = np.array([sector.first.errors, sector.last.errors])
-        (first_score, first_other), (last_score, last_other) = self._scores(ends)
+        (first_score, first_other), (last_score, last_other) = self._scores(ends).tolist()
         first_difference = first_score - first_other
         last_difference = last_score - last_other
         low = sector.first.angle
@@ -238,7 +238,7 @@ class BranchAndBound:
         vertices = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             vertices.insert(1, sector.corner)
-        scores = self._scores(clip_to_quadrant(np.array(vertices)))
+        scores = self._scores(clip_to_quadrant(np.array(vertices))).tolist()
         # Clipping may leave a polygon of more vertices: split it into triangles at the first.
         if len(scores) < 3:
             return min_of_max_affine(scores)
