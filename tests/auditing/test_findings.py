@@ -10,8 +10,8 @@ from sklearn.decomposition import PCA
 
 from case_selection import mark_most_long, select_cases
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.catalog import ENTRIES
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.findings.finding_catalog import ENTRIES
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult, argmax_with_ties, change_records
 from fairspan.auditing.verdict_rules import make_verdicts

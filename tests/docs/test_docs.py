@@ -179,3 +179,13 @@ def test_docstrings_are_those_of_numpydoc(name):
             continue
         found += [f"{each}: {said}" for code, said in validate(each)["errors"] if code in FAULTS]
     assert not found
+
+
+def test_files_that_contributing_names_exist():
+    """The second table of CONTRIBUTING.md, whose paths start in `src/fairspan`."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.partition("| to change | open, in `src/fairspan` |")[2].partition("\n\n")[0]
+    paths = re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`", table)
+    assert len(paths) > 10
+    for path in paths:
+        assert (ROOT / "src" / "fairspan" / path).exists(), path

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing.findings.catalog import ENTRIES
+from fairspan.auditing.findings.finding_catalog import ENTRIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))

@@ -1,15 +1,299 @@
-"""Sentences about harm, gains and costs in the text of a verdict."""
+"""All sentences of verdicts: summary, recommendation and caveats.
+
+Which verdict is given is decided in :mod:`fairspan.auditing.verdict_rules`.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 
-from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group
-from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group, quote_groups
+from fairspan.auditing.model_comparison import ModelComparison
+from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
+from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_change, format_count, to_ascii, verb_form
+from fairspan.formatting.numbers import (
+    format_change,
+    format_count,
+    format_level,
+    to_ascii,
+    verb_form,
+)
 from fairspan.rows.labels import Label
 
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
+
+
+def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult]) -> Verdict:
+    """State the verdict on a model that harms groups and is not compared with another."""
+    return Verdict(
+        kind="harm, no repair tried",
+        summary=describe_harm(model, harmed),
+        recommendation="Fit a FairPCA to the same rows and audit both models.",
+        model=model.name,
+        groups=labels_of(harmed),
+    )
+
+
+def state_harmful_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if only the fair model harms a group."""
+    fair = comparison.fair.name
+    pca = comparison.pca.name
+    return Verdict(
+        "no material harm, repair harms",
+        f"The repair itself does harm: under {fair}, {_describe_new_harm(comparison)}, while {pca} "
+        "is not shown to harm any group.",
+        f"Do not use {fair} in place of {pca}.",
+        fair,
+        labels_of(comparison.newly_harmed),
+    )
+
+
+def state_shifting_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if PCA harms a group, and the fair model another."""
+    fair = comparison.fair.name
+    return Verdict(
+        "harm, repair shifts it",
+        f"{_describe_harm_by_pca(comparison)} Under {fair}, {_describe_new_harm(comparison)}, "
+        f"which {comparison.pca.name} is not shown to harm.",
+        "Choose another criterion or more dimensions, or document which groups bear the cost and "
+        "why.",
+        fair,
+        labels_of(comparison.newly_harmed),
+    )
+
+
+def state_unstable_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the sign of the change depends on the rows the model is fitted to."""
+    fair = comparison.fair.name
+    worst_name = quote_group(comparison.harmed_by_pca[0].group)
+    return Verdict(
+        "inconclusive",
+        f"{fair} itself is unstable: refitted to other rows, it could raise the error of "
+        f"{worst_name} as well as lower it. Consider {STABILIZING_CHANGES}. "
+        f"{_describe_harm_by_pca(comparison)}",
+        f"Try {STABILIZING_CHANGES}, and audit again; until then do not claim that {fair} helps.",
+        fair,
+        comparison.labels_harmed_by_pca,
+    )
+
+
+def state_useless_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the error of the group most harmed by PCA is not shown to decrease."""
+    fair = comparison.fair.name
+    worst_name = quote_group(comparison.harmed_by_pca[0].group)
+    return Verdict(
+        "harm, repair does not help",
+        f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
+        "to decrease on new rows.",
+        "Choose another criterion or more dimensions.",
+        fair,
+        comparison.labels_harmed_by_pca,
+    )
+
+
+def _describe_harm_by_pca(comparison: ModelComparison) -> str:
+    """Describe the harm done by PCA."""
+    return describe_harm(comparison.pca, comparison.harmed_by_pca)
+
+
+def _describe_new_harm(comparison: ModelComparison) -> str:
+    """Return the clause "'a' (120 rows) is harmed" about the newly harmed groups."""
+    verb = verb_form(len(comparison.newly_harmed), "is", "are")
+    return f"{names_with_counts(comparison.newly_harmed)} {verb} harmed"
+
+
+def state_costly_repair(
+    comparison: ModelComparison, gain: str, paying: Sequence[GroupResult]
+) -> Verdict:
+    """State the verdict if the repair costs another group that PCA harms already.
+
+    Parameters
+    ----------
+    comparison : ModelComparison
+    gain : str
+        Interval of the regained share of variance of the group most harmed by PCA.
+    paying : sequence of GroupResult
+        Results under the fair model of the groups whose error rises.
+    """
+    cost = describe_further_cost(paying, comparison.fair, comparison.pca)
+    return Verdict(
+        kind="harm, repair at a cost",
+        summary=f"{_describe_gain(comparison, gain)}, {cost}",
+        recommendation="Decide which groups to favor, or choose another criterion or more "
+        "dimensions.",
+        model=comparison.fair.name,
+        groups=comparison.labels_harmed_by_pca,
+    )
+
+
+def state_helpful_repair(comparison: ModelComparison, gain: str, materiality: float) -> Verdict:
+    """State the verdict if the repair helps.
+
+    Parameters
+    ----------
+    comparison : ModelComparison
+    gain : str
+        Interval of the regained share of variance of the group most harmed by PCA.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
+    """
+    fair = comparison.fair
+    payers = describe_payers(fair)
+    others = describe_other_groups(fair, comparison.labels_harmed_by_pca, materiality)
+    recommendation = f"Use {fair.name}."
+    if payers:
+        recommendation = f"Use {fair.name}, and document which groups bear the cost."
+    return Verdict(
+        kind="harm, repair helps",
+        summary=f"{_describe_gain(comparison, gain)}, and {others}.{payers}",
+        recommendation=recommendation,
+        model=fair.name,
+        groups=comparison.labels_harmed_by_pca,
+    )
+
+
+def _describe_gain(comparison: ModelComparison, gain: str) -> str:
+    """Describe the harm done by PCA and what the group most harmed regains."""
+    worst_name = quote_group(comparison.harmed_by_pca[0].group)
+    return (
+        f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.name}, {worst_name} regains "
+        f"{gain} of its variance on new rows"
+    )
+
+
+def state_unstable_pca(
+    pca: ModelResult,
+    name: str,
+    inconclusive: Sequence[GroupResult],
+    unstable: Sequence[GroupResult],
+) -> Verdict:
+    """State the verdict if it depends on the rows PCA is fitted to whether it harms a group.
+
+    Parameters
+    ----------
+    pca : ModelResult
+    name : str
+        Model that the verdict is on.
+    inconclusive, unstable : sequence of GroupResult
+        Groups whose state under PCA is inconclusive, and those of them that are unstable.
+    """
+    return Verdict(
+        kind="inconclusive",
+        summary=f"{pca.name} itself is unstable: whether it harms {names_with_counts(unstable)} "
+        f"depends on the rows it is fitted to. Consider {STABILIZING_CHANGES}.",
+        recommendation=f"Try {STABILIZING_CHANGES}, and audit again; until then claim neither harm "
+        "nor fairness.",
+        model=name,
+        groups=labels_of(inconclusive),
+    )
+
+
+def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[GroupResult]) -> Verdict:
+    """State the verdict if the rows do not suffice to decide whether PCA harms some groups."""
+    reason = ""
+    if pca.no_estimates_reason is not None:
+        reason = f" ({pca.no_estimates_reason})"
+    return Verdict(
+        kind="inconclusive",
+        summary=f"These rows do not suffice to decide whether {pca.name} harms "
+        f"{names_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}",
+        recommendation="Collect more rows of them, or use fewer dimensions; until then claim "
+        "neither harm nor fairness.",
+        model=name,
+        groups=labels_of(inconclusive),
+    )
+
+
+def state_no_harm(pca: ModelResult, name: str, level: float) -> Verdict:
+    """State the verdict if PCA does no material harm, with the groups of an immaterial loss."""
+    summary = (
+        f"At {format_level(level)} confidence, no group has a material loss under {pca.name} on "
+        "new rows."
+    )
+    minor = [group for group in pca.groups if group.state == "minor"]
+    if len(minor) == 1:
+        summary += f" The loss of {quote_groups(minor)} is above zero but immaterial."
+    elif minor:
+        summary += f" The losses of {quote_groups(minor)} are above zero but immaterial."
+    return Verdict("no material harm", summary, f"Use {pca.name}.", name)
+
+
+def state_misleading_data(
+    verdict: Verdict, findings: Sequence[Finding], misleading: Finding
+) -> Verdict:
+    """State that the absence of harm is inconclusive because of a finding about the data.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict "no material harm".
+    findings : sequence of Finding
+        All findings that qualify it.
+    misleading : Finding
+        The first of them that may have hidden harm.
+    """
+    return replace(
+        verdict,
+        kind="inconclusive",
+        summary=f"No group has a material loss in these figures, but {_join_caveats(findings)}.",
+        recommendation=f"{misleading.remedy} Then audit again.",
+    )
+
+
+def add_caveats(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Return the verdict with the caveats of findings, and the remedy of the first."""
+    summary = verdict.summary[0].lower() + verdict.summary[1:]
+    recommendation = verdict.recommendation[0].lower() + verdict.recommendation[1:]
+    return replace(
+        verdict,
+        summary=f"With the caveat that {_join_caveats(findings)}, {summary}",
+        recommendation=f"{findings[0].remedy} If the verdict does not change, {recommendation}",
+    )
+
+
+def _join_caveats(findings: Sequence[Finding]) -> str:
+    """Return the caveats with the codes of their findings."""
+    return " and ".join(f"{finding.caveat} ({finding.code})" for finding in findings)
+
+
+def describe_preferred_model(
+    candidates: Sequence[ModelResult], helpful: Set[str], pca: ModelResult, compared: str
+) -> str:
+    """Describe the first candidate as the preferred model, and the second as the alternative.
+
+    Parameters
+    ----------
+    candidates : sequence of ModelResult
+        In order of preference.
+    helpful : set of str
+        Names of models that help.
+    pca : ModelResult
+    compared : str
+        Models that were compared, such as "3 models compared".
+    """
+    unit = "row" if pca.groups[0].n_clusters is None else "cluster"
+    descriptions = [
+        f"{model.name} ({to_ascii(format_count(n_rows_harmed(model), unit))} in groups shown to "
+        "be harmed)"
+        for model in candidates[:2]
+    ]
+    reason = (
+        "among the models whose largest loss does not exceed that of PCA, it is shown to harm "
+        f"groups with the fewest {unit}s"
+    )
+    if candidates[0].name in helpful:
+        reason = "the group that PCA harms most gains, and no other group is shown to become harmed"
+    text = f"Among the {compared}, prefer {descriptions[0]}: {reason}."
+    if len(descriptions) > 1:
+        text += f" The alternative is {descriptions[1]}."
+    return text
+
+
+def n_rows_harmed(model: ModelResult) -> int:
+    """Return the number of rows, or of clusters if there are any, in groups shown to be harmed."""
+    return sum(group.n_clusters or group.n_rows for group in harmed_groups(model))
 
 
 def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:

@@ -1,7 +1,7 @@
 """Application of all rules to an audit.
 
 A rule yields no finding, one or several. The messages are in
-:mod:`fairspan.auditing.findings.catalog`.
+:mod:`fairspan.auditing.findings.finding_catalog`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated

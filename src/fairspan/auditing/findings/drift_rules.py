@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.findings.reliability_rules import MIN_ROWS_PER_DIMENSION
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.refit_bound import RefitBound

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.names import join_truncated

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.compute import Moments

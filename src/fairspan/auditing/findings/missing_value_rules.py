@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from fairspan.auditing.audited_rows import MissingFeature, MissingValues
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.missing_value_codes import ColumnCodes

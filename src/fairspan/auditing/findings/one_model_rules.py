@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.audited_rows import AuditedRows
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of, relative_loss
 from fairspan.formatting.names import join_truncated

@@ -5,8 +5,8 @@ from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.cross_fit_run import MAX_OPTIMISM
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.intervals import is_heavy_tailed
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of

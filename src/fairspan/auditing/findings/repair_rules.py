@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fairspan.auditing.findings.catalog import make_finding
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.formatting.messages import counted

@@ -1,0 +1,38 @@
+"""Comparison of a fair model and ordinary PCA by the groups that each of them harms."""
+
+from dataclasses import dataclass
+
+from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
+from fairspan.rows.labels import Label
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """A fair model and ordinary PCA, with the groups that each of them harms.
+
+    Attributes
+    ----------
+    fair, pca : ModelResult
+    harmed_by_pca : list of GroupResult
+        Groups harmed by PCA, the one with the largest relative loss first.
+    newly_harmed : list of GroupResult
+        Groups that only the fair model is shown to harm.
+    """
+
+    fair: ModelResult
+    pca: ModelResult
+    harmed_by_pca: list[GroupResult]
+    newly_harmed: list[GroupResult]
+
+    @classmethod
+    def from_models(cls, fair: ModelResult, pca: ModelResult) -> "ModelComparison":
+        """Compare the groups harmed by two models."""
+        harmed_by_pca = harmed_groups(pca)
+        labels = labels_of(harmed_by_pca)
+        newly_harmed = [group for group in harmed_groups(fair) if group.group not in labels]
+        return cls(fair, pca, harmed_by_pca, newly_harmed)
+
+    @property
+    def labels_harmed_by_pca(self) -> tuple[Label, ...]:
+        """Labels of the groups harmed by PCA."""
+        return labels_of(self.harmed_by_pca)
