@@ -391,21 +391,24 @@ class DaskAdapter(SourceAdapter):
         partitions = _delayed_rows(collection, selection)
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
+        # Groups and weights in columns of X are read with each partition; others are split.
         groups = metadata.groups
+        separate_groups = None if selection.roles.groups else groups
+        separate_weights = None if selection.roles.weights is not None else metadata.weights
         labels = _split_by_partition(
-            None if selection.roles.groups else groups,
+            separate_groups,
             partitions,
             sizes,
-            "sensitive_features",
-            partial(resolve_labels, groups, X=None),
+            name="sensitive_features",
+            validate=partial(resolve_labels, groups, X=None),
             has_index=has_index,
         )
         weights = _split_by_partition(
-            None if selection.roles.weights is not None else metadata.weights,
+            separate_weights,
             partitions,
             sizes,
-            "sample_weight",
-            partial(check_sample_weight, metadata.weights),
+            name="sample_weight",
+            validate=partial(check_sample_weight, metadata.weights),
             has_index=has_index,
         )
         # A Dask array's name is a task key, not a column name.

@@ -121,11 +121,15 @@ class FrameRows(ColumnRows, InMemoryRows):
             weights = weights_from_column(frame, roles.weights)
             weights = selection.weight_scale.scale(weights)
         known = selection.known_labels
+        if groups is not None:
+            groups = known.match(groups)
+        if classes is not None:
+            classes = known.match_classes(classes)
         return cls(
             frame,
             selection,
-            groups=None if groups is None else known.match(groups),
-            classes=None if classes is None else known.match_classes(classes),
+            groups=groups,
+            classes=classes,
             clusters=clusters,
             weights=weights,
             weight_exponent=selection.weight_scale.exponent,
@@ -204,9 +208,7 @@ class FrameRows(ColumnRows, InMemoryRows):
         if self.selection.categories:
             return self._encoded_columns()
         pandas_frame = _pandas_frame(self.feature_frame)
-        if pandas_frame is not None and all(
-            isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in pandas_frame.dtypes
-        ):
+        if pandas_frame is not None and _has_numpy_numbers(pandas_frame):
             integer_names = pandas_frame.select_dtypes("integer")
             warn_if_rounded({name: pandas_frame[name].to_numpy() for name in integer_names})
             return pandas_frame
@@ -270,6 +272,12 @@ class FrameRows(ColumnRows, InMemoryRows):
         """Pass-through columns of a row range, if requested."""
         names = self.selection.extra_columns
         return self.frame.select(names)[start:stop] if names else None
+
+
+def _has_numpy_numbers(frame: pd.DataFrame) -> bool:
+    """Return whether all columns of a pandas frame are numbers or booleans of numpy types."""
+    # Extension types of pandas and Arrow, which may hold missing values, are converted by column.
+    return all(isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in frame.dtypes)
 
 
 def _pandas_frame(frame: EagerFrame) -> pd.DataFrame | None:

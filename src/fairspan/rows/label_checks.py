@@ -280,6 +280,7 @@ def _normalize(label: Label) -> Label:
 
 
 def _is_number(value: Scalar) -> bool:
+    """Return whether a value is a number, or a text that is one; booleans are not."""
     if not isinstance(value, str):
         return not isinstance(value, bool)
     try:
@@ -290,6 +291,7 @@ def _is_number(value: Scalar) -> bool:
 
 
 def _is_padded(value: Scalar) -> bool:
+    """Return whether a value is a text that begins or ends with white space, and is not blank."""
     return isinstance(value, str) and value != value.strip() != ""
 
 

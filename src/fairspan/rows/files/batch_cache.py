@@ -99,17 +99,19 @@ class BatchCache:
         """
         self._parts.pop(part.path, None)
         budget = self._max_bytes - sum(other.n_bytes for other in self._parts.values())
-        kept: list[pa.RecordBatch] | None = [] if part.csv_format is not None else None
+        keeps_batches = part.csv_format is not None
+        kept: list[pa.RecordBatch] = []
         n_bytes = 0
         file_state = _state_of(part.path)
         for batch in batches:
             n_bytes += batch.nbytes
             if n_bytes > budget:
-                kept = None
-            if kept is not None:
+                keeps_batches = False
+                kept.clear()
+            if keeps_batches:
                 kept.append(batch)
             yield batch
-        if kept is not None and file_state is not None:
+        if keeps_batches and file_state is not None:
             self._parts[part.path] = _CachedPart(request, file_state, kept, n_bytes)
 
 
