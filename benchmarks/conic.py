@@ -20,7 +20,7 @@ from benchmarks.report import SectionContent
 from benchmarks.rows import FloatArray, make_rows
 from fairspan import GroupMoments, Semidefinite
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 
 # The type annotations of cvxpy omit half of its functions.
 cvxpy: Any = import_module("cvxpy")

@@ -19,7 +19,7 @@ from benchmarks.report import SectionContent
 from benchmarks.rows import LabeledRows, explain_missing, load_faces_by_gender, load_table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
 from fairspan.estimator.fit import Fit, fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from reproduction.vu.data_sets import DATA_SETS
 
 PENALTIES, RADIUS, D = (0.5, 2.5), 0.15, 3

@@ -28,7 +28,7 @@ from benchmarks.report import SectionContent
 from benchmarks.rows import FloatArray, explain_missing, load_table
 from fairspan import GroupMoments
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 
 # Defaults of minPCA: starts, steps of each, and the parameters of Adam.
 _STARTS, _STEPS = 5, 500

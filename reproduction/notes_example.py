@@ -13,9 +13,9 @@ import scipy.optimize
 
 from fairspan.displays.style import BLUE, FOREGROUND, GREEN, MUTED, VERMILION
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.linear import Disparity
 from reproduction.comparison import relative_difference
 from reproduction.experiment import Cell, Result, Setting

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairspan.datasets import Dataset
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import DenseSecondMoments

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.displays.style import BLUE, MUTED, VERMILION
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.rank_reduction import max_relaxed_rank, reduce_rank, soft_basis

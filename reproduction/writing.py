@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
+from fairspan.displays.base_display import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import STYLE
 from fairspan.errors import MissingDependency
 from fairspan.formatting.terminal import display_width, wrap_text

@@ -8,7 +8,7 @@ from certificate_claims import replace_claims
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
 from fairspan.report.provenance import Provenance
-from fairspan.report.settings import ReportSettings
+from fairspan.report.report_settings import ReportSettings
 from fairspan.rows.opening import open_group_rows
 
 ORIGIN = Provenance("rows", "a report", None, "a command")

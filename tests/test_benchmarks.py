@@ -11,7 +11,7 @@ import pytest
 
 from fairspan import FairPCA, FileRows, GroupMoments, RobustErrorGap
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from numpy_reference import assert_moments, projector_distance, random_rows, reference_errors
 
 ROWS = random_rows(31, n=120, p=6)

@@ -20,7 +20,7 @@ from sklearn.random_projection import GaussianRandomProjection
 
 import fairspan as fs
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
-from fairspan.model.adapters import ReconstructionModel
+from fairspan.model.other_packages import ReconstructionModel
 from fairspan.model.subspace import adapt_model
 from numpy_reference import random_rows
 

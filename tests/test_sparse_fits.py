@@ -327,7 +327,7 @@ def test_transform_and_scores(kind, scale, dtype):
 def test_transform_in_parts(monkeypatch):
     X, labels, _ = topics()
     fair = FairPCA(3).fit(X, sensitive_features=labels)
-    monkeypatch.setattr("fairspan.rows.sparse._CHUNK_ENTRIES", 100)
+    monkeypatch.setattr("fairspan.rows.sparse_rows._CHUNK_ENTRIES", 100)
     np.testing.assert_allclose(fair.transform(scipy.sparse.csr_array(X)), fair.transform(X))
 
 

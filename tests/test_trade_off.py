@@ -16,7 +16,7 @@ from fairspan.errors import (
     MissingDependency,
 )
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.pareto import frontier_for_display
 from fairspan.registry import builtin_names
 from numpy_reference import projector_distance, random_rows, reference_errors

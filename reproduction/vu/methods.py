@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria.error_gap import RobustErrorGap

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import IncompatibleParameters
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria.error_gap import ErrorGap

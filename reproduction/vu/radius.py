@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.displays.style import BLUE
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.rows.labels import Label

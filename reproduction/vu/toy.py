@@ -8,10 +8,10 @@ import numpy as np
 
 from fairspan.displays.style import FOREGROUND, GREEN, ORANGE, SKY, VERMILION
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.error_gap import RobustErrorGap
 from reproduction.experiment import Cell, Result, Setting
 from reproduction.vu.protocol import Part

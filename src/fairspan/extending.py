@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
-from fairspan.problem.criteria.base import ConcaveScoresCriterion, Criterion, LinearCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion, Criterion, LinearCriterion
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.progress import Stage
 from fairspan.rows.blocks import RowBlock, make_row_block, rows_per_block
 from fairspan.rows.coded_labels import CodedLabels

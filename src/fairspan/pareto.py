@@ -17,7 +17,7 @@ import numpy as np
 from fairspan.certificates.evaluate_solution import rotate_to_principal_axes
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
@@ -25,15 +25,15 @@ from fairspan.linalg import normalize_signs
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import WideMoments
 from fairspan.parameters import check_number
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import builtin_names
 from fairspan.rows.labels import Label, format_label, table_name
@@ -50,7 +50,7 @@ from fairspan.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairspan.displays.frontier import FrontierDisplay
+    from fairspan.displays.frontier_display import FrontierDisplay
 
 # Criterion that is ordinary PCA.
 _PCA_CRITERION = "total_error"
@@ -299,7 +299,7 @@ class Frontier:
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
         # Imported here, since the module of the display imports this one.
-        from fairspan.displays.frontier import FrontierDisplay
+        from fairspan.displays.frontier_display import FrontierDisplay
 
         return FrontierDisplay.from_frontier(self, criteria).plot(ax)
 

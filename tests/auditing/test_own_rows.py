@@ -9,9 +9,9 @@ import fairspan as fs
 from case_selection import select_cases
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.distributions import f_cdf
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
 from fairspan.auditing.models import audited_models
-from fairspan.auditing.options import EstimationOptions
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 

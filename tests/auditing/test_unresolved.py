@@ -6,7 +6,7 @@ import pytest
 
 from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
-from fairspan.displays.base import describe_unproven
+from fairspan.displays.base_display import describe_unproven
 from fairspan.report.page import render_sentence
 from report_cases import make_report
 

@@ -23,7 +23,7 @@ import fairspan as fs
 from case_selection import mark_most_long
 from cli.conftest import SCHEMA, made_table, validator
 from fairspan import cli
-from fairspan.cli.terminal import JSON_VERSION
+from fairspan.cli.command_terminal import JSON_VERSION
 
 COMMANDS = sorted(cli.fairspan.commands)
 HEADINGS = ["Reading data:", "Fitting:", "Audit:", "Output:", "Examples:"]

@@ -15,7 +15,7 @@ from fairspan.cli.fitting import with_y_classes
 from fairspan.cli.formatting import certificate_text
 from fairspan.cli.param_types import parse_parameters
 from fairspan.estimator.fit import fit_moments, fit_rows
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 

@@ -16,7 +16,7 @@ import pytest
 
 from case_selection import mark_most_long
 from fairspan import cli, progress
-from fairspan.cli.terminal import painter_for
+from fairspan.cli.command_terminal import painter_for
 from fairspan.formatting.terminal import display_width, output_width
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")

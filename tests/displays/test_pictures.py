@@ -22,7 +22,7 @@ from display_cases import (
     make_records,
 )
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
-from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
+from fairspan.displays.base_display import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.figures import inline_svg

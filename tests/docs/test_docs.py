@@ -17,10 +17,10 @@ from numpydoc.validate import validate
 import fairspan
 from fairspan.auditing.estimates import State
 from fairspan.auditing.verdict import VerdictKind
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.catalog import RESTRICTIONS
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction_catalog import RESTRICTIONS
 from fairspan.registry import builtin_names
-from fairspan.solvers.catalog import solver_class
+from fairspan.solvers.solver_catalog import solver_class
 from real_data import FOLDER
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from fairspan.datasets import (
     load_breast_cancer_by_diagnosis,
     load_diabetes_by_sex,
 )
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.registry import builtin_names
 from problems import top_sum
 from reproduction.data import load

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairspan import GroupMoments
-from fairspan.moments.base import RowSpread
+from fairspan.moments.base_moments import RowSpread
 from fairspan.moments.row_spread import RowSummaryAggregator, row_spread, with_row_spread
 from fairspan.rows.opening import open_group_rows
 

@@ -22,15 +22,15 @@ from fairspan import (
 )
 from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.moments.base import RowSpread
+from fairspan.moments.base_moments import RowSpread
 from fairspan.problem.build_family import build_problem_family
-from fairspan.problem.criteria.catalog import CRITERIA, get_criterion
+from fairspan.problem.criteria.criterion_catalog import CRITERIA, get_criterion
 from fairspan.problem.directions import equal_means_basis, mean_difference_directions
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import MeanDistanceLimit, is_feasible
-from fairspan.problem.parameters import check_n_components
-from fairspan.problem.restrictions.catalog import RESTRICTIONS
+from fairspan.problem.part_parameters import check_n_components
+from fairspan.problem.restrictions.restriction_catalog import RESTRICTIONS
 from fairspan.registry import builtin_names
 from problems import build_problem, random_moments
 

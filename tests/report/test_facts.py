@@ -14,8 +14,8 @@ from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParamet
 from fairspan.formatting.names import readable_name
 from fairspan.registry import builtin_names
 from fairspan.report.build import build_report
-from fairspan.report.settings import ReportSettings
-from fairspan.report.slider import align_components, evenly_spaced, most_loaded_features
+from fairspan.report.report_settings import ReportSettings
+from fairspan.report.slider_data import align_components, evenly_spaced, most_loaded_features
 from report_cases import (
     ORIGIN,
     certificate_facts,

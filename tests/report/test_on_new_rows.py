@@ -15,7 +15,7 @@ from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
 from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
-from fairspan.report.settings import ReportSettings
+from fairspan.report.report_settings import ReportSettings
 from fairspan.report.tables.all_tables import report_tables
 from fairspan.report.tables.expected import (
     changes_table,

@@ -24,7 +24,7 @@ from fairspan import (
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from page_tree import parse_page
 from report_cases import certificate_facts, generate_rows, group_column, model_facts, report_facts
 

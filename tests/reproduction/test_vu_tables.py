@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import GroupMoments, RobustErrorGap
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.problem.build_family import build_problem_family
 from real_data import FOLDER, data_path
 from reproduction.comparison import printed_table

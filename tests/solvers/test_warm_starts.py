@@ -12,9 +12,9 @@ import fairspan
 from fairspan import FairPCA, GroupMoments, MeanParity, NashWelfare
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.problem import Problem
 from fairspan.problem.warm_start import WarmStart
 from fairspan.registry import builtin_names

@@ -28,9 +28,9 @@ OF_EXTRAS = (
     "fairspan.rows.files.csv_format",
     "fairspan.rows.files.csv_reader",
     "fairspan.rows.files.na_values",
-    "fairspan.rows.files.number_advice",
+    "fairspan.rows.files.number_format_advice",
     "fairspan.rows.files.numbers_as_text",
-    "fairspan.rows.files.tables",
+    "fairspan.rows.files.table_files",
 )
 RNG = np.random.default_rng(0)
 GROUPS = np.array(["a", "b"])[np.arange(90) % 2]

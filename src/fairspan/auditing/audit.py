@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows, MissingValues
+from fairspan.auditing.estimation_options import (
+    DEFAULT_OPTIONS,
+    EstimationOptions,
+    estimation_options,
+)
 from fairspan.auditing.evaluation import Evaluation, evaluate_on_moments, evaluate_on_rows
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.all_rules import AuditedData, find_in_data, find_in_results
@@ -19,7 +24,6 @@ from fairspan.auditing.models import (
     known_labels_of,
     restriction_columns,
 )
-from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions, estimation_options
 from fairspan.auditing.results import ModelResult, change_records
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_rules import make_verdicts
@@ -45,7 +49,7 @@ from fairspan.rows.opening import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairspan.displays.audit import AuditDisplay
+    from fairspan.displays.audit_display import AuditDisplay
 
 _FINDING_INDENT = " " * len("FS101 ")
 # Difference between the seeds of two repeats. One audit uses its seed and the next four at most.
@@ -222,7 +226,7 @@ class Audit:
             The expected loss was requested, but the audit has no estimates.
         """
         # Imported here, since the module of the display imports this one, and few audits are drawn.
-        from fairspan.displays.audit import AuditDisplay
+        from fairspan.displays.audit_display import AuditDisplay
 
         return AuditDisplay.compute(self, quantity).plot(ax)
 

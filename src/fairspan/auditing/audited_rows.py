@@ -6,7 +6,7 @@ from fairspan.auditing.group_names import quote_group
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii
-from fairspan.moments.base import describe_dropped_rows
+from fairspan.moments.base_moments import describe_dropped_rows
 from fairspan.rows.labels import Label
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.projector import Projector, Reconstructor

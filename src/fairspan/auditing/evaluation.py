@@ -12,6 +12,7 @@ from fairspan.auditing.block_statistics import block_statistics
 from fairspan.auditing.cross_fit_run import CrossFitRun
 from fairspan.auditing.cross_fitting import Quantity, cross_fit
 from fairspan.auditing.estimates import ModelEstimates
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.expected_losses import estimate_models
 from fairspan.auditing.fold_statistics import (
     FirstPass,
@@ -30,7 +31,6 @@ from fairspan.auditing.observed_errors import (
     observe_models,
     with_no_refit_reasons,
 )
-from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import IncompatibleParameters

@@ -12,6 +12,7 @@ import numpy as np
 from fairspan.auditing.cross_fit_run import CrossFitRun
 from fairspan.auditing.cross_fitting import Quantity
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates, State
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.intervals import (
     MIN_HEAVY_KURTOSIS,
     UNKNOWN,
@@ -23,7 +24,6 @@ from fairspan.auditing.intervals import (
 )
 from fairspan.auditing.loss_states import LossInterval, classify_loss
 from fairspan.auditing.loss_test import LossTest
-from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, sample_size_factor
 from fairspan.metrics import GroupErrors
 

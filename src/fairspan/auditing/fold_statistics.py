@@ -14,8 +14,8 @@ from fairspan.auditing.cross_fitting import (
     cross_fit,
     reference_points,
 )
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import AuditedModel
-from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.row_span import IrreducibleRows, reduce_to_span
 from fairspan.auditing.row_statistics import RowStatistics, compute_row_statistics
 from fairspan.errors import IncompatibleParameters, InvalidParameter
@@ -35,7 +35,7 @@ from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.sparse import SparseRows
+from fairspan.rows.sparse_rows import SparseRows
 
 # Up to this number of features, moments of a hundred groups in ten folds fit the memory budget.
 _MAX_FEATURES_WITHOUT_CHECK = 300

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan.auditing.cross_fit_run import CrossFitRun
 from fairspan.auditing.cross_fitting import CrossFit
-from fairspan.auditing.options import EstimationOptions
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import compute_group_moments

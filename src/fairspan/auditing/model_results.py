@@ -6,11 +6,11 @@ from typing import TypedDict
 import numpy as np
 
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.feature_errors import compute_feature_errors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
-from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.refit_bound import error_drift, refit_bound
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.certificates.certificate import Certificate

@@ -8,11 +8,11 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg.double_double import exact_sum
-from fairspan.model.adapters import ReconstructionModel
+from fairspan.model.other_packages import ReconstructionModel
 from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.label_matching import KnownLabels

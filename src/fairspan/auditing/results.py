@@ -12,7 +12,7 @@ from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.status import tolerance_suffix
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 

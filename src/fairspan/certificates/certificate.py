@@ -17,11 +17,11 @@ from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import GapAssessment, Status
 from fairspan.formatting.messages import counted
-from fairspan.moments.base import Center
-from fairspan.problem.criteria.base import Criterion
+from fairspan.moments.base_moments import Center
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.equal_error import EqualError
-from fairspan.problem.parameters import reported_parameters
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.part_parameters import reported_parameters
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, overload
 import numpy as np
 
 from fairspan.certificates.eigensolver import Eigensolver
-from fairspan.moments.base import Center
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.moments.base_moments import Center
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 from fairspan.version import __version__

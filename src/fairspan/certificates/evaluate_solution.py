@@ -22,7 +22,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.certificates.status import MeasuredGap, Status, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
 from fairspan.problem.criteria.equal_error import EqualError

@@ -16,7 +16,7 @@ from fairspan.errors import InvalidInput
 from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.limits import (
     CovarianceDifferenceLimit,

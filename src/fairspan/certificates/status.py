@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from fairspan.certificates.error_rounding import resolution_scale
 from fairspan.linalg.rounding import EPS, LOOSE_TOL
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
+from fairspan.cli.command_terminal import JSON_VERSION, print_message
 from fairspan.cli.commands import audit, demo, fit, merge, moments, report, transform, verify
-from fairspan.cli.terminal import JSON_VERSION, print_message
 from fairspan.errors import FairspanError, FairspanWarning, InvalidParameter
 from fairspan.progress import show_progress
 from fairspan.version import __version__

@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from fairspan.cli import options
 from fairspan.cli.command import command, output_option, usage_error_if
+from fairspan.cli.command_outputs import check_output_file
 from fairspan.cli.option_values import (
     AuditOptions,
     FitOptions,
@@ -16,14 +17,13 @@ from fairspan.cli.option_values import (
     ReportOptions,
     require_models,
 )
-from fairspan.cli.outputs import check_output_file
 from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER
 from fairspan.errors import FairspanError
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_count, to_ascii
 from fairspan.progress import overall_progress
 from fairspan.registry import ExternalObject
-from fairspan.report.outputs import check_output_path
+from fairspan.report.report_outputs import check_output_path
 
 _EXIT_NOT_VERIFIED = 1
 _EXIT_INTERNAL_ERROR = 3

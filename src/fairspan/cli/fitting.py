@@ -14,12 +14,12 @@ from fairspan.cli.inputs import InputData
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import fit_rows
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.catalog import get_restriction
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.rows.labels import Label, format_label, format_list
 from fairspan.rows.protocol import row_metadata
 from fairspan.solvers.auto import resolve_solver

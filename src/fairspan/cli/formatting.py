@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from fairspan.auditing.group_names import format_group, quote_group
+from fairspan.cli.command_terminal import JSON_VERSION, painter_for
 from fairspan.cli.finding_hints import in_command_terms
-from fairspan.cli.terminal import JSON_VERSION, painter_for
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
 from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
 from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
-from fairspan.problem.parameters import reported_parameters
+from fairspan.problem.part_parameters import reported_parameters
 from fairspan.rows.labels import printable
 
 if TYPE_CHECKING:

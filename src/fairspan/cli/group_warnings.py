@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from fairspan.auditing.findings.label_rules import label_findings
 from fairspan.auditing.group_names import quote_group
+from fairspan.cli.command_terminal import print_message
 from fairspan.cli.finding_hints import with_command_hint
 from fairspan.cli.manifest import MAX_NAMES
-from fairspan.cli.terminal import print_message
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.labels import Label

@@ -17,7 +17,7 @@ from fairspan.cli.row_input import (
 from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import RowsWithAttributes

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.cli.command import usage_error_if
+from fairspan.cli.command_terminal import print_message
 from fairspan.cli.group_warnings import warn_about_tiny_groups, warn_of_labels
 from fairspan.cli.manifest import MANIFEST, MAX_NAMES, Manifest
 from fairspan.cli.option_values import ReadOptions
 from fairspan.cli.row_input import check_numeric_features, is_archive_file, open_row_source
-from fairspan.cli.terminal import print_message
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import join_truncated
 from fairspan.moments.dropped_rows import no_rows_error

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.cli.command import usage_error_if
+from fairspan.cli.command_terminal import print_message
 from fairspan.cli.group_warnings import warn_about_tiny_groups
 from fairspan.cli.manifest import Manifest, check_unchanged, file_fingerprint
 from fairspan.cli.moments_files import open_numeric_rows
 from fairspan.cli.option_values import ReadOptions
-from fairspan.cli.terminal import print_message
 from fairspan.errors import FairspanError
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments, load_partial
 from fairspan.registry import ExternalObject

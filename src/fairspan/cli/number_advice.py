@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairspan.rows.files.number_advice import NumberAdvice, StyleReading
+    from fairspan.rows.files.number_format_advice import NumberAdvice, StyleReading
 
 # Separators as values of options in a shell.
 _SHELL_VALUES = {"'": '"\'"', " ": "space"}

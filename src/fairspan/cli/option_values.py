@@ -15,7 +15,7 @@ from fairspan.cli.command import usage_error_if
 from fairspan.registry import ExternalObject
 
 if TYPE_CHECKING:
-    from fairspan.auditing.options import EstimationOptions
+    from fairspan.auditing.estimation_options import EstimationOptions
     from fairspan.rows.blocks import OnMissing
     from fairspan.rows.group_limit import GroupLimit
 
@@ -179,7 +179,7 @@ class AuditOptions:
     @property
     def estimation_options(self) -> "EstimationOptions":
         """Options for the estimates on new rows."""
-        from fairspan.auditing.options import estimation_options  # slow to import
+        from fairspan.auditing.estimation_options import estimation_options  # slow to import
 
         return estimation_options(
             self.folds or None,  # --folds none is stored as 0

@@ -7,7 +7,7 @@ import click
 
 from fairspan.cli.number_advice import command_advice
 from fairspan.errors import Cause, Remedy
-from fairspan.rows.remedies import missing_remedies
+from fairspan.rows.row_remedies import missing_remedies
 
 _FORMAT_OPTIONS = "--delimiter, --decimal, --encoding, --comment"
 # Remedies that every command can offer.

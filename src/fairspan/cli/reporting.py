@@ -13,26 +13,26 @@ from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.auditing import load_models
+from fairspan.cli.command_terminal import painter_for
 from fairspan.cli.finding_hints import with_command_hints, with_command_hints_in_report
 from fairspan.cli.fitting import with_group_labels
 from fairspan.cli.formatting import certificate_text
 from fairspan.cli.inputs import InputData, open_held_out_rows, open_input
 from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions, ReportOptions
 from fairspan.cli.row_input import read_options_for
-from fairspan.cli.terminal import painter_for
 from fairspan.datasets import Dataset, load_adult_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
 from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.registry import ExternalObject
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.provenance import Provenance, default_title, without_directories
 from fairspan.report.report import Report
-from fairspan.report.settings import ReportSettings
-from fairspan.report.user_models import read_user_models
+from fairspan.report.report_models import read_user_models
+from fairspan.report.report_settings import ReportSettings
 from fairspan.report.write_report import ReportData, check_page_path, make_report, write_page
 from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
 from fairspan.rows.labels import format_label, printable

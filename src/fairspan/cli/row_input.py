@@ -15,7 +15,7 @@ from fairspan.errors import InvalidInput, InvalidType, import_optional
 from fairspan.formatting.messages import quoted_cell
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.columns import ColumnRoles, ColumnSelection, is_text_type
+from fairspan.rows.column_selection import ColumnRoles, ColumnSelection, is_text_type
 from fairspan.rows.files.file_rows import (
     FileRows,
     advice_on_numbers,

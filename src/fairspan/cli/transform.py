@@ -26,7 +26,7 @@ from fairspan.registry import ExternalObject
 from fairspan.rows.blocks import KEEPING_MISSING
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import RowSource
-from fairspan.rows.validation import check_columns
+from fairspan.rows.row_validation import check_columns
 from fairspan.storage.atomic import open_atomic
 
 _FORMAT_BY_EXTENSION = {

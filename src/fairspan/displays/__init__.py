@@ -4,15 +4,15 @@
 again; `frame()` returns the plotted data.
 """
 
-from fairspan.displays.audit import AuditDisplay
-from fairspan.displays.disparity_path import DisparityPathDisplay
-from fairspan.displays.error_curve import ErrorCurveDisplay
-from fairspan.displays.feature_errors import FeatureErrorDisplay
-from fairspan.displays.frontier import FrontierDisplay
-from fairspan.displays.group_loss import GroupLossDisplay
-from fairspan.displays.loadings import LoadingsDisplay
-from fairspan.displays.reduced_rows import ReducedRowsDisplay
-from fairspan.displays.variance_kept import VarianceKeptDisplay
+from fairspan.displays.audit_display import AuditDisplay
+from fairspan.displays.disparity_path_display import DisparityPathDisplay
+from fairspan.displays.error_curve_display import ErrorCurveDisplay
+from fairspan.displays.feature_error_display import FeatureErrorDisplay
+from fairspan.displays.frontier_display import FrontierDisplay
+from fairspan.displays.group_loss_display import GroupLossDisplay
+from fairspan.displays.loadings_display import LoadingsDisplay
+from fairspan.displays.reduced_rows_display import ReducedRowsDisplay
+from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
 __all__ = [
     "AuditDisplay",

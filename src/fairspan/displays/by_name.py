@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairspan.displays.disparity_path import DisparityPathDisplay
-from fairspan.displays.error_curve import ErrorCurveDisplay
-from fairspan.displays.feature_errors import FeatureErrorDisplay
-from fairspan.displays.frontier import FrontierDisplay
-from fairspan.displays.group_loss import GroupLossDisplay
-from fairspan.displays.loadings import LoadingsDisplay
-from fairspan.displays.variance_kept import VarianceKeptDisplay
+from fairspan.displays.disparity_path_display import DisparityPathDisplay
+from fairspan.displays.error_curve_display import ErrorCurveDisplay
+from fairspan.displays.feature_error_display import FeatureErrorDisplay
+from fairspan.displays.frontier_display import FrontierDisplay
+from fairspan.displays.group_loss_display import GroupLossDisplay
+from fairspan.displays.loadings_display import LoadingsDisplay
+from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
 # Functions that compute a display of a fitted estimator.
 DISPLAYS: Mapping[str, Callable[..., Any]] = {

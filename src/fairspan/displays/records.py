@@ -21,7 +21,7 @@ from fairspan.auditing.models import (
     read_model,
 )
 from fairspan.auditing.results import ModelResult
-from fairspan.displays.base import INFEASIBLE
+from fairspan.displays.base_display import INFEASIBLE
 from fairspan.errors import (
     FairspanWarning,
     IncompatibleParameters,
@@ -35,14 +35,14 @@ from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.parameters import init_parameters
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.catalog import get_restriction
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label
 from fairspan.rows.opening import is_row_source, match_groups, open_group_rows
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.row_validation import check_n_columns
 from fairspan.typing import FloatArray
 
 # Values of one model and group by name, as in Audit.to_records().

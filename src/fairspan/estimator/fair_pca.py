@@ -20,20 +20,20 @@ from fairspan.errors import (
 )
 from fairspan.estimator.features import in_order_of_features, set_or_check_features
 from fairspan.estimator.fit import Fit, fit_rows
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.model.projected_moments import score_map, second_moments_and_projector
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.parameters import DataclassInstance, check_bool, check_choice, init_parameters
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.parameters import check_n_components
-from fairspan.problem.restrictions.base import Restriction
-from fairspan.problem.restrictions.catalog import get_restriction
+from fairspan.problem.part_parameters import check_n_components
+from fairspan.problem.restrictions.restriction import Restriction
+from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
 from fairspan.rows.frames import drop_columns, float_dtype, open_features
@@ -51,7 +51,7 @@ from fairspan.rows.opening import (
     warn_about_unused_categories,
 )
 from fairspan.rows.protocol import RowsInfo, row_metadata
-from fairspan.rows.remedies import group_limit_remedies
+from fairspan.rows.row_remedies import group_limit_remedies
 from fairspan.solvers.auto import Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import (

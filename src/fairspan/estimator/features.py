@@ -12,8 +12,8 @@ from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.labels import format_list
-from fairspan.rows.sparse import SparseRows
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.row_validation import check_n_columns
+from fairspan.rows.sparse_rows import SparseRows
 from fairspan.typing import AnyArray
 
 

@@ -21,23 +21,23 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.errors import IncompatibleParameters, InvalidInput
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector, is_soft
 from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.second_moments import SecondMoments, error_reduction_by_component
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.build_family import build_problem_family
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.family import ProblemFamily, check_means_agree
 from fairspan.problem.feature_scale import compute_feature_scale
 from fairspan.problem.nesting import check_nesting_supported
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.problem.warm_start import WarmStart
@@ -46,7 +46,7 @@ from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import format_list
 from fairspan.solvers.nested import solve_nested
 from fairspan.solvers.solve import solve_for_dimension
-from fairspan.solvers.variance_kept import solve_for_variance_kept
+from fairspan.solvers.variance_dimension import solve_for_variance_kept
 from fairspan.typing import FloatArray
 
 

@@ -23,7 +23,7 @@ from fairspan.problem.problem import Problem
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Label, format_list
 from fairspan.rows.opening import open_group_rows
-from fairspan.rows.remedies import group_limit_remedies
+from fairspan.rows.row_remedies import group_limit_remedies
 from fairspan.typing import FloatArray
 
 

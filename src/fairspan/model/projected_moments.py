@@ -6,8 +6,8 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import SecondMoments
-from fairspan.rows.adapters import RowMap
 from fairspan.rows.frames import open_features
+from fairspan.rows.row_adapters import RowMap
 from fairspan.typing import FloatArray
 
 

@@ -18,14 +18,14 @@ from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.proofs import PROOF_KINDS, Proof, proof_arrays
 from fairspan.certificates.status import GapAssessment, Status
 from fairspan.errors import Cause, FairspanError, InvalidParameter
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.normal_model import NormalModel, validated_normal_model
 from fairspan.moments.projector import Projector
 from fairspan.parameters import DataclassInstance, init_parameters
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.base import Restriction
-from fairspan.problem.restrictions.catalog import get_restriction
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction import Restriction
+from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.registry import builtin_names
 from fairspan.rows.labels import to_python_label, to_python_labels
 from fairspan.storage.archive import open_archive, write_archive

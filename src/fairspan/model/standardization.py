@@ -9,7 +9,7 @@ from fairspan.moments.projector import Projector
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.frames import FrameRows, feature_values
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.row_validation import check_n_columns
 from fairspan.typing import FloatArray
 
 

@@ -11,30 +11,30 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
-from fairspan.model.adapters import (
+from fairspan.model.model_export import onnx_bytes, sql_select
+from fairspan.model.model_tables import group_table
+from fairspan.model.other_packages import (
     ALLOWED_MODELS,
     ReconstructionModel,
     detect_projection,
     reconstruction_model,
 )
-from fairspan.model.export import onnx_bytes, sql_select
 from fairspan.model.row_checks import warn_if_far
 from fairspan.model.serialization import read_subspace, write_subspace
 from fairspan.model.standardization import Standardization
-from fairspan.model.tables import group_table
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.files import MOMENTS_FILE
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.moments.reference_frame import ReferenceFrame
-from fairspan.problem.parameters import check_n_components
-from fairspan.rows.adapters import AffineMap, RowMap
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows, float_dtype, open_features
 from fairspan.rows.opening import adapter_for, map_rows
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.row_adapters import AffineMap, RowMap
+from fairspan.rows.row_validation import check_n_columns
 from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.typing import FloatArray
@@ -613,7 +613,7 @@ def _subspace_from_projection(
     step : object or None
         The step that projects, if it is a single one.
     components, mean, decoder
-        Those of :func:`fairspan.model.adapters.detect_projection`. If the step has equal
+        Those of :func:`fairspan.model.other_packages.detect_projection`. If the step has equal
         components, they replace the detected ones, which are rounded.
     """
     has_mean = hasattr(step, "mean_")

@@ -24,7 +24,7 @@ from fairspan.linalg.threads import (
     map_in_threads,
     single_thread_if_small,
 )
-from fairspan.moments.base import no_group_labels_error
+from fairspan.moments.base_moments import no_group_labels_error
 from fairspan.rows.array_backend import ArrayBackend, to_numpy
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import RowBlock, select_rows

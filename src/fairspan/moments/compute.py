@@ -10,7 +10,7 @@ from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.protocol import row_metadata
-from fairspan.rows.sparse import SparseRows
+from fairspan.rows.sparse_rows import SparseRows
 
 Moments = GroupMoments | SparseMoments | WideMoments
 """Any representation of the moments of groups."""

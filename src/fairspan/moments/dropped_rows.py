@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import counted
-from fairspan.moments.base import describe_dropped_rows
+from fairspan.moments.base_moments import describe_dropped_rows
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.label_checks import quoted
 from fairspan.rows.labels import Label

@@ -19,7 +19,7 @@ from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import counted
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
-from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error
+from fairspan.moments.base_moments import check_magnitudes, describe_column, no_group_labels_error
 from fairspan.moments.fixed_point import FixedPoint, fixed_point
 from fairspan.moments.normal_model import RIDGE, IncompleteRows, NormalModel, blocks_to_complete
 from fairspan.rows.aggregation import Rows, aggregate, as_partitioned

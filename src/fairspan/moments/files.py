@@ -14,7 +14,7 @@ from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.em import EMSummary
 from fairspan.moments.merging import sum_over_classes
-from fairspan.moments.validation import check_no_overflow
+from fairspan.moments.moment_validation import check_no_overflow
 from fairspan.rows.labels import label_array
 from fairspan.storage.archive import open_archive, pack_archive
 from fairspan.storage.fields import FieldReader, FileKind

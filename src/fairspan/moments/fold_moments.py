@@ -21,7 +21,7 @@ from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.protocol import RowSource
-from fairspan.rows.sparse import SparseRows
+from fairspan.rows.sparse_rows import SparseRows
 from fairspan.typing import IndexArray
 
 # Largest number of entries (2 GB) of the matrices of all groups in all folds.

@@ -21,8 +21,12 @@ from fairspan.moments.em import fit_em
 from fairspan.moments.files import MOMENTS_FILE, moments_to_bytes, read_moments
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments, sum_over_classes
-from fairspan.moments.sparse import GroupRows, group_sparse_rows
-from fairspan.moments.validation import check_arrays, check_no_overflow, invalid_moments_error
+from fairspan.moments.moment_validation import (
+    check_arrays,
+    check_no_overflow,
+    invalid_moments_error,
+)
+from fairspan.moments.sparse_scatter import GroupRows, group_sparse_rows
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.blocks import OnMissing
@@ -33,7 +37,7 @@ from fairspan.rows.label_resolution import resolve_labels
 from fairspan.rows.labels import Label, format_list, label_array
 from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
 from fairspan.rows.protocol import RowSource, row_metadata
-from fairspan.rows.sparse import SparseRows
+from fairspan.rows.sparse_rows import SparseRows
 from fairspan.rows.weights import exponent_for, in_units, is_extreme
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.storage.fields import InvalidField

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.rounding import MAX_EXACT_INTEGER
-from fairspan.moments.base import BaseMoments, describe_column
+from fairspan.moments.base_moments import BaseMoments, describe_column
 from fairspan.registry import LazyModule
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows

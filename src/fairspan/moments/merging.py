@@ -10,7 +10,7 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput
 from fairspan.moments.accumulate import RunningMoments, merge_into, stack_by_label
 from fairspan.moments.dense_moments import DenseMoments
-from fairspan.moments.validation import check_no_overflow
+from fairspan.moments.moment_validation import check_no_overflow
 from fairspan.rows.labels import (
     Label,
     describe_label_type,

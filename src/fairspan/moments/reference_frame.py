@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairspan.moments.base import BaseMoments
+from fairspan.moments.base_moments import BaseMoments
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.typing import FloatArray
 

@@ -14,7 +14,7 @@ import scipy
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.rounding import EPS, RANK_TERMS
-from fairspan.moments.base import BaseMoments, RowSpread
+from fairspan.moments.base_moments import BaseMoments, RowSpread
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.aggregation import Aggregator, Rows, aggregate
 from fairspan.rows.protocol import RowSource, row_metadata

@@ -1,6 +1,7 @@
 """Moments that keep the rows: sparse rows, and wide tables (fewer rows than features).
 
-Sparse rows with many features are fitted by products with them (:mod:`fairspan.moments.sparse`).
+Sparse rows with many features are fitted by products with them
+(:mod:`fairspan.moments.sparse_scatter`).
 
 Few rows span a low-dimensional space. Shifted by one row, n rows span r < n directions; with an
 orthonormal basis Q of these, a row is x = shift + Ql, and the r coordinates l have ordinary
@@ -34,10 +35,10 @@ from scipy.linalg import blas, lapack, qr
 from fairspan.errors import InvalidInput
 from fairspan.linalg.memory import check_memory, explain_memory_errors
 from fairspan.linalg.rounding import ANGLE_TOL, EPS, FIGURE_ROUNDING, RANK_TOL, SUM_ROUNDING
-from fairspan.moments.base import BaseMoments, Center, RowSpread, check_magnitudes
+from fairspan.moments.base_moments import BaseMoments, Center, RowSpread, check_magnitudes
 from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
-from fairspan.moments.sparse import (
+from fairspan.moments.sparse_scatter import (
     GroupRows,
     SparseSecondMoments,
     group_sparse_rows,
@@ -49,8 +50,8 @@ from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array
-from fairspan.rows.sparse import SparseRows
-from fairspan.rows.validation import to_finite_float64, to_numeric
+from fairspan.rows.row_validation import to_finite_float64, to_numeric
+from fairspan.rows.sparse_rows import SparseRows
 from fairspan.typing import FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.

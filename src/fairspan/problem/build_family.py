@@ -6,16 +6,16 @@ from dataclasses import replace
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.second_moments import SecondMoments
 from fairspan.moments.wide import RowSpace
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions.base import Restriction, differences_of
 from fairspan.problem.restrictions.covariance_parity import CovarianceParity
+from fairspan.problem.restrictions.restriction import Restriction, differences_of
 from fairspan.problem.rounding_budget import RoundingBudget, RowRank
 from fairspan.typing import FloatArray
 

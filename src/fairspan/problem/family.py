@@ -14,16 +14,16 @@ from fairspan.linalg.rounding import ENTRY_TERMS, EPS, ZERO_EIGENVALUE
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.sparse_scatter import SparseSecondMoments
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.mean_agreement import ConstrainedMeans
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Embedding, Problem
 from fairspan.problem.reduction import Reduction, restricted_rounding
-from fairspan.problem.restrictions.base import Restriction
 from fairspan.problem.restrictions.covariance_parity import CovarianceParity
 from fairspan.problem.restrictions.mean_parity import MeanParity
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.typing import FloatArray
 

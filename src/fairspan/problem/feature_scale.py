@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairspan.errors import warn
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.rows.labels import format_list
 from fairspan.typing import FloatArray

@@ -23,8 +23,8 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.directions import mean_difference_directions, pairs_to_compare
-from fairspan.problem.restrictions.base import Restriction
 from fairspan.problem.restrictions.mean_parity import MeanParity
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 

@@ -1,9 +1,9 @@
 """Check whether components can be nested: computed one at a time."""
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.registry import builtin_names
 
 

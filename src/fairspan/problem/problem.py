@@ -15,9 +15,9 @@ from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.second_moments import DenseSecondMoments, SecondMoments
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.limits import ParityLimit
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.rounding_budget import RoundingBudget
 from fairspan.problem.warm_start import WarmStart

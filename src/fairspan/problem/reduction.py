@@ -11,7 +11,7 @@ from typing import cast
 from fairspan.linalg.complement import OrthogonalComplement
 from fairspan.moments.projector import Projector
 from fairspan.moments.second_moments import SecondMoments, deflate
-from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.sparse_scatter import SparseSecondMoments
 from fairspan.problem.oblique import ObliqueShift
 from fairspan.problem.problem import Problem
 from fairspan.problem.rounding_budget import RoundingBudget

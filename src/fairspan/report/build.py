@@ -16,8 +16,8 @@ from fairspan.report.curves import build_curves
 from fairspan.report.fits import audit_fits, fit_criteria
 from fairspan.report.provenance import Provenance
 from fairspan.report.report import Report
-from fairspan.report.settings import DEFAULT_VARIANCE_KEPT, ReportSettings
-from fairspan.report.user_models import audit_user_models
+from fairspan.report.report_models import audit_user_models
+from fairspan.report.report_settings import DEFAULT_VARIANCE_KEPT, ReportSettings
 from fairspan.rows.aggregation import Rows
 
 # Progress shares of the stages; drawing is not tracked and takes the remainder.

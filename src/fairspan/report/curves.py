@@ -7,8 +7,8 @@ from typing import Any
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.estimates import GroupEstimates
 from fairspan.auditing.intervals import none_if_nan
-from fairspan.displays.base import INFEASIBLE
-from fairspan.moments.base import Center
+from fairspan.displays.base_display import INFEASIBLE
+from fairspan.moments.base_moments import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.pareto import Frontier, frontier_for_display
@@ -18,7 +18,7 @@ from fairspan.report.dimensions import (
     solve_by_dimension,
 )
 from fairspan.report.fitted_criterion import PCA, FittedCriterion
-from fairspan.report.slider import (
+from fairspan.report.slider_data import (
     MAX_COMPONENTS,
     SliderStep,
     align_components,

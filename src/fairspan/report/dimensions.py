@@ -7,6 +7,7 @@ import numpy as np
 
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.estimates import GroupEstimates
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.auditing.evaluation import estimate_from_folds
 from fairspan.auditing.models import (
     CURVE_TOL,
@@ -14,7 +15,6 @@ from fairspan.auditing.models import (
     select_dimensions,
     select_estimated,
 )
-from fairspan.auditing.options import DEFAULT_OPTIONS
 from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters

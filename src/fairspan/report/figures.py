@@ -18,7 +18,7 @@ from fairspan.displays import (
     GroupLossDisplay,
     style,
 )
-from fairspan.displays.base import SAVE_METADATA, BaseDisplay, new_figure, reproducible_svg
+from fairspan.displays.base_display import SAVE_METADATA, BaseDisplay, new_figure, reproducible_svg
 from fairspan.extending import Display
 from fairspan.formatting.numbers import format_interval, format_level, format_number
 from fairspan.report.report import Report

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows_with_folds
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
-from fairspan.auditing.options import EstimationOptions
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.settings import FitSettings
+from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.linalg.rounding import zero_negligible
-from fairspan.moments.base import Center
+from fairspan.moments.base_moments import Center
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.parameters import init_parameters
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.minimax import MinimaxCriterion
 from fairspan.progress import track
 from fairspan.report.fitted_criterion import PCA, FittedCriterion
-from fairspan.report.settings import PCA_CRITERION, ReportSettings
+from fairspan.report.report_settings import PCA_CRITERION, ReportSettings
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import printable
 

@@ -33,7 +33,7 @@ from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.report import figures
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
-from fairspan.report.slider import SliderStep
+from fairspan.report.slider_data import SliderStep
 from fairspan.report.tables.all_tables import report_tables
 from fairspan.report.tables.columns import INCONCLUSIVE, most_affected_group, tied_maxima
 from fairspan.report.tables.slider import LOADING_DECIMALS, step_texts

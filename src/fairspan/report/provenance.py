@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.extending import Display
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.registry import builtin_names
 from fairspan.version import __version__
 

@@ -16,11 +16,11 @@ from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import display_name
 from fairspan.formatting.numbers import format_level
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.parameters import reported_parameters
+from fairspan.problem.part_parameters import reported_parameters
 from fairspan.report.curves import ReportCurves
 from fairspan.report.fitted_criterion import FittedCriterion
 from fairspan.report.provenance import Provenance
-from fairspan.report.settings import DEFAULT_VARIANCE_KEPT, ReportSettings
+from fairspan.report.report_settings import DEFAULT_VARIANCE_KEPT, ReportSettings
 from fairspan.report.verification import verification_instructions
 from fairspan.rows.labels import printable
 

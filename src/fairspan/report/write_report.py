@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from fairspan.auditing.audit import check_one_assignment
+from fairspan.auditing.estimation_options import EstimationOptions, estimation_options
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
-from fairspan.auditing.options import EstimationOptions, estimation_options
 from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import (
     FairspanWarning,
@@ -27,11 +27,11 @@ from fairspan.moments.compute import not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
-from fairspan.report.outputs import check_output_path
 from fairspan.report.provenance import Provenance, provenance_of_call
 from fairspan.report.report import Report
-from fairspan.report.settings import ReportSettings
-from fairspan.report.user_models import read_user_models
+from fairspan.report.report_models import read_user_models
+from fairspan.report.report_outputs import check_output_path
+from fairspan.report.report_settings import ReportSettings
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.attributes import ColumnKey
 from fairspan.rows.blocks import OnMissing

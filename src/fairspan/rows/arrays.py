@@ -10,11 +10,11 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.messages import shown_reason
 from fairspan.registry import LazyModule
-from fairspan.rows.adapters import SourceAdapter
 from fairspan.rows.blocks import (
     OnMissing,
 )
-from fairspan.rows.validation import (
+from fairspan.rows.row_adapters import SourceAdapter
+from fairspan.rows.row_validation import (
     check_dtype,
     check_shape,
     warn_if_rounded,

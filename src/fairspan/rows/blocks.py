@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
+from fairspan.rows.row_validation import to_finite_float64, to_float64_with_missing, to_numeric
 from fairspan.typing import AnyArray, BoolArray, EagerFrame, FloatArray, IndexArray, RowIndex
 
 # Entries of one block (2 MB of float64): large enough for matrix products at full speed, small

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
     nw = LazyModule("narwhals.stable.v2")
-from fairspan.rows.validation import (
+from fairspan.rows.row_validation import (
     ALLOWED_NUMBERS,
     check_numeric,
     is_vector,

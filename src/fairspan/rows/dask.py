@@ -19,14 +19,13 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.formatting.messages import counted
-from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.columns import (
+from fairspan.rows.column_selection import (
     ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
@@ -50,8 +49,8 @@ from fairspan.rows.label_resolution import (
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
-from fairspan.rows.sample_weights import check_sample_weight
-from fairspan.rows.validation import (
+from fairspan.rows.row_adapters import RowMap, SourceAdapter
+from fairspan.rows.row_validation import (
     check_consistent_length,
     check_dtype,
     check_feature_names,
@@ -59,6 +58,7 @@ from fairspan.rows.validation import (
     check_numeric,
     check_shape,
 )
+from fairspan.rows.sample_weights import check_sample_weight
 from fairspan.typing import (
     AnyArray,
     ColumnName,

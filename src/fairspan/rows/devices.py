@@ -14,14 +14,14 @@ from array_api_compat import (
 )
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.array_backend import ArrayBackend, is_device_array, to_numpy
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.validation import (
+from fairspan.rows.row_adapters import RowMap, SourceAdapter
+from fairspan.rows.row_validation import (
     check_n_columns,
     check_shape,
     to_finite_float64,

@@ -12,11 +12,10 @@ import numpy as np
 from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional
 from fairspan.formatting.messages import quoted_cell, quoted_label, shown_reason
 from fairspan.registry import LazyModule
-from fairspan.rows.adapters import SourceAdapter
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.columns import (
+from fairspan.rows.column_selection import (
     ColumnRoles,
     ColumnRows,
     ColumnSelection,
@@ -41,8 +40,9 @@ from fairspan.rows.label_resolution import (
 )
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
+from fairspan.rows.row_adapters import SourceAdapter
+from fairspan.rows.row_validation import check_feature_names, check_shape, warn_if_rounded
 from fairspan.rows.sample_weights import weights_from_column
-from fairspan.rows.validation import check_feature_names, check_shape, warn_if_rounded
 from fairspan.typing import AnyArray, ColumnName, EagerFrame, FloatArray, TableLike
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from fairspan.rows.blocks import (
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import format_list
 from fairspan.rows.protocol import BaseRows
-from fairspan.rows.validation import (
+from fairspan.rows.row_validation import (
     to_finite_float64,
     to_float64_with_missing,
 )

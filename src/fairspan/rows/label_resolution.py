@@ -16,7 +16,7 @@ from fairspan.registry import LazyModule
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.conversion import arrow_to_numpy, numeric_columns
 from fairspan.rows.labels import format_list
-from fairspan.rows.validation import (
+from fairspan.rows.row_validation import (
     check_columns,
     check_consistent_length,
 )

@@ -10,13 +10,12 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, warn
 from fairspan.parameters import check_choice
-from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.aggregation import PartitionedRows, Rows, as_partitioned, as_row_source
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import ArrayAdapter
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes
 from fairspan.rows.blocks import ON_MISSING, OnMissing, RowBlock
-from fairspan.rows.columns import ColumnRows
+from fairspan.rows.column_selection import ColumnRows
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import SingleGroup
@@ -24,8 +23,9 @@ from fairspan.rows.labels import format_list, to_python_label
 from fairspan.rows.mapped import MappedRows
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import RowSource
-from fairspan.rows.remedies import MEMORY_REMEDIES, group_limit_remedies, python_remedies
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.row_adapters import RowMap, SourceAdapter
+from fairspan.rows.row_remedies import MEMORY_REMEDIES, group_limit_remedies, python_remedies
+from fairspan.rows.row_validation import check_n_columns
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
 
@@ -47,7 +47,7 @@ def _adapters() -> Iterator[SourceAdapter]:
     from fairspan.rows.files.file_rows import FileAdapter
 
     yield FileAdapter()
-    from fairspan.rows.sparse import SparseAdapter
+    from fairspan.rows.sparse_rows import SparseAdapter
 
     yield SparseAdapter()
     from fairspan.rows.dask import DaskAdapter

@@ -10,7 +10,7 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted, shown_reason
 from fairspan.registry import LazyModule
 from fairspan.rows.conversion import series_to_float64
-from fairspan.rows.validation import (
+from fairspan.rows.row_validation import (
     native_dtype,
 )
 from fairspan.typing import AnyArray, FloatArray

@@ -19,11 +19,10 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
-from fairspan.rows.adapters import RowMap
 from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.array_backend import is_from_package
 from fairspan.rows.blocks import OnMissing
-from fairspan.rows.columns import (
+from fairspan.rows.column_selection import (
     ColumnRoles,
     ColumnSelection,
     PartitionedColumnRows,
@@ -34,7 +33,8 @@ from fairspan.rows.error_context import add_error_context
 from fairspan.rows.frames import ArrowStream, ArrowStreamRows
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.validation import check_n_columns, describe_non_numeric
+from fairspan.rows.row_adapters import RowMap
+from fairspan.rows.row_validation import check_n_columns, describe_non_numeric
 from fairspan.typing import TableLike
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.registry import resolve_object
-from fairspan.solvers.catalog import get_solver, solver_class
 from fairspan.solvers.solver import Solver
+from fairspan.solvers.solver_catalog import get_solver, solver_class
 from fairspan.solvers.support import check_supported, not_supported
 from fairspan.typing import RandomSource
 
@@ -66,7 +66,7 @@ def resolve_solver(solver: object, **parameters: object) -> Solver | Auto:
     Raises
     ------
     InvalidParameter, InvalidType
-        As for :func:`~fairspan.solvers.catalog.get_solver`.
+        As for :func:`~fairspan.solvers.solver_catalog.get_solver`.
 
     Examples
     --------

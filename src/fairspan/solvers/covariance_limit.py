@@ -21,7 +21,7 @@ from fairspan.linalg import leading_subspace
 from fairspan.linalg.rounding import ZERO_EIGENVALUE
 from fairspan.problem.limits import CovarianceDifferenceLimit, MeanDistanceLimit, is_feasible
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.covariance_ascent import best_feasible_subspace
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation

@@ -25,7 +25,7 @@ import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, VALUE_ROUNDING
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex

@@ -20,7 +20,7 @@ from fairspan.problem.reduction import Reduction, deflate_reduction
 from fairspan.solvers.auto import Auto, choose_solver, solve_problem
 from fairspan.solvers.solve import select_solver, solve_reduction, with_unrestricted_errors
 from fairspan.solvers.solver import Solver
-from fairspan.solvers.variance_kept import keeps_variance, variance_not_kept
+from fairspan.solvers.variance_dimension import keeps_variance, variance_not_kept
 from fairspan.typing import FloatArray, RandomSource
 
 # Up to this many groups, tied components have the same group variances.

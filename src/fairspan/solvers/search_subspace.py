@@ -13,7 +13,7 @@ from fairspan.linalg import (
 )
 from fairspan.linalg.rounding import ANGLE_TOL, CANCELLATION_RATIO, EIGENVALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.sparse_scatter import SparseSecondMoments
 from fairspan.solvers.eigenvalue_bounds import (
     ProjectedMixture,
     complement_eigenvalue_bound,

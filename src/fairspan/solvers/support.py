@@ -3,8 +3,8 @@
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.problem import Problem
 from fairspan.registry import builtin_names
-from fairspan.solvers.catalog import get_solver
 from fairspan.solvers.solver import Solver
+from fairspan.solvers.solver_catalog import get_solver
 
 
 def check_supported(solver: Solver, problem: Problem) -> None:

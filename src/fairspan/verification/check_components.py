@@ -8,7 +8,7 @@ from fairspan.linalg.rounding import ENTRY_TERMS, EPS, LOOSE_TOL
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.problem.reduction import Reduction
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.typing import FloatArray
 from fairspan.verification.tolerances import ORTHONORMALITY_TOL
 

@@ -9,7 +9,7 @@ from fairspan.moments.second_moments import error_reduction_by_component
 from fairspan.problem.build_family import build_problem_family
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.reduction import Reduction
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_components import (
     basis_in_coordinates,

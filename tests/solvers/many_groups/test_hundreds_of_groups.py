@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from case_selection import select_cases
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.error_gap import ErrorGap
 from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss

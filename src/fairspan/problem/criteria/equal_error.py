@@ -9,7 +9,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg import scaled_to_one
 from fairspan.parameters import check_number, make_plain
-from fairspan.problem.criteria.base import LinearCriterion
+from fairspan.problem.criteria.criterion import LinearCriterion
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.problem import Problem
 from fairspan.rows.labels import Label

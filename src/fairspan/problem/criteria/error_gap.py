@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.errors import InvalidParameter, UnknownGroup
 from fairspan.linalg.rounding import EPS, TINY
 from fairspan.parameters import check_number, make_plain, plain_value
-from fairspan.problem.criteria.base import ConcaveScoresCriterion, Criterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion, Criterion
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem

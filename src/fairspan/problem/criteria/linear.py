@@ -9,7 +9,7 @@ from fairspan.errors import IncompatibleParameters, UnknownGroup
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import ANGLE_TOL
 from fairspan.parameters import check_number, make_plain
-from fairspan.problem.criteria.base import LinearCriterion
+from fairspan.problem.criteria.criterion import LinearCriterion
 from fairspan.problem.formulas import CriterionFormula
 from fairspan.problem.problem import Problem
 from fairspan.rows.label_matching import remedy_for

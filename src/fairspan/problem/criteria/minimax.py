@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.parameters import check_bool, make_plain, non_default_parameters
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem

@@ -8,7 +8,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import scaled_to_one
 from fairspan.linalg.rounding import EPS, TINY
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray

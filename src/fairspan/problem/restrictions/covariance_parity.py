@@ -9,10 +9,10 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
 from fairspan.parameters import check_integer, check_number, make_plain
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import equal_means_basis, split_by_variance
 from fairspan.problem.limits import CovarianceDifferenceLimit, ParityLimit
-from fairspan.problem.restrictions.base import Restriction, check_tolerance_supported
+from fairspan.problem.restrictions.restriction import Restriction, check_tolerance_supported
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 

@@ -16,11 +16,11 @@ from fairspan.parameters import (
     make_plain,
     non_default_parameters,
 )
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.directions import central_differences, central_index, equal_means_basis
 from fairspan.problem.limits import MeanDistanceLimit, ParityLimit
-from fairspan.problem.restrictions.base import Restriction, check_tolerance_supported
+from fairspan.problem.restrictions.restriction import Restriction, check_tolerance_supported
 from fairspan.rows.labels import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray
 

@@ -12,7 +12,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.merging import merge_moments
 from fairspan.parameters import check_bool, make_plain
 from fairspan.problem.directions import equal_means_basis
-from fairspan.problem.restrictions.base import Restriction
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.labels import format_list
 from fairspan.typing import FloatArray

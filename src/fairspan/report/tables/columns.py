@@ -17,7 +17,7 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
 from fairspan.linalg.rounding import LOOSE_TOL
-from fairspan.problem.parameters import reported_parameters
+from fairspan.problem.part_parameters import reported_parameters
 from fairspan.report.report import Report
 
 INCONCLUSIVE: State = "inconclusive"

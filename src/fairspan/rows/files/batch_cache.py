@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 if TYPE_CHECKING:
-    from fairspan.rows.files.tables import FilePart
+    from fairspan.rows.files.table_files import FilePart
 
 # Bytes of batches that are kept (64 MB): a table of a million rows of eight numbers. A process that
 # reads a larger file needs this much more memory until its first pass is over.

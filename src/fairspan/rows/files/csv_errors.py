@@ -24,7 +24,7 @@ from fairspan.rows.files.csv_reader import (
     parse_numbers,
 )
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
-from fairspan.rows.files.number_advice import number_advice, scan_columns
+from fairspan.rows.files.number_format_advice import number_advice, scan_columns
 from fairspan.rows.files.numbers_as_text import NotANumber
 
 # pyarrow's messages for an unparsable cell, and for a row of the wrong length.

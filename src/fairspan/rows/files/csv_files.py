@@ -12,7 +12,7 @@ from pyarrow import compute, types
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.messages import counted
-from fairspan.rows.columns import is_numeric_type
+from fairspan.rows.column_selection import is_numeric_type
 from fairspan.rows.conversion import arrow_to_numpy
 from fairspan.rows.files.csv_errors import (
     check_quotes,
@@ -31,7 +31,7 @@ from fairspan.rows.files.csv_reader import (
 )
 from fairspan.rows.files.na_values import NaValues, replace_by_null
 from fairspan.rows.files.numbers_as_text import NotANumber, NumberStyle
-from fairspan.rows.validation import warn_if_rounded
+from fairspan.rows.row_validation import warn_if_rounded
 
 # Prefix of the internal names of unnamed columns, so that all names differ.
 _UNNAMED = "\0"

@@ -36,7 +36,7 @@ from fairspan.formatting.messages import quoted_cell
 from fairspan.progress import Stage, is_progress_shown
 from fairspan.rows.aggregation import Aggregator, Result, merge_in_order
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
-from fairspan.rows.columns import (
+from fairspan.rows.column_selection import (
     MAX_CATEGORIES,
     ColumnRoles,
     ColumnSelection,
@@ -53,7 +53,7 @@ from fairspan.rows.files.batch_cache import BatchCache, BatchRequest
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.remedies import python_remedies
+from fairspan.rows.row_remedies import python_remedies
 from fairspan.typing import TableLike
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from fairspan.rows.files.na_values import NaValues, NaValuesLike
 
 if TYPE_CHECKING:
-    from fairspan.rows.files.number_advice import NumberAdvice
+    from fairspan.rows.files.number_format_advice import NumberAdvice
     from fairspan.rows.files.numbers_as_text import NumberStyle
-    from fairspan.rows.files.tables import FilePart
+    from fairspan.rows.files.table_files import FilePart
 
 # Default remedies; callers that accept a path replace them by remedies with their own arguments.
 _OPEN_REMEDIES = python_remedies("FileRows.open(..., {})")
@@ -199,7 +199,7 @@ class FileRows(PartitionedColumnRows):
         import_optional("pyarrow", "arrow", f"Reading {path}")
         from fairspan.rows.files.csv_format import csv_format_from
         from fairspan.rows.files.na_values import NaValues
-        from fairspan.rows.files.tables import open_table, pandas_index_columns
+        from fairspan.rows.files.table_files import open_table, pandas_index_columns
 
         if not isinstance(na_values, NaValues):
             na_values = NaValues.from_value(na_values)
@@ -315,7 +315,7 @@ class FileRows(PartitionedColumnRows):
             with self._reading_stage([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
-        from fairspan.rows.files.tables import explain_read_errors
+        from fairspan.rows.files.table_files import explain_read_errors
 
         selection = self.selection
         size = BLOCKS_PER_SLICE * rows_per_block(len(selection.feature_names))
@@ -573,7 +573,7 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, Numbe
     text_columns = [name for name in columns if is_text_type(rows.schema.field(name).type)]
     if csv_format is None or not text_columns:
         return {}
-    from fairspan.rows.files.number_advice import number_advice, scan_columns
+    from fairspan.rows.files.number_format_advice import number_advice, scan_columns
 
     missing = {name: rows.parts[0].na_values.for_column(name) for name in rows.schema.names}
     scanned = scan_columns(text_batches(rows, text_columns), missing)

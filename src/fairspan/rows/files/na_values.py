@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import compute, types
 
 from fairspan.errors import InvalidParameter
-from fairspan.rows.validation import check_columns
+from fairspan.rows.row_validation import check_columns
 from fairspan.typing import FloatArray
 
 # Above this number of codes, a hash table is faster than comparing with one code at a time.

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluate_solution import certify
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash_search import NashSearch

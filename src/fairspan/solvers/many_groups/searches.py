@@ -13,7 +13,7 @@ import numpy as np
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.error_rounding import target_gap
 from fairspan.linalg.rounding import VALUE_ROUNDING
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import Iterate, descend

@@ -30,7 +30,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.criteria.minimax import MinimaxCriterion
 from fairspan.problem.limits import MeanDistanceLimit

@@ -9,7 +9,7 @@ from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.error_rounding import errors_and_rounding, target_gap
 from fairspan.certificates.polygons import clip_polygon, min_of_max_affine
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
-from fairspan.problem.criteria.base import ConcaveScoresCriterion
+from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (
     RIGHT_ANGLE,

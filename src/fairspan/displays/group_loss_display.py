@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.displays.audit import AuditDisplay
+from fairspan.displays.audit_display import AuditDisplay
 from fairspan.displays.records import (
     expected_records,
     fitted_moments,
@@ -18,7 +18,7 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.parameters import check_bool
-from fairspan.problem.criteria.catalog import get_criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
 
 
 @dataclass(eq=False, repr=False)

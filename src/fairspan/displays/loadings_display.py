@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.displays.base import BaseDisplay
+from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.records import fitted_moments, fitted_pca, objective_name
 from fairspan.displays.style import (
     DIVERGING_COLORMAP,

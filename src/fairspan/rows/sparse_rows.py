@@ -10,13 +10,13 @@ import numpy as np
 import scipy
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.blocks import KEEPING_MISSING, OnMissing, select_rows
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.labels import Label, is_missing_label, to_python_label
 from fairspan.rows.metadata import RowMetadata
-from fairspan.rows.validation import (
+from fairspan.rows.row_adapters import RowMap, SourceAdapter
+from fairspan.rows.row_validation import (
     check_dtype,
     check_n_columns,
     check_shape,

@@ -27,13 +27,13 @@ from fairspan.linalg import (
 )
 from fairspan.linalg.double_double import divide, exact_sum
 from fairspan.linalg.rounding import CANCELLATION_RATIO
-from fairspan.moments.base import no_group_labels_error
+from fairspan.moments.base_moments import no_group_labels_error
 from fairspan.moments.projector import encoder_columns
 from fairspan.rows.blocks import rows_per_block
 from fairspan.rows.coded_labels import CodedLabels, LabelEncoder
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
 from fairspan.rows.labels import Label
-from fairspan.rows.sparse import CsrArray, SparseRows
+from fairspan.rows.sparse_rows import CsrArray, SparseRows
 from fairspan.typing import FloatArray, IndexArray
 
 # Rows and stored entries per chunk, to bound temporary memory.

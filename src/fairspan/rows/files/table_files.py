@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import quoted_label, shown_reason
-from fairspan.rows.columns import is_text_type
+from fairspan.rows.column_selection import is_text_type
 from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row

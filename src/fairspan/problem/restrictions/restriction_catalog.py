@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from fairspan.problem.restrictions.base import Restriction
 from fairspan.problem.restrictions.covariance_parity import CovarianceParity
 from fairspan.problem.restrictions.mean_parity import MeanParity
+from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.registry import resolve_object
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from fairspan.problem.criteria.base import Criterion
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.problem.criteria.linear import Disparity, TotalError

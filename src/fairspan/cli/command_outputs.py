@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairspan.cli.command import usage_error_if
-from fairspan.report.outputs import check_output_path
+from fairspan.report.report_outputs import check_output_path
 
 
 def check_output_file(

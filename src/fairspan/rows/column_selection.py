@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.parameters import check_choice
-from fairspan.rows.adapters import RowMap, SourceAdapter
 from fairspan.rows.aggregation import Rows, aggregate
 from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, DropRule, OnMissing
 from fairspan.rows.label_matching import KnownLabels
@@ -23,7 +22,8 @@ from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import format_list
 from fairspan.rows.metadata import RowMetadata
 from fairspan.rows.protocol import BaseRows
-from fairspan.rows.validation import check_columns
+from fairspan.rows.row_adapters import RowMap, SourceAdapter
+from fairspan.rows.row_validation import check_columns
 from fairspan.rows.weights import WeightAggregator, WeightScale
 from fairspan.typing import ColumnName, LabelsLike, TableLike
 

@@ -7,12 +7,12 @@ from typing import Self, TypedDict, Unpack
 import numpy as np
 
 from fairspan.errors import InvalidParameter
-from fairspan.moments.base import Center, check_center
+from fairspan.moments.base_moments import Center, check_center
 from fairspan.parameters import check_bool, plain_value
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.restrictions.base import Restriction
-from fairspan.problem.restrictions.catalog import get_restriction
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.restrictions.restriction import Restriction
+from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.solvers.auto import AUTO, Auto, resolve_solver
 from fairspan.solvers.solver import Solver
 from fairspan.typing import RandomSource

@@ -14,8 +14,8 @@ from fairspan.auditing.feature_errors import (
 )
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import read_model
-from fairspan.displays.base import BaseDisplay
-from fairspan.displays.loadings import annotate_cells
+from fairspan.displays.base_display import BaseDisplay
+from fairspan.displays.loadings_display import annotate_cells
 from fairspan.displays.records import fitted_moments, objective_name, open_display_rows, values_of
 from fairspan.displays.style import (
     Axes,

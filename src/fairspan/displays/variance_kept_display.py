@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairspan.displays.audit import AuditDisplay
+from fairspan.displays.audit_display import AuditDisplay
 from fairspan.displays.records import (
     best_records,
     fitted_moments,

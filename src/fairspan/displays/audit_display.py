@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 
-from fairspan.displays.base import BaseDisplay
+from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.records import (
     BEST_NAME,
     PCA_NAME,

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan import registry
-from fairspan.auditing.options import DEFAULT_OPTIONS, EstimationOptions
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS, EstimationOptions
 from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.extending import Display
-from fairspan.moments.base import Center, check_center
+from fairspan.moments.base_moments import Center, check_center
 from fairspan.parameters import check_bool, check_integer
-from fairspan.problem.criteria.base import Criterion
-from fairspan.problem.criteria.catalog import get_criterion
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.criterion_catalog import get_criterion
+from fairspan.problem.part_parameters import check_n_components
 
 PCA_CRITERION = "total_error"
 # Share of every group's variance that the main criterion keeps if no dimension is requested.

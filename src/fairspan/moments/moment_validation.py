@@ -7,7 +7,7 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.linalg import is_valid_scatter
 from fairspan.linalg.rounding import EPS, SUM_ROUNDING
-from fairspan.moments.base import BaseMoments, check_magnitudes
+from fairspan.moments.base_moments import BaseMoments, check_magnitudes
 from fairspan.rows.labels import format_list
 from fairspan.rows.weights import MAX_WEIGHT, MIN_WEIGHT
 from fairspan.typing import AnyArray, FloatArray

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.auditing.group_names import format_group
-from fairspan.displays.base import BaseDisplay
+from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.records import fitted_moments
 from fairspan.displays.style import (
     FOREGROUND,

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.displays.audit import INCONCLUSIVE, axis_limits
-from fairspan.displays.base import BaseDisplay, describe_unproven
+from fairspan.displays.audit_display import INCONCLUSIVE, axis_limits
+from fairspan.displays.base_display import BaseDisplay, describe_unproven
 from fairspan.displays.records import (
     BEST_NAME,
     PCA_NAME,
@@ -43,7 +43,7 @@ from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_level
 from fairspan.parameters import check_bool, check_choice
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.progress import overall_progress, track
 from fairspan.typing import IntegerArray
 

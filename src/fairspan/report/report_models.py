@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from fairspan.auditing.audit import audit_moments, audit_rows
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import AuditedModel, audited_models, audited_pca
-from fairspan.auditing.options import EstimationOptions
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.parameters import check_n_components
+from fairspan.problem.part_parameters import check_n_components
 from fairspan.report.fits import zero_negligible_results
 from fairspan.report.report import UserModels
 from fairspan.rows.aggregation import Rows
