@@ -188,7 +188,10 @@ class Certificate:
         return text
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON; bounds may be infinite."""
+        """Figures of the certificate, described in its attributes, as plain values for JSON.
+
+        Bounds may be infinite.
+        """
         return {
             "criterion": self.criterion.name,
             "parameters": reported_parameters(self.criterion, self.groups),
@@ -221,6 +224,7 @@ class Certificate:
         The certificate of the first d components together (this one for all of them) is paired with
         that of component d alone.
         """
+        # Without nesting there are no steps, and so no pairs.
         pairs = zip((*self.prefixes, self), self.steps, strict=False)
         return [
             {

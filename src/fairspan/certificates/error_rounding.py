@@ -40,11 +40,10 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     excluded variance in directions that a restriction or previous components removed. Without
     matrices (sparse rows), the rounding bound is a fixed fraction of the variance.
     """
-    second_moments = problem.dense_moments
     if not problem.second_moments.has_matrices:
-        return problem.errors(basis), np.asarray(
-            Eigensolver.MATRIX_FREE.error_rounding * second_moments.traces
-        )
+        traces = problem.second_moments.traces
+        return problem.errors(basis), np.asarray(Eigensolver.MATRIX_FREE.error_rounding * traces)
+    second_moments = problem.dense_moments
     inner_errors = second_moments.inner_errors(basis)
     # Norms of the residual projector I - VV': of its rows, which scale the rounding errors of the
     # second moments, and of the rounding error of the group means after projection.
@@ -54,11 +53,13 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     )
     # Rows displaced by m change an error e by at most 2 sqrt(e) m + m^2.
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
-    # What nested components removed, besides the errors that a restriction fixes.
+    # Variance along previous nested components, which is excluded besides the errors that a
+    # restriction fixes.
     deflated_errors = second_moments.excluded_variances - problem.embedding.fixed_errors
     fixed_rounding = problem.rounding.fixed_errors + EPS * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
-    # Excess losses under a restriction also contain the rounding errors of the best errors.
+    # Excess losses under a restriction also contain the rounding errors of the groups' best errors,
+    # which were computed without it; zero for other criteria.
     rounding = (
         inner_rounding + offset_rounding_bound + fixed_rounding + _best_error_rounding(problem)
     )
@@ -97,13 +98,16 @@ def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) ->
     """Variance to which the resolution is compared: the largest error, unless all are negligible.
 
     `resolution` is the largest gap that double precision cannot distinguish from zero. A scale of
-    zero means that no resolution is small enough. Both are in the units of the objective.
+    zero means that no resolution is small enough. Both are in the units of the objective, so
+    variances are divided by what the criterion divides errors by (`problem.divisors`, often ones).
 
     Errors that cannot be distinguished from zero are exact zeros if d dimensions contain all rows.
     The scale is then the smallest variance of the rows along a direction in which they vary, which
     shows that no such direction was missed. Otherwise small errors may be hidden by rounding, as
     beside a single row of 1e8 times the size of the others, and the scale is zero. If d = p, there
-    are no other directions, and the scale is the largest variance of a group.
+    are no other directions, and the scale is the largest variance of a group. Otherwise
+    `smallest_row_variance` tells these cases apart: it is zero if d dimensions may not contain all
+    rows.
     """
     max_error = problem.criterion.largest_scaled_error(errors, problem)
     if max_error > resolution:

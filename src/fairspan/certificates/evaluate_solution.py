@@ -89,6 +89,7 @@ def evaluate_solution(
         ),
         figures=SolutionFigures(
             objective=gap.objective,
+            # With the error outside the allowed directions that all groups share.
             errors=errors + problem.embedding.common_error,
             total_variance=problem.unrestricted.total_variance,
             constraint_violation=violation,
@@ -136,8 +137,8 @@ def _measure_gap(
         # The rounding error of this bound is not known; allow for as much as in the objective.
         bound_rounding = objective_rounding
     else:
-        # `gap` takes the objective as computed; `max_gap` as large as rounding allows, where its
-        # own rounding error would make the difference. Nothing is to be added to either.
+        # Both gaps contain the rounding error of the bound already. `gap` takes the objective as
+        # computed; `max_gap` adds its rounding error where zero, which is exact, is the bound.
         gap, bound_rounding = proof.gap(problem, basis, errors)
         max_gap = gap
         if problem.embedding.parent is None and criterion.is_nonnegative:
@@ -151,7 +152,13 @@ def _measure_gap(
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         weight_differences = np.abs(problem.proportions - weights / weights.sum())
         objective_rounding += float(weight_differences @ error_rounding)
-    return MeasuredGap(objective, objective_rounding, gap, max_gap, bound_rounding)
+    return MeasuredGap(
+        objective=objective,
+        objective_rounding=objective_rounding,
+        value=gap,
+        max_value=max_gap,
+        bound_rounding=bound_rounding,
+    )
 
 
 def certify(
@@ -224,6 +231,8 @@ def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
     axes = pooled  # empty if no column has unit length
     if len(pooled):
+        # Axes of large variance are split off step by step, at most all but one, so that those of
+        # small variance are accurate too.
         _, axes, _ = graded_eigh(pooled, max_deflated=len(pooled) - 1)
     largest_first = axes[:, ::-1]
     rotated = basis[:, has_unit_length] @ largest_first

@@ -120,14 +120,17 @@ class Proof:
     ) -> tuple[float, float]:
         """Lower bound on the objective of every subspace, and the rounding allowance taken off it.
 
-        For group weights w and the errors e of any subspace, w.e is, by Ky Fan, at least the sum of
-        the p - d smallest eigenvalues of sum_g w_g S_g plus w times the variances outside the
-        allowed directions; the criterion turns this into a bound on its value. Valid for the second
-        moments of any rows, not only of those the proof was computed from. Parameters as for
-        :meth:`gap`; the bound holds at any basis, whose errors only scale the rounding allowance.
+        For weights w of the groups with second moments S_g, and the errors e of any subspace, w.e
+        is, by Ky Fan, at least the sum of the p - d smallest eigenvalues of sum_g w_g S_g plus w
+        times the variances outside the allowed directions; the criterion turns this into a bound on
+        its value. Valid for the second moments of any rows, not only of those the proof was
+        computed from. Parameters as for :meth:`gap`; the bound holds at any basis, whose errors
+        only scale the rounding allowance.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
+        # Stored weights may be rounded or even wrong. Only dual-feasible ones imply a bound on the
+        # criterion, so the nearest of these are used.
         weights = criterion.dual_feasible_weights(self.weights, problem)
         eigenvalue_sum = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
         weighted_error = eigenvalue_sum.value + float(weights @ second_moments.excluded_variances)
@@ -186,7 +189,7 @@ class SupportingLinesProof(Proof):
         offset: the sum of the p - d smallest eigenvalues of the mixture with these weights, plus w
         times the variances outside the allowed directions. The bound is the least value of the
         criterion over the polygon of the errors that satisfy all lines. Parameters as for
-        :meth:`gap`.
+        :meth:`gap`; the objective at the basis only limits which errors are searched.
         """
         second_moments = problem.dense_moments
         criterion = problem.criterion
@@ -212,10 +215,10 @@ class SupportingLinesProof(Proof):
             # A tiny number keeps the box from having no area if the objective is zero.
             return lower_bound_beyond_lines(
                 lambda points: criterion.scores(points, problem),
-                lines,
-                line_offsets,
-                upper_errors + TINY,
-                POLYGON_TOL * value,
+                normals=lines,
+                offsets=line_offsets,
+                max_errors=upper_errors + TINY,
+                tol=POLYGON_TOL * value,
             )
 
         # If a restriction leaves no choice, the polygon is a single point, which clipping in double
@@ -253,10 +256,13 @@ class _LimitProof(Proof, Generic[Limit]):
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """Total error at a basis minus its lower bound, and the rounding allowance in that.
 
-        With the penalty matrix B and its weight mu from :meth:`limit_terms`, the proof is about the
-        mixture M = sum_g q_g S_g - mu B. With U the orthogonal complement of the basis, the gap is
-        the excess of tr(U'MU) over the sum of the p - d smallest eigenvalues of M, plus the
-        complementary slackness from the same method.
+        The bound holds for every subspace within the limit, the tolerance of the restriction on the
+        difference of two groups' means or covariances. With the penalty matrix B and its weight mu
+        from :meth:`limit_terms`, the proof is about the mixture M = sum_g q_g S_g - mu B, with q_g
+        the groups' proportions. With U the orthogonal complement of the basis V, the gap is the
+        excess of tr(U'MU) over the sum of the p - d smallest eigenvalues of M, plus the
+        complementary slackness: how far mu tr(V'BV) is below an upper bound on it that holds within
+        the limit.
         """
         limit = problem.limit
         assert limit is not None
@@ -274,8 +280,9 @@ class _LimitProof(Proof, Generic[Limit]):
         rounding = eigenvalue_sum.rounding_error + problem.rounding.bound_rounding(
             problem.second_moments, weights[:-1], errors
         )
-        # Multipliers amplify the rounding error by which a subspace exceeds a limit, which makes
-        # its total error smaller than that of any subspace strictly within the limit.
+        # A feasible subspace may exceed the limit by rounding error, so that its total error is
+        # smaller than that of any subspace strictly within it. The slackness is then negative: this
+        # rounding error, amplified by the multipliers. It counts as rounding.
         amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0
         return excess + rounding + slackness, rounding + amplified_excess
 

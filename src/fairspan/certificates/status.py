@@ -167,6 +167,8 @@ def assess_gap(
     errors : (k,) array
         Errors of the solution within the allowed directions.
     gap : MeasuredGap
+        Objective minus lower bound, as computed (`value`) and at most (`max_value`), and the
+        largest gap that cannot be distinguished from zero (`resolution`).
     violation : float
         Amount by which the solution violates the constraint of the criterion; infinite if it lies
         outside the limit of the restriction.
@@ -190,11 +192,14 @@ def assess_gap(
     objective_uncertainty = max(objective_uncertainty, last_digit)
 
     resolution = gap.resolution
+    # Magnitude of the objective, with which the gap is compared.
     scale = criterion.scale(errors, problem)
     # The resolution may be small relative to the largest error (`is_small`), and the objective
     # known although it cannot be distinguished from zero (`is_zero`). The gap can be judged
     # (`is_resolvable`) in that case, or if the resolution is small relative to the objective.
     is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
+    # Of the objective, only the part that the choice of a subspace changes may be zero: not the
+    # errors that a restriction fixes.
     free_magnitude = _free_magnitude(problem, errors, scale)
     is_zero = is_small and free_magnitude <= tolerance_factor * ZERO_RESOLUTIONS * resolution
     is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale

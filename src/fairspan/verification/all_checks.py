@@ -64,6 +64,7 @@ def verify_data(model: ModelLike, subspace: FairSubspace, data: VerifiedData) ->
         No further check is possible.
     """
     evaluation = evaluate_model(model, subspace, data)
+    # The first message is a common reason of all failures, such as rounding, if there is one.
     failures = _explained_failures(evaluation)
     recomputed = evaluation.recomputed
     summary = _summary_messages(recomputed, subspace, data.moments)
@@ -239,8 +240,9 @@ def _nested_failures(
         prefix = replace(prefix, certificate=prefix_certificate)
         # A prefix has no estimator, whose attributes could be compared: it is its own model.
         verification = verify_data(model=prefix, subspace=prefix, data=evaluation.data)
-        # Failures come first among the messages. Without caps the question is only whether rounding
-        # explains all failures, and it does for a prefix that cannot be verified.
+        # Failures come first among the messages. Without caps (`is_capped` false), the caller asks
+        # only whether rounding explains all failures. It explains a prefix that "cannot be
+        # verified", which is no contradiction of the data, so that is not reported then.
         message = verification.messages[0]
         is_unclear = not is_capped and message.startswith(CANNOT_BE_VERIFIED)
         if not verification.holds and not is_unclear:

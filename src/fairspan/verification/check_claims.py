@@ -82,7 +82,7 @@ class JudgedClaims:
             self.basis,
             self.certificate.proof,
             self.certificate.tol,
-            ROUNDING_FACTOR,
+            tolerance_factor=ROUNDING_FACTOR,
         )
         return lenient.status
 
@@ -102,7 +102,8 @@ def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
     tolerances = claims.tolerances
     if not 0 <= certificate.tol < 1:
         yield f"tol of the model is {certificate.tol!r}; allowed: a number from 0 to below 1."
-    # Tolerance of each figure; None if both must be equal.
+    # Tolerance of each figure; None if both must be equal. Those in units of the objective, such as
+    # its magnitude (`scale`), have the tolerance of the objective.
     tols: dict[str, float | None] = {
         "n_components": None,
         "theorem_3_2_holds": None,
@@ -130,13 +131,15 @@ def _figure_failures(claims: JudgedClaims) -> Iterator[str]:
 def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
     """Yield a message unless the claimed resolution has the recomputed order of magnitude.
 
-    It depends on the method of solving, so it may differ by a large factor.
+    The resolution is the largest gap that double precision cannot distinguish from zero. It depends
+    on the method of solving, so it may differ by a large factor.
     """
     recomputed = claims.recomputed
     tolerances = claims.tolerances
     claimed = claims.certificate.resolution
     # Rounding error bounds are of similar size for matrices in any coordinates. But a fit to the
-    # rows themselves may resolve much smaller figures, so the lower limit is then relaxed.
+    # rows themselves, in row coordinates or by products with sparse rows, may resolve much smaller
+    # figures, so the lower limit is then relaxed.
     may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
     if Eigensolver.THIN in claims.eigensolvers or may_be_sparse:
@@ -152,6 +155,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
         + tolerances.method
         + tolerances.matrix_free_resolution
     )
+    # Otherwise the resolution depends on where the EM algorithm ended, and nothing is compared.
     if tolerances.is_converged and not min_resolution <= claimed <= max_resolution:
         # A tolerance of zero, since the two are already known to differ by too much.
         yield from mismatches({"resolution": Comparison(recomputed.resolution, claimed, tol=0.0)})
@@ -222,10 +226,13 @@ def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
     """
     certificate = claims.certificate
     claimed_status = claims.claimed_status
+    # A fit with matrices stores a proof, without which it may claim no more than an open gap. The
+    # bound of a fit without matrices relies on iterations, so it may be called "estimated".
     has_matrices = claims.reduction.problem.second_moments.has_matrices
     unproven_status = Status.OPEN_GAP if has_matrices else Status.ESTIMATED
     if claimed_status not in (Status.OPEN_GAP, unproven_status):
         yield f"The model is called {claimed_status}, but its lower bound cannot be verified."
+    # A gap that is within the tolerance must not be called open, if double precision can tell.
     is_resolved = certificate.resolution <= certificate.absolute_tol
     if claimed_status is Status.OPEN_GAP and is_resolved and claims.is_clearly_closed:
         yield _closed_gap_message(claims)
@@ -234,20 +241,23 @@ def _unproven_status_failures(claims: JudgedClaims) -> Iterator[str]:
 def _proven_status_failures(claims: JudgedClaims) -> Iterator[str]:
     """Yield a message for a status that the recomputed gap does not justify."""
     recomputed = claims.recomputed
-    may_use_row_space = Eigensolver.THIN in claims.eigensolvers
+    may_use_row_coordinates = Eigensolver.THIN in claims.eigensolvers
     if not _is_justified(claims):
         message = (
             f"The model is called {claims.certificate.status_text}, but the recomputed status is "
             f"{recomputed.status} with a gap of {recomputed.gap:.1e}."
         )
+        # Moments cannot tell an objective near zero from zero; the rank of the rows and the size of
+        # a typical one (their spread) can.
         rows_would_help = recomputed.may_be_zero and not claims.has_row_spread
         is_unresolved = claims.lenient_status is Status.UNRESOLVED
-        if is_unresolved and (may_use_row_space or rows_would_help):
+        if is_unresolved and (may_use_row_coordinates or rows_would_help):
             message += PASS_ROWS_HINT
         yield message
     # A gap that is closed must not be called open, nor unresolved. A fit in row coordinates or
-    # without matrices may resolve less than the matrices here: it may call the gap unresolved.
-    may_resolve_less = may_use_row_space or Eigensolver.MATRIX_FREE in claims.eigensolvers
+    # without matrices may resolve less than the matrices here: it may call the gap unresolved. The
+    # claimed gap must be within the tolerance by more than a factor, since gaps are rounded.
+    may_resolve_less = may_use_row_coordinates or Eigensolver.MATRIX_FREE in claims.eigensolvers
     claims_open = claims.claimed_status is Status.OPEN_GAP or (
         claims.claimed_status is Status.UNRESOLVED and not may_resolve_less
     )
@@ -280,8 +290,10 @@ def _is_justified(claims: JudgedClaims) -> bool:
         # Only iterations without matrices produce this status.
         may_be_sparse = Eigensolver.MATRIX_FREE in claims.eigensolvers
         return may_be_sparse and (is_optimal or is_within_method_tol)
+    # The claim is "optimal". Moments of the same rows may differ in their last digits, and leave
+    # unresolved what the fit could resolve: then a gap of a few rounding errors of the variance is
+    # accepted. But beside an objective that may be zero, even such a gap is large.
     is_within_tol = claims.claimed_gap <= certificate.absolute_tol and not recomputed.may_be_zero
     if claims.lenient_status is Status.UNRESOLVED and is_within_tol:
-        # Moments of the same rows may differ in their last digits.
         return abs(recomputed.gap) <= tolerances.gap
     return is_optimal

@@ -19,6 +19,8 @@ _COVARIANCE_DIRECTION_TOL = 1e-8
 def basis_in_coordinates(basis: FloatArray) -> FloatArray:
     """Orthogonal basis of the part of components that lies in row coordinates, shape (m, r).
 
+    r is at most d: directions of the components that vanish in row coordinates are dropped.
+
     Parameters
     ----------
     basis : (m, d) array
@@ -40,6 +42,7 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
     These span the differences of the means. The bound is the rounding error of the means divided by
     the smallest singular value of the differences that is not rounding error itself.
     """
+    # Relative to the first group, so that rows far from zero keep their precision.
     mean_differences = moments.mean_differences(group=0)
     means = mean_differences
     # Restrictions may constrain other means, such as those within classes.
@@ -49,7 +52,9 @@ def forbidden_rotation(moments: Moments, restriction: Restriction | None) -> flo
     magnitude = float(np.linalg.norm(np.abs(mean_differences).max(axis=0)))
     all_columns = moments.all_columns
     if restriction is not None and restriction.columns and all_columns is not None:
-        # Covariances with columns whose means are rounded, in units of their standard deviation.
+        # Covariances with further columns are forbidden too, in units of the columns' standard
+        # deviations. Rounding the mean of a column changes these by the rounding error in the same
+        # units, times the standard deviations of the features.
         extra = slice(moments.n_features, None)
         column_means = np.abs(all_columns.mean_differences(group=0)).max(axis=0)[extra]
         ratios = column_means / all_columns.standard_deviations[extra]
@@ -84,7 +89,8 @@ def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray,
 def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
     """Yield a message unless components are orthonormal or soft, and an encoder fits its decoder.
 
-    An oblique encoder must be a left inverse of its decoder.
+    Columns of a soft projection are orthogonal, of lengths up to one. An oblique encoder must be a
+    left inverse of its decoder.
     """
     decoder = projector.decoder
     products = {"components are not orthonormal": (decoder.T, decoder)}
@@ -98,7 +104,8 @@ def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
             yield f"The {description}: their products are off by {deviation:.1e}."
     if not is_soft:
         return
-    # A soft projection with squared lengths lambda_j keeps the fractions 1 - (1 - lambda_j)^2.
+    # A soft projection with squared lengths lambda_j loses the fraction (1 - lambda_j)^2 of the
+    # variance along each column. The fractions that it keeps add up to d, a number of components.
     dimension = float((squared_lengths * (2 - squared_lengths)).sum())
     is_too_long = squared_lengths.max() > 1 + ORTHONORMALITY_TOL
     if is_too_long or abs(dimension - round(dimension)) > LOOSE_TOL:

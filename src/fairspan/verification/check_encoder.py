@@ -44,7 +44,7 @@ def check_oblique(subspace: FairSubspace, reduction: Reduction) -> None:
 
 
 def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
-    """Error of each group, shape (k,).
+    """Error of each group under the projection of a model, shape (k,).
 
     An oblique restriction shifts rows before it projects them, so that the group means agree; its
     encoder then differs from the transpose of the decoder, and is checked as well.
@@ -52,6 +52,8 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     Parameters
     ----------
     reduction : Reduction
+        The problem that the certificate names, within the allowed directions, with the shift of the
+        rows if the restriction is oblique. Errors are those of the rows before any shift.
     projector : Projector
         Encoder and decoder of the model, in the coordinates of the problem.
     basis : (p, r) array
@@ -68,7 +70,8 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     if shift is None:
         return unrestricted.second_moments.residual_variances(basis)
     abs_encoder = np.abs(projector.encoder)
-    # The forbidden directions, in which groups differ, come from rounded group means.
+    # The forbidden directions, in which groups differ, come from rounded group means: the encoder
+    # may leave what the rounding error of a mean, relative to the center, becomes when encoded.
     mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
     remaining_means = np.abs(projector.encoder @ shift.forbidden)
     tol = abs_encoder @ np.abs(shift.forbidden) * ORTHONORMALITY_TOL
@@ -119,13 +122,13 @@ def check_encoder(
     eigenvalues = np.linalg.eigvalsh(pooled / pooled_deviations / pooled_deviations[:, None])
     positive = eigenvalues[eigenvalues > ZERO_EIGENVALUE * eigenvalues[-1]]
     condition = float(eigenvalues[-1] / positive[0]) if positive.size else 1.0
-    # The encoder follows from the inverse of the second moment and from differences of means.
+    # Angle by which rounded means rotate the forbidden directions.
     rotation = forbidden_rotation(moments, subspace.require_certificate().restriction)
     # Encoders of the same rows in another order differed by up to 9 EPS times the condition number.
     tol = AGREEMENT_TOL + EPS * RANK_TERMS * condition
     tol += rotation * math.sqrt(condition)
     # Standard deviations of the scaled features about the mean of all rows, so that differences do
-    # not depend on units.
+    # not depend on units. Features without variance are left as they are.
     deviations = _nonzero(feature_deviations(moments, subspace.scale, center="global"))
     min_difference = math.inf
     for expected in _expected_encoders(subspace, family, shift, moments):
@@ -158,9 +161,11 @@ def _expected_encoders(
     decoder = subspace.projector.decoder
     coordinates = family.coordinates
     if coordinates is not None:
+        # First the encoder of a fit in row coordinates, then that of a fit in the features.
         row_encoder = coordinates.project(decoder).T @ shift.matrix
         yield coordinates.lift(row_encoder.T).T
         if moments.n_features > MAX_WIDE_FEATURES:
+            # Matrices of so many features would take too much time and memory here.
             return
         certificate = subspace.require_certificate()
         feature_family = build_problem_family(
@@ -177,7 +182,8 @@ def _expected_encoders(
     expected = decoder.T @ shift.matrix
     yield expected
     if moments.counts.sum() <= moments.n_features:
-        # A fit in row coordinates shifts rows within their span only.
+        # A fit in row coordinates shifts rows within their span only: the eigenvectors of the
+        # pooled second moment whose eigenvalues are not zero.
         problem = family.template
         pooled = problem.dense_moments.mixture(problem.proportions)
         eigenvalues, vectors = np.linalg.eigh(pooled)

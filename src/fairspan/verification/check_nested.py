@@ -70,7 +70,8 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
     """
     family = evaluation.family
     certificate = evaluation.subspace.require_certificate()
-    # Few rows of many features are described by their coordinates in an orthonormal basis.
+    # Few rows of many features are described by their coordinates in an orthonormal basis. There
+    # the components are orthonormal only up to rounding, which QR removes.
     basis = evaluation.subspace.components.T
     if family.coordinates is not None:
         basis = np.linalg.qr(family.coordinates.project(basis))[0]
@@ -78,12 +79,13 @@ def step_failures(evaluation: Evaluation, *, is_capped: bool, is_converged: bool
     if not family.template.second_moments.has_matrices:
         return
     for i, step in enumerate(certificate.steps):
+        # The problem of this step, in coordinates (`axes`) of the complement.
         deflated = deflate_reduction(one_component_problem, basis[:, :i])
         component = basis[:, [i]]
         if deflated.axes is not None:
             component = deflated.axes.T @ component
         # The component is now in the coordinates of the deflated problem, and the group weights
-        # that prove a step need no change of coordinates.
+        # that prove a step need no change of coordinates, so the axes are dropped.
         deflated = replace(deflated, axes=None)
         recomputed = evaluate_reduction(deflated, component, step.proof, certificate.tol)
         tolerances = objective_tolerances(

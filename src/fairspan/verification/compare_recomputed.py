@@ -92,20 +92,24 @@ def data_comparisons(
     # errors found in a search subspace are less accurate, by `optima_tol`.
     loss_tol = 2 * error_tol + evaluation.optima_tol
     if is_capped:
+        # Largest error or, if all may be zero, the variance beside which they are small.
         magnitude = error_magnitude(unrestricted, errors, float(error_tol.max()))
         max_relative_tol = rounding_cap(certificate)
         error_tol = cap_tolerance(error_tol, errors, magnitude, max_relative_tol)
         loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
     total_variance_tol = AGREEMENT_TOL * unrestricted.total_variance
     total_variance_tol += float(proportions @ em_rounding)
+    # Without missing cells both distances are zero. The second also allows for a run of the fit
+    # that ended earlier, which may explain failures but must not hide them at first.
+    em_distance = distance_from_em_limit(moments) if is_converged else evaluation.em_distance
     comparisons = {
         **_row_comparisons(
             subspace,
             certificate,
             moments,
-            proportions @ evaluation.variances_kept,
-            proportions @ component_rounding,
-            distance_from_em_limit(moments) if is_converged else evaluation.em_distance,
+            pooled=proportions @ evaluation.variances_kept,
+            rounding=proportions @ component_rounding,
+            em_distance=em_distance,
         ),
         "errors": Comparison(errors, certificate.errors, AGREEMENT_TOL * errors + error_tol),
         "total_variance": Comparison(
@@ -219,6 +223,7 @@ def estimator_comparisons(
     pooled = unrestricted.proportions @ variances_kept
     tol = AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
     expected["explained_variance_"] = (pooled, tol)
+    # Ratios to a variance of zero are undefined, and not compared.
     if (traces > 0).all():
         ratios = variances_kept / traces[:, None]
         ratio_tol = AGREEMENT_TOL * np.abs(ratios) + rounding / traces[:, None]

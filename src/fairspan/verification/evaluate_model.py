@@ -70,6 +70,7 @@ def evaluate_model(model: ModelLike, subspace: FairSubspace, data: VerifiedData)
     variances_kept = error_reduction_by_component(
         projector, reduction.problem.unrestricted.second_moments
     )
+    # The basis within the allowed directions, and the norm of what lies outside of them.
     basis, outside_norm = restrict_basis(reduction, basis)
     _check_allowed_directions(
         outside_norm, moments, certificate.restriction, rows_would_help=rows_would_help
@@ -91,6 +92,9 @@ def evaluate_model(model: ModelLike, subspace: FairSubspace, data: VerifiedData)
 
 def _check_oblique_rounding(reduction: Reduction, certificate: Certificate) -> None:
     """Check that moments of few rows tell the cost of an oblique restriction precisely enough.
+
+    Such a restriction shifts rows before they are projected, so that the group means agree. The
+    cost is the variance lost by the shift, which moments tell only up to a rounding error.
 
     Raises
     ------

@@ -130,8 +130,8 @@ class Evaluation:
 
         Methods use matrices of second moments, row coordinates (an orthonormal basis of fewer rows
         than features), or sparse rows without matrices. Zero if a fit can only have used matrices,
-        except for excess losses: groups' best errors found in a search subspace are less accurate,
-        by `optima_tol`.
+        except for excess losses: the groups' best errors, which they subtract, have the error bound
+        `optima_tol` if they were found in a search subspace.
         """
         problem = self.unrestricted
         criterion = problem.criterion
@@ -142,10 +142,13 @@ class Evaluation:
         if self.eigensolvers & {Eigensolver.THIN, Eigensolver.MATRIX_FREE}:
             row_rounding = _ROW_ROUNDING_FACTOR * budget.variance_rounding(second_moments)
             tol = criterion.rounding_bound(row_rounding, errors, problem)
-            # The bound from supporting lines is the minimum over a polygon, up to this tolerance.
+            # A bound from supporting lines (robust error gap) is a minimum over a polygon, computed
+            # up to this tolerance.
             tol += POLYGON_TOL * abs(self.recomputed.objective)
         if Eigensolver.THIN in self.eigensolvers:
-            # Row coordinates may be as inexact as a fit accepts, or as those used here.
+            # Row coordinates are not quite orthonormal, by `orthogonality_defect`, and directions
+            # forbidden by a restriction are rotated as much. Both may be as large as a fit accepts
+            # in its coordinates, or as in those used here. A restricted problem has a parent.
             is_restricted = self.reduction.problem.embedding.parent is not None
             row_budget = replace(
                 budget,

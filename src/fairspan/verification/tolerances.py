@@ -50,9 +50,11 @@ def cap_tolerance(
     magnitude : (n,) array or float
         Magnitude of each figure.
     zero_magnitude : float
-        Magnitude relative to which a figure that may be rounding error counts as zero, as with as
-        many dimensions as rows. Zeros are not capped.
+        Magnitude, such as a variance, beside which the rounding error must be small for a figure to
+        count as zero. Errors are zero with as many dimensions as the rows span, for example. Zeros
+        are not capped, since no fraction of them is a tolerance.
     max_relative_tol : float
+        The fraction.
     """
     may_be_zero = magnitude <= ZERO_RESOLUTIONS * rounding
     is_zero = may_be_zero & (rounding <= max_relative_tol * zero_magnitude)
@@ -134,18 +136,20 @@ def objective_tolerances(
     rounding = ROUNDING_FACTOR * resolution + method_tol
     if is_capped:
         max_relative_tol = rounding_cap(certificate)
+        # `scale` is the magnitude with which gaps are compared, and may exceed the objective.
         magnitude = max(abs(recomputed.objective), recomputed.scale)
         # Largest error or, if all are negligible, the variance beside which they are. The common
         # error, which all groups share and no choice changes, would hide that they are.
         zero_magnitude = resolution_scale(
             problem, recomputed.errors - problem.embedding.common_error, recomputed.resolution
         )
+        # An objective of at most `zero_bound` cannot be distinguished from zero. It counts as zero
+        # if that bound is small beside the variance.
         zero_bound = ZERO_RESOLUTIONS * recomputed.resolution
         max_zero_bound = ZERO_RESOLUTIONS * max_relative_tol * zero_magnitude
         cap = max_relative_tol * magnitude
         if recomputed.scale <= zero_bound <= max_zero_bound:
-            # The objective may be zero, of which no fraction is a tolerance; its rounding error is
-            # small beside the variance.
+            # No fraction of zero is a tolerance.
             cap = max(cap, rounding)
         rounding = min(rounding, cap)
         method_tol = min(method_tol, cap)

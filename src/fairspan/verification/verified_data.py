@@ -44,6 +44,8 @@ def moments_from(
     certificate = subspace.require_certificate()
     if isinstance(X_or_moments, Moments):
         moments = X_or_moments
+        # Labels are replaced by those of the model that are equal as text. Classes of y are
+        # replaced in the same way, so moments with classes are matched even if the groups agree.
         has_classes = moments.by_class is not None
         if has_classes or not _are_same_labels(moments.labels, certificate.groups):
             moments = moments.matched_to(KnownLabels.from_certificate(certificate))
@@ -126,6 +128,9 @@ class VerifiedData:
         # With many features and no more rows than these, a fit may use row coordinates.
         n_rows = int(self.moments.counts.sum())
         has_few_rows = n_features > compute.MIN_WIDE_FEATURES and n_rows <= n_features
+        # Many features are solved within a search subspace (PROJECTED), sparse rows of more
+        # features by products with them (MATRIX_FREE), few rows in row coordinates (THIN). Which
+        # one a fit used also depends on the form of its data and on its solver, unknown here.
         is_possible = {
             Eigensolver.DENSE: True,
             Eigensolver.PROJECTED: n_features >= auto.SMALL_SUBSPACES_FROM,
@@ -145,6 +150,7 @@ def prepare_data(moments: Moments, subspace: FairSubspace) -> VerifiedData:
     """
     selected = select_model_features(moments, subspace)
     restriction = subspace.require_certificate().restriction
+    # Properties of the data as a fit uses them, before the conversion to matrices.
     return VerifiedData(
         selected.for_verification(subspace.dimension, has_restriction=restriction is not None),
         matrix_free=selected.matrix_free,
