@@ -159,6 +159,7 @@ def caller_remedies(
                 text = remedy.format_map(error.details)
             else:
                 text = remedy(error.details)
+            # The first two parts of the message say what was received and what is allowed.
             error.args = (*error.args[:2], text)
         raise
 

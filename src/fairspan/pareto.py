@@ -235,6 +235,7 @@ class Frontier:
         # Beyond that end both increase, which a small distance alone would not show.
         max_first = self.errors[-1, 0]
         max_second = self.errors[0, 1]
+        # The curve is up to `max_deviation` away from the polygon of its vertices.
         is_between_ends = errors[1] <= max_second + tol and errors[0] <= max_first + tol
         on_frontier = bool(is_between_ends and distance <= self.max_deviation + tol)
         return FrontierPosition(problem.criterion, errors, on_frontier, distance)
@@ -291,7 +292,7 @@ class Frontier:
         ax : matplotlib Axes, optional
             Axes to draw on; by default, those of a new figure.
         criteria : sequence of str or criterion objects, optional
-            Criteria whose solutions are shown; by default all.
+            Criteria whose solutions are shown; by default all built-in ones that are feasible.
 
         Returns
         -------

@@ -133,6 +133,7 @@ def get_factory(
     kind : str
         Kind of the object, such as "criterion".
     name : str or ExternalObject
+        Name of a built-in object, or an object named by its path on the command line.
     builtin_factory : callable
         Returns the factory for a name among :func:`builtin_names` of the kind.
 

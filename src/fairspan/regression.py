@@ -545,7 +545,8 @@ def _fit_moments(
     """Fit one set of moments, on the features or on their coordinates in the subspace of a model.
 
     The coordinates are z = B'(x - mean) for the basis B of the design, an identity without a
-    subspace; c are their coefficients and Bc those of the features.
+    subspace; c are their coefficients and Bc those of the features. The design is the choice of the
+    target, the features and B. Returns the regression in terms of both.
     """
     design = _design(moments, target, model)
     basis = design.basis
@@ -555,11 +556,12 @@ def _fit_moments(
     mean = moments.mean[design.predictors]
     target_mean = float(moments.mean[design.position])
     abs_basis = np.abs(basis).T
+    # factor.T @ factor is the inverse of the covariance of the coordinates.
     factor = inverse_factor(
         basis.T @ feature_covariance @ basis,
-        abs_basis @ moments.standard_deviations[design.predictors],
-        abs_basis @ np.abs(mean),
-        design.coordinate_names,
+        deviation_bounds=abs_basis @ moments.standard_deviations[design.predictors],
+        mean_bounds=abs_basis @ np.abs(mean),
+        names=design.coordinate_names,
     )
     degrees_of_freedom = _residual_degrees_of_freedom(moments, len(design.coordinate_names))
     target_covariances = covariance[design.predictors, design.position]

@@ -488,9 +488,11 @@ class FairPCA(
         if settings.restriction is not None:
             # Columns named by the restriction are no features.
             moments = moments.with_attributes(settings.restriction.columns)
+        # A copy is fitted, so that this estimator is unchanged if anything raises.
         fitted = copy(self)
         set_or_check_features(fitted, moments, reset=True)
         _warn_about_groups(moments, self.max_groups)
+        # No rows are at hand, and so no columns that are reserved for groups.
         fitted._set_fit(fit_rows(None, moments, settings))
         fitted._reserved_columns = ()
         fitted._fitted_with_groups = True
@@ -660,8 +662,8 @@ class FairPCA(
         """Covariance of the coordinates, shape (d, d), and the mean variance outside the subspace.
 
         Both are pooled over the groups; a mean variance that is only rounding error is zero. Raises
-        IncompatibleParameters for a soft or oblique projection, on behalf of the `requested`
-        attribute or method.
+        IncompatibleParameters for a soft or oblique projection (shorter components, or a separate
+        decoder), on behalf of the `requested` attribute or method.
         """
         subspace = self.subspace_
         proportions = self.moments_.proportions
@@ -782,12 +784,15 @@ class FairPCA(
     ) -> _OpenedRows:
         """Open rows with the groups, classes and attribute columns that a fit needs.
 
+        Columns of X that are used as groups, weights or classes are reserved: they are not
+        features, and the result names them, so that they can be dropped from later rows.
+
         Raises
         ------
         InvalidInput
             Groups or classes are missing, or the rows are invalid.
         """
-        # Open rows carry their groups.
+        # A source of rows that is open already carries its groups.
         has_groups = sensitive_features is not None or is_row_source(X)
         needs_classes = bool(has_groups and restriction is not None and restriction.within_classes)
         if needs_classes and y is None:
@@ -833,6 +838,7 @@ class FairPCA(
         subspace = fit.subspace
         certificate = fit.certificate
         moments = fit.moments
+        # Shape (k, d): the variance of each group that each component keeps.
         variance_kept = fit.variance_kept()
         pooled_variance = moments.proportions @ variance_kept
         group_variances = fit.problem.second_moments.traces
@@ -851,6 +857,7 @@ class FairPCA(
         self.group_losses_ = certificate.losses
         self.disparity_ = signed_disparity(certificate.errors)
         self.moments_ = moments
+        # Whitening changes the coordinates of rows, not the components and variances above.
         if self.whiten:
             subspace = whiten_subspace(subspace, moments, pooled_variance)
         self.subspace_ = subspace

@@ -188,7 +188,7 @@ def _check_request(moments: Moments, settings: FitSettings) -> None:
     """
     check_n_components(settings.n_components, moments.n_features, allow_fraction=True)
     _check_group_sizes(moments, settings.center)
-    if moments.matrix_free:
+    if moments.matrix_free:  # sparse rows of many features, fitted without matrices
         _check_matrix_free(settings)
     moments.check_range()  # fourth powers of the features must not overflow or underflow
     if settings.nested:
@@ -213,6 +213,9 @@ def _with_warm_start(family: ProblemFamily, certificate: Certificate) -> Problem
 
 def _solve(family: ProblemFamily, settings: FitSettings) -> tuple[Reduction, Certificate]:
     """Solve for the dimension, or the fraction of variance, that the settings request.
+
+    The family holds the problems of all dimensions. With nested components, the first ones solve
+    the problems of fewer dimensions.
 
     Returns
     -------
@@ -252,8 +255,10 @@ def finish_fit(
     feature_scale : (p,) array or None
         Divisor of each feature; None without scaling.
     family : ProblemFamily
+        The problems of all dimensions: in the features (`coordinates` is None), or in coordinates
+        of the space that the rows span.
     reduction : Reduction
-        The problem that was solved.
+        The one of these that was solved, within the directions that the restriction allows.
     certificate : Certificate
         Its solution, in the coordinates of the family.
 
@@ -264,6 +269,7 @@ def finish_fit(
     """
     check_means_agree(family, reduction.projector(certificate.components))
     projector = _lift_projector(reduction, certificate, family.coordinates)
+    # Figures of the model, such as excess losses, refer to the problem without the restriction.
     problem = reduction.problem.unrestricted
     certificate = _complete_certificate(
         certificate,

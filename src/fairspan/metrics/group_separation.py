@@ -350,6 +350,7 @@ def mmd(
     bandwidth = _median_distance(rows, rng) if bandwidth is None else float(bandwidth)
     blocks = _split_into_blocks(codes, counts, rng)
     n_pairs = len(list(combinations(range(len(groups)), 2)))
+    # The first row is for the groups as they are, the others for permuted labels.
     estimate_sums = np.zeros((1 + n_permutations, n_pairs))
     for block in track("comparing rows", blocks, "blocks"):
         estimate_sums += _block_estimates(rows[block], codes[block], bandwidth, n_permutations, rng)

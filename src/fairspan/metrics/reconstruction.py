@@ -97,7 +97,8 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
         second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
     )
     errors = reconstruction_errors(projector, second_moments)
-    # Coordinates of the span of the rows are not features; the rounding bounds allow for that.
+    # The size up to which a figure may be rounding error depends on the features of small variance.
+    # Coordinates of the span of the rows are not features, so it is then larger.
     has_features = not moments.has_row_coordinates
     roundings = figure_roundings(second_moments, errors, by_feature=has_features)
     return GroupErrors(

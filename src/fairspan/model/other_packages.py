@@ -136,6 +136,7 @@ def reconstruction_model(model: object, n_features: int | None = None) -> Recons
     except Exception as error:  # a model of another package may raise anything
         if type(error).__name__ == "NotFittedError":
             raise not_fitted_error from error
+        # Any other error may be due to the row of zeros, as of a model that rejects it.
     projection_steps, mean, scale = _split_off_standardizations(steps, width)
     has_scale = not (scale == 1).all()
     feature_names = None if names is None else tuple(map(str, names))
@@ -143,7 +144,7 @@ def reconstruction_model(model: object, n_features: int | None = None) -> Recons
         steps=steps,
         projection_steps=projection_steps,
         n_features=width,
-        mean=None if projection_steps is steps else mean,
+        mean=None if projection_steps is steps else mean,  # None if no step standardizes
         scale=scale if has_scale else None,
         feature_names=feature_names,
         n_fit_rows=_n_fit_rows(steps),
@@ -162,8 +163,9 @@ def _n_fit_rows(steps: tuple[object, ...]) -> int | None:
 def _invertible_steps(model: object) -> list[object]:
     """Return the steps before the first non-invertible one.
 
-    A step that holds a fair subspace is the last one. A step that resamples rows leaves those to
-    transform as they are, as in imbalanced-learn.
+    A step that holds a fair subspace is the last one, so that this subspace is used, with its
+    certificate, and not a projection detected from several steps. A step that resamples rows
+    leaves those to transform as they are, as in imbalanced-learn.
     """
     named_steps = getattr(model, "steps", None)
     if named_steps is None:

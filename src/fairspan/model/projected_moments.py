@@ -39,6 +39,7 @@ def second_moments_and_projector(
     scaled_moments = moments.divided_by(frame.scale) if frame.is_scaled else moments
     # Means of groups are those of the scaled moments, without the rounding of another division.
     scaled_center = frame.scaled_center if frame.has_common_center else scaled_moments.means
+    # All three in the coordinates described above: moments, center (or group means), projector.
     compact_moments, point, columns = scaled_moments.to_compact_coordinates(
         scaled_center, projector.stacked_columns, subspace.dimension
     )

@@ -29,7 +29,7 @@ def warn_if_far(
     feature_names : tuple of str or None
     """
     rows = rows[:_MAX_CHECKED_ROWS]
-    if len(rows) < _MIN_CHECKED_ROWS:
+    if len(rows) < _MIN_CHECKED_ROWS:  # their median may be that of a few outliers
         return
     squares = rows**2
     if np.median(squares.sum(axis=1)) > _FAR_RATIO**2 * total_variance:

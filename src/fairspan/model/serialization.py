@@ -136,7 +136,8 @@ def read_subspace(
         proof = _read_proof(fields)
         certificate = None
         if not fields.is_null("certificate"):
-            # A certificate is about the rows of D': for an oblique projection, E differs.
+            # A certificate is about the rows of the decoder's transpose, from which the encoder of
+            # an oblique projection differs.
             rows = np.ascontiguousarray(projector.decoder.T)
             certificate_fields = fields.read_record("certificate")
             with fields.explain_errors("certificate"):
@@ -221,7 +222,10 @@ def _certificate_to_dict(certificate: Certificate) -> dict[str, object]:
 
 
 def _claims_to_dict(certificate: Certificate) -> dict[str, object]:
-    """JSON representation of what a step or prefix does not share with the whole certificate."""
+    """JSON representation of what a step or prefix does not share with the whole certificate.
+
+    The figures are described in :class:`~fairspan.certificates.certificate.Certificate`.
+    """
     return {
         "n_components": certificate.n_components,
         "objective": certificate.objective,
@@ -383,7 +387,10 @@ def _read_trace_point(fields: FieldReader) -> TracePoint:
 def _object_to_dict(
     instance: "Criterion | Restriction | UnresolvedObject | None",
 ) -> dict[str, object] | None:
-    """Name and parameters of a criterion or restriction."""
+    """Name and parameters of a criterion or restriction, for JSON.
+
+    Those of an UnresolvedObject, of another package and not passed on loading, are kept as stored.
+    """
     if instance is None:
         return None
     settings: Mapping[str, object] = init_parameters(instance)

@@ -60,6 +60,7 @@ class Standardization:
             # The model has C in units of its standard deviations: with their diagonal matrix S in
             # scaled units, the trace is that of S (I - P)' (I - P) S times its C.
             scale = 1.0 if self.scale is None else self.scale
+            # Row i is column i of (I - P) S.
             missing_residuals = projector.residuals(
                 np.diag(self.imputation_model.standard_deviations / scale)
             )

@@ -234,6 +234,8 @@ class FairSubspace:
         FairspanWarning
             Rows lie far from those of the fit, as if in other units.
         """
+        # The result for data on a device or cluster, and for a source of rows that is open already;
+        # None for arrays and data frames in memory.
         remote_result = map_rows(X, self.transform_map)
         if remote_result is not None:
             return remote_result
@@ -263,11 +265,20 @@ class FairSubspace:
         scale = 1.0 if self.scale is None else np.asarray(self.scale)
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         names = self.feature_names or tuple(map(str, range(self.n_features)))
+        # Rows are (coordinates - shift) @ matrix + offset.
         affine_map = AffineMap(
             shift=np.zeros(self.n_components), matrix=self.decoder.T * scale, offset=mean
         )
         d = self.n_components
-        inverse_map = RowMap(self.inverse_transform, d, "coordinates", None, names, affine_map)
+        inverse_map = RowMap(
+            self.inverse_transform,
+            n_inputs=d,
+            input_kind="coordinates",
+            feature_names=None,
+            output_names=names,
+            affine=affine_map,
+        )
+        # The result for coordinates on a device; None for those in memory.
         remote_result = adapter_for(Z).map_rows(Z, inverse_map)
         if remote_result is not None:
             return remote_result
@@ -373,7 +384,7 @@ class FairSubspace:
         InvalidParameter
             The name belongs to another kind of file, such as a table, or cannot be written.
         """
-        check_suffix(path, "a model is")
+        check_suffix(path, subject="a model is")  # begins the message of an error
         write_subspace(path, self)
 
     @classmethod
@@ -628,6 +639,7 @@ def _subspace_from_projection(
     is_centered = has_mean or mean.any()  # TruncatedSVD is not
     center: Center = "global" if is_centered else "none"
     subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
+    # Components under their usual name, and a mean: a kind of PCA.
     return subspace, exposes_components and has_mean
 
 

@@ -177,6 +177,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 "Allowed: at least two, one to fit and one to score",
                 "Pass more rows",
             )
+        # A fixed number, so that split j has the same rows for every setting.
         seed = self.random_state
         if not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
@@ -292,7 +293,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         setting: dict[str, object],
         split_number: int,
     ) -> dict[str, object]:
-        """Fit and score a setting on one split, and return the table of all pulls so far."""
+        """Fit and score a setting on one split, and return the table of all pulls so far.
+
+        A pull is one fit of one setting with its score; the table of scikit-learn, returned by its
+        `evaluate_candidates`, gets one more row.
+        """
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             # A score that is not finite retires its setting, which is reported once.
             warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
@@ -322,8 +327,9 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         """
         scores = measurements[0]
         # scikit-learn's function makes the parameters' columns; its figures are replaced below.
+        # It takes one placeholder per setting, for one split each.
         placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
-        table: dict[str, object] = self._format_results(settings, 1, placeholders)
+        table: dict[str, object] = self._format_results(settings, n_splits=1, out=placeholders)
         for split_number in range(counts.max()):
             table[f"split{split_number}_test_score"] = scores[:, split_number].copy()
         # The times to fit and to score.
@@ -350,6 +356,7 @@ def _all_settings_failed(
     errors : dict of position to reason
         "Type of the exception: message" of every setting.
     """
+    # The first setting; an arm is the position of a setting.
     arm, reason = min(errors.items())
     is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
     error_type = InvalidType if is_type_error else InvalidInput

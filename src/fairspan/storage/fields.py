@@ -216,6 +216,7 @@ class FieldReader:
         """
         entries = self.read_list(name)
         path = self._field_path(name)
+        # Each label as a tuple of its attributes, one for a label that is not a list.
         keys = [
             _check_label(f"{path}[{position}]", entry) for position, entry in enumerate(entries)
         ]
