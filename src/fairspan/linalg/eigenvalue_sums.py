@@ -53,8 +53,8 @@ def smallest_eigenvalue_sum(
 
     Some of the largest eigenvectors X are deflated first. Let U be their orthogonal complement: the
     sum of the p - d smallest eigenvalues of U'MU, less a term for the coupling X'MU, is a lower
-    bound without cancellation (formula at the top of this module). The best of the bounds for
-    several numbers of deflated eigenvectors is returned.
+    bound without cancellation (see `_coupling_bound`). The best of the bounds for several numbers
+    of deflated eigenvectors is returned.
 
     Parameters
     ----------
@@ -196,12 +196,14 @@ def error_rounding_bound(
     entry_rounding = EPS * ENTRY_TERMS * (column_rms @ row_norms) ** 2
     # Errors that are a small part of the variance are computed directly. Larger ones are the
     # variance less what is kept, two sums of p terms whose rounding errors accumulate like a random
-    # walk.
+    # walk: they count as sqrt(p) terms, and as four if there are few.
+    p = len(row_norms)
     variances = (column_rms**2).sum(axis=1)
-    n_terms = max(4.0, np.sqrt(len(row_norms)))
     subtracted = np.where(errors > CANCELLATION_RATIO * variances, variances, 0.0)
-    rounding = EPS * 2 * len(row_norms) * errors + entry_rounding
-    rounding = rounding + EPS * n_terms * subtracted
+    difference_rounding = EPS * max(4.0, np.sqrt(p)) * subtracted
+    # The two products with E, of p terms each, are rounded relative to the error.
+    product_rounding = EPS * 2 * p * errors
+    rounding = product_rounding + entry_rounding + difference_rounding
     return np.asarray(rounding + basis_rounding_bound(np.sqrt(variances), errors))
 
 

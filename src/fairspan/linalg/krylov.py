@@ -138,6 +138,7 @@ def leading_subspace_krylov(
             sum_error, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
             sum_error = _sum_error(ritz_values, residuals, d)
+            # No iteration gets below the rounding error of the residuals.
             converged = sum_error <= sum_tol or _is_at_floor(residual_norms[:d], norm_bound)
         if converged or basis.shape[1] == max_dim:
             break
@@ -176,7 +177,8 @@ def _initial_basis(
     columns = np.random.default_rng(0).standard_normal((p, n_random))
     if start is not None:
         columns = np.hstack([start, columns])
-    return orthonormalize_against(orthogonal_to, columns[:, : p - n_orthogonal])
+    max_dim = p - n_orthogonal
+    return orthonormalize_against(orthogonal_to, columns[:, :max_dim])
 
 
 def _extended_projection(
@@ -202,7 +204,8 @@ def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray
            [0.]])
     """
     columns = _normalize_columns(columns, min_norm=0.0)
-    columns = _normalize_columns(columns - basis @ (basis.T @ columns), RANK_TOL)
+    # Drop columns in the span of the basis, of which only rounding error is left.
+    columns = _normalize_columns(columns - basis @ (basis.T @ columns), min_norm=RANK_TOL)
     # Twice: nearly dependent columns lose orthogonality in the first pass. Scaled eigenvectors of
     # the Gram matrix orthonormalize the columns, without those of tiny eigenvalues.
     for _ in range(2):

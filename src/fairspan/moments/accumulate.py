@@ -161,6 +161,7 @@ def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = No
         if isinstance(rows, InMemoryRows) and rows.groups is not None and is_numeric:
             _accumulate_in_memory(total, rows)
         else:
+            # Products of few features are limited by memory, and faster with one BLAS thread.
             with single_thread_if_small(rows.n_features):
                 _accumulate_stream(total, rows)
         lost_groups = total.lost_groups  # before stack() consumes the sums
@@ -198,10 +199,10 @@ class _Accumulator:
         self.group_codes: set[int] = set()
         self.n_weighted_rows = 0
         self.n_dropped = 0
-        # Number of rows of the table before the next one, which determines the fold of that one;
-        # a partition of a table starts with the number of rows of earlier partitions.
         info = row_metadata(rows)
         self._has_classes = info.has_classes
+        # If the rows are a partition of a table: number of rows in earlier partitions. The position
+        # of a row in the whole table determines its fold.
         self._row_offset = info.row_offset
         # Moments by code: one code per group, or per group and fold.
         self._sums: dict[int, RunningMoments] = {}
@@ -409,13 +410,16 @@ class _BlockReader:
     def _encode(self, total: _Accumulator) -> Any:
         """Return the codes of all rows on the backend's device, and count their groups in `total`.
 
-        Weights are divided by their units and moved to the device as well.
+        Weights are moved to the device as well, divided by a power of two (`units`) so that their
+        products with squares of features neither overflow nor underflow.
         """
         rows = self._rows
+        # Otherwise the code of a row depends on more than its label.
         is_plain = rows.weights is None and total.folds is None and not self._drops_incomplete
         labels = rows.groups
         if is_plain and isinstance(labels, DeviceLabels) and not rows.has_classes:
-            # The labels stay on the device; only the few categories are encoded here.
+            # The labels stay on the device; only their few distinct values, the categories, are
+            # encoded here. Every row counts, since there are no weights and no rows to drop.
             category_codes = total.encode_categories(labels.categories)
             total.n_weighted_rows = rows.n_rows
             return self.backend.xp.take(self.backend.to_device(category_codes), labels.device_codes)
@@ -472,7 +476,7 @@ def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
         total.drop(block)
         codes = total.encode(block)
         n_buffered += block.values.size
-        total.check(so_far=True)
+        total.check(so_far=True)  # more blocks may follow
         if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):
             # Copy: the source may reuse its buffer.
             buffer.append(CodedBlock(block.values.copy(), codes, block.weights))

@@ -58,7 +58,7 @@ class DenseMoments(BaseMoments):
 
     @classmethod
     def from_stacked(cls, stacked: StackedMoments, **details: Unpack[MomentsDetails]) -> Self:
-        """Make moments from accumulated ones, with further fields in `details`."""
+        """Make moments from the arrays of `stacked`, with further fields in `details`."""
         return cls(
             stacked.labels,
             stacked.counts,
@@ -169,6 +169,7 @@ class DenseMoments(BaseMoments):
         if all_columns is not None:
             attribute_scale = np.ones(all_columns.n_features - self.n_features)
             all_columns = all_columns.divided_by(np.concatenate([scale, attribute_scale]))
+        # Means are stored as rounded numbers and corrections, which are divided together.
         old_corrections = 0.0 if self.mean_corrections is None else self.mean_corrections
         means, corrections = divide(self.means, old_corrections, scale)
         return replace(
@@ -278,7 +279,7 @@ class DenseMoments(BaseMoments):
         )
 
     def drop_small_groups(self, min_rows: int) -> Self:
-        """Drop groups with fewer than `min_rows` rows, before sharing moments.
+        """Drop groups with fewer than `min_rows` rows, whose moments would reveal single rows.
 
         Class moments are kept only if every remaining group has that many rows in each class.
 
@@ -329,6 +330,7 @@ class DenseMoments(BaseMoments):
 
         Warns if a label is replaced; see :class:`~fairspan.rows.label_matching.KnownLabels`.
         """
+        # Labels of moments with classes are pairs of group and class.
         known_labels = known if self.by_class is None else known.of_pairs()
         labels = CodedLabels.from_labels(self.finest.labels)
         matched = known_labels.match(labels)

@@ -30,17 +30,18 @@ def no_rows_error(n_dropped: int) -> InvalidInput:
 def no_complete_rows_error(rows: Rows, n_dropped: int) -> InvalidInput:
     """Build the error for rows that were all dropped, which names the columns at fault.
 
-    These are the columns without any value, else those with most missing values. Without dropped
-    rows, there were none.
+    These are the columns without any value, else those with most missing values. If no row was
+    dropped, the table has no row of positive weight, and the error says only that.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
         The rows, which are read once more.
     n_dropped : int
+        Number of rows dropped because of missing values.
     """
     if not n_dropped:
-        return no_rows_error(0)
+        return no_rows_error(n_dropped)
     missing = count_missing(rows)
     counts = missing.n_missing.sum(axis=0)
     n_labeled = int(missing.n_rows.sum())  # rows with a group
@@ -75,7 +76,7 @@ def warn_of_lost_groups(rows: Rows, lost: Collection[Label] | None = None) -> No
     rows : RowSource or PartitionedRows
         The rows, which are read once more.
     lost : collection of labels, optional
-        These groups; determined from the rows by default.
+        Groups of which every row was dropped; by default, found by counting the rows.
     """
     missing = count_missing(rows)
     if lost is None:

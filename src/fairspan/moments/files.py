@@ -49,7 +49,7 @@ def moments_to_bytes(moments: DenseMoments) -> bytes:
             )
         # Readers know the attributes by their names, and split the columns again.
         return moments_to_bytes(moments.all_columns)
-    stored = moments.finest
+    stored = moments.finest  # by group and class if there are classes, else by group
     names = moments.feature_names
     header: dict[str, object] = {
         "groups": stored.labels,
@@ -57,7 +57,7 @@ def moments_to_bytes(moments: DenseMoments) -> bytes:
         "n_dropped": moments.n_dropped,
     }
     if moments.by_class is not None:
-        header["n_label_columns"] = 1
+        header["n_label_columns"] = 1  # the last attribute of each label is its class of y
     if moments.weight_exponent:
         header["weight_exponent"] = moments.weight_exponent
     if stored.em_summary is not None:
@@ -145,7 +145,10 @@ def read_moments(
 
 
 def _read_em_summary(fields: FieldReader, k: int) -> EMSummary | None:
-    """Read the summary of the EM fit to incomplete rows of k groups; None for complete rows."""
+    """Read the summary of the EM fit to incomplete rows of k groups; None for complete rows.
+
+    :class:`EMSummary` documents the fields.
+    """
     if not fields.has("em_summary"):
         return None
     summary = fields.read_record("em_summary")

@@ -148,9 +148,9 @@ class _StepMemory:
     def extrapolate(self, point: FloatArray, residual: FloatArray) -> FloatArray:
         """Record a step, and return the increment from its point to the extrapolated limit.
 
-        With the recorded differences of points and of steps in the rows of P and S, the
-        coefficients c minimize ||residual - S'c||, and the increment is residual - (P + S)'c
-        (Anderson). Without differences it is the step itself.
+        The step goes from `point` to `point + residual`. With the recorded differences of points
+        and of steps in the rows of P and S, the coefficients c minimize ||residual - S'c||, and the
+        increment is residual - (P + S)'c (Anderson). Without differences it is the step itself.
         """
         differences = self._record(point.ravel(), residual.ravel())
         if differences is None:

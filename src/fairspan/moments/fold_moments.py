@@ -161,11 +161,11 @@ def compute_fold_moments(
     limit = limit.for_rows(rows)
     check_costs(rows, limit)
     moments = aggregate(rows, FoldMomentsAggregator(limit, folds))
-    if moments is None:
-        raise no_complete_rows_error(rows, 0)
+    if moments is None:  # there are no rows, so none was dropped
+        raise no_complete_rows_error(rows, n_dropped=0)
     if all(part is None for part in moments.by_fold):
         raise no_complete_rows_error(rows, moments.n_dropped)
-    # The largest numbers of a column decide, not those of a fold.
+    # Integers lose digits relative to the largest of their column, which may be in any fold.
     check_integer_precision(rows, moments.total)
     moments.total.check_range()
     return moments
@@ -176,13 +176,16 @@ def compute_sparse_fold_moments(
 ) -> SparseFoldMoments:
     """Compute moments of sparse rows, and the fold of each row, without p x p matrices.
 
-    The result keeps the rows without missing values. The moments of all folds except one are
-    computed when needed, from the rows of the other folds.
+    The result keeps the rows, except those that are dropped because of missing values. The moments
+    of all folds except one are computed when needed, from the rows of the other folds.
     """
     kept = np.flatnonzero(rows.kept_mask)
     complete = rows.take(kept)
+    # Folds are assigned by position in the table, or by cluster if the rows have clusters.
     assigned = folds.assign(kept, complete.clusters)
-    moments = SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
+    limit = limit.for_rows(rows)  # learns the group columns of these rows, for its messages
+    # From all rows, so that the moments count the dropped ones.
+    moments = SparseMoments.from_rows(rows, limit).check_range()
     return SparseFoldMoments(complete, assigned, moments)
 
 

@@ -241,7 +241,8 @@ class GroupMoments(DenseMoments):
         labels, order = _sorted_labels(np.arange(k) if groups is None else groups, k)
         exponent = 0
         if is_extreme(weights):
-            # In units of 2**exponent, negligible weights become zero, which is an error here.
+            # Weights outside 1e-100 to 1e100 are divided by 2**exponent, which brings the largest
+            # into range. Those that are still too small become zero, which is an error here.
             exponent = exponent_for(float(weights.max()))
             scaled = in_units(weights, exponent)
             if not scaled.all():
@@ -254,6 +255,7 @@ class GroupMoments(DenseMoments):
         moments = cls(
             labels, unknown_counts, weights, means[order], scatters, weight_exponent=exponent
         )
+        # The constructor accepts matrices that are symmetric up to rounding.
         symmetric_scatters = (scatters + scatters.transpose(0, 2, 1)) / 2
         return replace(moments, scatters=symmetric_scatters, skip_validation=True).check_range()
 
@@ -291,7 +293,7 @@ class GroupMoments(DenseMoments):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        moments = load_partial(path)
+        moments = load_partial(path)  # a part may have no groups, unlike the result here
         if not moments.n_groups:
             raise MOMENTS_FILE.error_for(
                 str(path), InvalidField("groups", "is []", "at least one group")
@@ -329,7 +331,8 @@ def _sorted_labels(groups: Collection[Label] | AnyArray, k: int) -> tuple[AnyArr
         Another number of labels, or labels that are missing, of different types, or equal.
     """
     encoder = LabelEncoder()
-    encoder.encode(resolve_labels(groups, len(groups), None, "groups"))
+    # There is no table X, so the groups cannot be names of its columns.
+    encoder.encode(resolve_labels(groups, len(groups), X=None, name="groups"))
     if len(encoder.labels) != len(groups) or len(groups) != k:
         raise invalid_moments_error(f"groups are {format_list(list(groups))}")
     order = sorted(range(k), key=encoder.labels.__getitem__)
@@ -371,7 +374,8 @@ class MomentsAggregator:
         if isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY:
             return self._aggregate_sparse(rows)
         sums = accumulate_rows(rows, self.limit)
-        moments = moments_of_stacked(sums.by_fold[0], rows)
+        (stacked,) = sums.by_fold  # without folds, there is one entry for all rows
+        moments = moments_of_stacked(stacked, rows)
         return replace(
             moments, n_dropped=sums.n_dropped, lost_groups=sums.lost_groups, skip_validation=True
         )
@@ -396,7 +400,10 @@ class MomentsAggregator:
 
 
 def moments_of_stacked(stacked: StackedMoments, rows: RowSource) -> GroupMoments:
-    """Return accumulated moments of rows; of pairs of group and class, with their totals.
+    """Return the moments of rows from stacked arrays of them, one entry per group.
+
+    If the rows have classes, entries are pairs of group and class; the result has their totals by
+    group, and keeps the moments of the pairs as `by_class`.
 
     Raises
     ------
@@ -418,7 +425,7 @@ def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) 
 
 
 def _stack_group_rows(groups: Sequence[GroupRows], n_features: int) -> StackedMoments:
-    """Moments of rows stored by group, as arrays."""
+    """Moments of rows stored by group, stacked into arrays in label order."""
     sums = {
         group.label: RunningMoments(
             shift=group.shift,
@@ -490,6 +497,7 @@ def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
         em_summary=summary,
         weight_exponent=weight_exponent,
     )
+    # Rows with classes are fitted by group and class; the moments of the groups are sums of these.
     return sum_over_classes(moments) if row_metadata(rows).has_classes else moments
 
 
@@ -498,9 +506,9 @@ def _compute_complete(rows: Rows, limit: GroupLimit, initial: GroupMoments | Non
     check_costs(rows, limit)
     aggregator = MomentsAggregator(limit)
     moments = aggregate(rows, aggregator)
-    if moments is None:
-        raise no_complete_rows_error(rows, 0)
-    if not moments.n_groups:
+    if moments is None:  # there are no rows, so none was dropped
+        raise no_complete_rows_error(rows, n_dropped=0)
+    if not moments.n_groups:  # every row was dropped, or has weight zero
         raise no_complete_rows_error(rows, moments.n_dropped)
     if moments.lost_groups:
         warn_of_lost_groups(rows, moments.lost_groups)

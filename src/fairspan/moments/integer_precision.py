@@ -39,7 +39,8 @@ def check_integer_precision(rows: object, moments: BaseMoments) -> None:
         return
     if isinstance(rows, ArrayRows) and rows.array.dtype.kind not in "iu":
         return
-    # Moments select the columns that may be affected, and their exact ranges decide.
+    # Moments select the columns that may be affected, and their exact ranges decide. The mean of
+    # integers that differ this little is more than half of the largest of them.
     largest = np.abs(moments.means).max(axis=0)
     rounding = np.spacing(np.maximum(largest, 1.0))
     is_rounded = (largest >= MAX_EXACT_INTEGER / 2) & (
@@ -47,6 +48,7 @@ def check_integer_precision(rows: object, moments: BaseMoments) -> None:
     )
     for feature in np.flatnonzero(is_rounded).tolist():
         minimum, maximum = _integer_range(rows, feature)
+        # A constant column has no differences to lose, and integers up to 2^53 are exact.
         if minimum == maximum or max(abs(minimum), abs(maximum)) <= MAX_EXACT_INTEGER:
             continue
         if maximum - minimum >= _MIN_RANGE_TO_ROUNDING * rounding[feature]:

@@ -39,6 +39,11 @@ def merge_moments(
     relabel : callable, optional
         Maps old to new labels; groups with the same new label are merged.
 
+    Returns
+    -------
+    DenseMoments
+        Of the class of the first part: the moments of the rows of all parts together.
+
     Raises
     ------
     InvalidInput
@@ -58,6 +63,7 @@ def merge_moments(
         by_class = [cast(MomentsType, part.by_class) for part in parts]
         merged = sum_over_classes(merge_moments(by_class, relabel))
         n_dropped = sum(part.n_dropped for part in parts)
+        # Groups of which parts dropped every row are not lost if another part has rows of them.
         lost = {relabel(label) for part in parts for label in part.lost_groups}
         return replace(
             merged,
@@ -110,16 +116,17 @@ def sum_over_classes(moments: MomentsType) -> MomentsType:
 
 
 def _common_exponent(parts: Sequence[MomentsType]) -> int:
-    """Return the exponent of a unit of weights for all parts.
+    """Return an exponent e, so that all parts can have their weights in units of 2**e.
 
-    It is that of the parts if they have the same. Otherwise it is zero if all weights are within
-    the range for that, else the one in which the largest weight is at the upper end of the range;
-    small weights may then become zero.
+    It is that of the parts if they have the same. Otherwise it is zero if all weights are between
+    `MIN_WEIGHT` and `MAX_WEIGHT`, and else brings the largest weight to the upper end of this
+    range; small weights may then become zero.
     """
     exponents = {part.weight_exponent for part in parts}
     if len(exponents) == 1:
         return exponents.pop()
     weighted = [part for part in parts if part.n_groups]
+    # Binary exponents of the weights themselves, without the units of their parts.
     smallest = [np.frexp(part.weights.min())[1] + part.weight_exponent for part in weighted]
     largest = [np.frexp(part.weights.max())[1] + part.weight_exponent for part in weighted]
     min_exponent = int(np.frexp(MIN_WEIGHT)[1])
@@ -131,17 +138,18 @@ def _common_exponent(parts: Sequence[MomentsType]) -> int:
 
 
 def _in_common_units(parts: Sequence[MomentsType], exponent: int) -> list[MomentsType]:
-    """Return the parts with weights in units of 2**exponent, without negligible groups.
+    """Return the parts with weights in units of 2**exponent, without groups of negligible weight.
 
-    Warns if groups of a part are negligible, and names those that no part has otherwise.
+    A weight below `MIN_WEIGHT` in these units is negligible beside the largest one, and counts as
+    zero. Warns if a part has such groups, and names those that then remain in no part.
     """
     scaled = [part.in_weight_units(exponent) for part in parts]
     remaining = {label for part in scaled for label in part.labels}
     if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
         all_labels = dict.fromkeys(label for part in parts for label in part.labels)
-        limit = math.ldexp(MIN_WEIGHT, exponent)
+        smallest_kept = math.ldexp(MIN_WEIGHT, exponent)
         lost = [label for label in all_labels if label not in remaining]
-        warn_about_negligible("A part", limit, lost)
+        warn_about_negligible("A part", smallest_kept, lost)
     return scaled
 
 

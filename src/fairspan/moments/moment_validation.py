@@ -50,6 +50,7 @@ def check_moments(moments: BaseMoments, scatters: FloatArray) -> None:
             raise invalid_moments_error(
                 "mean_corrections are larger than the rounding of the means"
             )
+    # Exponents are even, so that the square root of the unit of weights is a power of two.
     exponent = moments.weight_exponent
     if type(exponent) is not int or exponent % 2 or abs(exponent) > _MAX_EXPONENT:
         raise invalid_moments_error(f"weight_exponent is {exponent!r}")

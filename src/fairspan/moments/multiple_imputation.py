@@ -43,8 +43,9 @@ def draw_imputations(
 ) -> Iterator[Rows]:
     """Generate `N_IMPUTATIONS` imputed copies of the rows; each can be read repeatedly.
 
-    Steps alternate between drawing the missing cells given models and drawing models given the
-    completed rows. Only every few steps is a table kept, so that the tables are nearly independent.
+    Each step draws normal models of the groups given the completed rows of the step before (the
+    first takes the EM estimates), and then the missing cells given these models. Only every few
+    steps is a table kept, so that the tables are nearly independent.
 
     Parameters
     ----------
@@ -53,21 +54,26 @@ def draw_imputations(
     moments : GroupMoments
         EM moments of these rows.
     limit : GroupLimit
+        Maximum number of groups, and memory.
     seed : int
+        The same seed gives the same tables.
     """
     if isinstance(rows, RowsWithAttributes):  # attributes are imputed along with features
         all_columns = _moments_in_row_order(moments, rows)
         for table in draw_imputations(rows.source, all_columns, limit, seed):
             yield RowsWithAttributes.wrap(table, rows.attributes)
         return
-    em_moments = moments.finest
+    em_moments = moments.finest  # by group and class if the rows have classes
     models = dict(zip(em_moments.labels, _normal_models(em_moments), strict=True))
     table = rows
     for step in range(N_IMPUTATIONS * _STEPS_PER_IMPUTATION):
         if step > 0:
             completed = compute_group_moments(table, limit).finest
             generator = np.random.default_rng([seed, step - 1, 1])
+            # Groups whose correlations were pooled with those of others have the EM estimates as
+            # their prior.
             models = _draw_models(completed, em_moments, generator)
+        # Map the original rows, in which cells are still missing; `(seed, step)` seeds the draws.
         table = MappedRows(rows, _MissingCellSampler(models, (seed, step)))
         if (step + 1) % _STEPS_PER_IMPUTATION == 0:
             yield table
@@ -160,12 +166,14 @@ class _MissingCellSampler:
     def __call__(self, block: RowBlock) -> RowBlock:
         """Return the block with missing cells drawn given the observed cells of their rows.
 
-        Cells of groups without a model become zero; their rows have weight zero.
+        Cells of groups without a model become zero; their rows have weight zero. The draws are
+        seeded by the contents of the block, so that a block gets the same draws every time it is
+        read, whichever blocks are read before.
         """
         missing = np.isnan(block.values)
         if not missing.any():
             return block
-        groups = block.finest_groups
+        groups = block.finest_groups  # pairs of group and class if the rows have classes
         assert groups is not None
         generator = np.random.default_rng([*self.seed_key, _seed_from_values(block.values)])
         values = np.array(block.values)

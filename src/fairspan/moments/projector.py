@@ -97,8 +97,9 @@ def soft_dimension(components: FloatArray) -> float:
 def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
     """Check that (r, p) components are orthonormal, or form a soft projection.
 
-    The latter are orthogonal rows of length at most one with an integer :func:`soft_dimension`,
-    the sum of the shares of variance that they capture, each along its own direction.
+    The components of a soft projection are orthogonal rows of length at most one. The sum of the
+    shares of variance that they capture, each along its own direction, is an integer
+    (:func:`soft_dimension`).
 
     Raises
     ------
@@ -111,12 +112,12 @@ def check_components(components: FloatArray, *, may_be_soft: bool = True) -> Non
             "Pass one row per component",
         )
     gram = components @ components.T
-    weights = np.diag(gram)
+    squared_lengths = np.diag(gram)
     is_soft_projection = False
-    if may_be_soft and (weights <= 1 + SINGLE_PRECISION_TOL).all():
+    if may_be_soft and (squared_lengths <= 1 + SINGLE_PRECISION_TOL).all():
         dimension = soft_dimension(components)
         is_soft_projection = abs(dimension - max(round(dimension), 1)) <= _DIMENSION_TOL
-    expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
+    expected = np.diag(squared_lengths) if is_soft_projection else np.eye(len(gram))
     if not np.allclose(gram, expected, atol=SINGLE_PRECISION_TOL):
         raise InvalidInput(
             "The components are not orthonormal",
@@ -181,7 +182,10 @@ class Projector:
         return Projector(encoder.T, decoder)
 
     def check(self) -> None:
-        """Check that this is a projection.
+        """Check that this is an orthogonal, soft or oblique projection.
+
+        The encoder of an oblique projection is not the transpose of its decoder; the decoder has
+        orthonormal columns, and the encoder is its left inverse.
 
         Raises
         ------
@@ -195,11 +199,11 @@ class Projector:
                 "Allowed: (d, p) and (p, d) finite numbers",
                 "Use the encoder and decoder of one fit",
             )
-        # Without an oblique decoder, the encoder E is decoded by E', and the check of its rows
-        # above suffices.
-        product = self.encoder @ self.decoder
-        identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
-        if not np.allclose(product, identity, atol=SINGLE_PRECISION_TOL):
+        if self.oblique_decoder is None:
+            # The decoder is the transpose of the encoder, whose rows were checked above.
+            return
+        product = self.encoder @ self.oblique_decoder
+        if not np.allclose(product, np.eye(len(product)), atol=SINGLE_PRECISION_TOL):
             raise InvalidInput(
                 "The encoder is not a left inverse of the decoder",
                 "Allowed: an encoder and a decoder whose product is the identity",

@@ -199,6 +199,7 @@ def row_spread(rows: Rows, moments: BaseMoments) -> RowSpread | None:
     if n_factor_rows * n_features > _MAX_FACTOR_ENTRIES:
         return None
     deviations = moments.standard_deviations
+    # The size of a row is measured in standardized features too; constant ones are not divided.
     scale = np.where(deviations > 0, deviations, 1.0)
     summary = aggregate(rows, RowSummaryAggregator(point=moments.mean, scale=scale))
     if summary is None:

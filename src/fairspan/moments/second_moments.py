@@ -162,7 +162,9 @@ class EMUncertainty:
     def from_distance(
         cls, scatters: FloatArray, traces: FloatArray, distance: float
     ) -> "EMUncertainty | None":
-        """Build from the distance of an EM iteration to its limit; None if it is zero.
+        """Bound the change of errors from the distance of an EM iteration to its limit.
+
+        The result is None if the distance is zero.
 
         EM fits a mean and correlations to the rows of each group, and may stop before it converges.
 
@@ -190,7 +192,7 @@ class EMUncertainty:
         # Infinite where correlations are singular: the absolute bound then applies alone.
         relative = np.full(len(smallest), np.inf)
         np.divide(norm_bound, smallest, out=relative, where=smallest > 0)
-        return cls(relative, norm_bound * traces)
+        return cls(relative=relative, absolute=norm_bound * traces)
 
     def select_groups(self, groups: slice) -> "EMUncertainty":
         """Select groups by position."""
@@ -296,19 +298,22 @@ class DenseSecondMoments:
         return self.inner_errors(basis) + self.excluded_variances
 
     def inner_errors(self, basis: FloatArray) -> FloatArray:
-        """Residual variances in the allowed directions, shape (k,).
+        """Residual variances tr S_g - tr(V'S_gV) of a (p, d) basis V, shape (k,).
 
-        Those outside, `excluded_variances`, are the same for every basis and not included here.
+        A restriction may confine subspaces to allowed directions, in whose coordinates the matrices
+        S_g then are. Variance outside them, `excluded_variances`, is the same for every basis and
+        not included here.
 
         If nearly everything is captured the difference cancels (one large-scale column can hold all
-        but 1e-16 of the variance); then tr (I - VV') S (I - VV') is computed instead, at the cost
-        of a matrix product. Soft bases (orthogonal columns of length at most one) are supported.
+        but 1e-16 of the variance); then tr (I - VV') S_g (I - VV') is computed instead, at the cost
+        of a matrix product. Soft bases (orthogonal columns of length at most one) are supported;
+        with :func:`encoder_columns` in place of V, the product gives the same variance.
         """
         traces = self._inner_traces
         errors = traces - self.captured_variances(basis)
         cancels = (errors <= CANCELLATION_RATIO * traces) & (traces > 0)
         if cancels.any():
-            columns = encoder_columns(basis)
+            columns = encoder_columns(basis)  # V itself if its columns are orthonormal
             residual_projector = np.eye(len(basis)) - columns @ columns.T
             is_square = basis.shape[1] == len(basis)
             if is_square and np.abs(residual_projector).max() <= SUM_ROUNDING:
@@ -470,18 +475,21 @@ def deflate(
     Returns
     -------
     second_moments : DenseSecondMoments
-        Q'S_gQ, where Q is an orthonormal basis of the complement, (p, p - r).
+        Q'S_gQ, where Q is an orthonormal basis of the complement, (p, p - r). Variance along the
+        columns is left out; `excluded_variances`, which was left out before, is unchanged.
     rounding : (k,) array
-        Rounding bound of their traces.
+        Bound on the rounding errors of the traces of Q'S_gQ.
     complement : OrthogonalComplement
         Q, orthogonal to the columns.
     """
     complement = OrthogonalComplement.from_directions(basis)
     k = second_moments.n_groups
     abs_basis = np.abs(complement.basis.T)
+    unscaled = np.ones(k)
     deflated = DenseSecondMoments(
-        complement.compress(second_moments.matrices, scales=np.ones(k)),
+        complement.compress(second_moments.matrices, scales=unscaled),
         excluded_variances=second_moments.excluded_variances,
+        # Coordinates are sums over features, whose rounding errors add up in the worst case.
         offset_rounding_error=abs_basis @ second_moments.offset_rounding_error,
         uncertainty=second_moments.uncertainty,
     )

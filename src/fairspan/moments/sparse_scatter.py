@@ -447,12 +447,16 @@ class SparseSecondMoments:
         tie_tolerance: float = 0.0,
         sum_goal: float | None = None,
     ) -> ApproximateSubspace:
-        """Approximate leading eigenvectors with an error estimate of their eigenvalue sum.
+        """Approximate leading eigenvectors of a mixture of the groups' second moments.
+
+        The mixture is sum_g weights_g P S_g P, where S_g are the second moments of group g and P
+        projects out the forbidden directions. The result estimates the error of the sum of the
+        eigenvalues too.
 
         Parameters
         ----------
         weights : (k,) array
-            Weights of either sign.
+            Weights of the groups, of either sign.
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
@@ -467,15 +471,15 @@ class SparseSecondMoments:
         ApproximateSubspace
             Orthogonal to the forbidden directions.
         """
+        # Features that differ from the center in some row.
         nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
         # Guard vectors are iterated beyond the d leading ones, to speed up their convergence.
         n_vectors = n_components + N_GUARD_VECTORS
         # Dropping features of zeros pays if that at least halves the number of features.
         is_smaller = max(2 * len(nonzero), n_vectors) < self.n_features
         if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
-            # Work in the features that differ from the center in some row, if they are few: others
-            # have zero loadings. Forbidden directions may have entries in any feature, so with them
-            # all are kept.
+            # Work in these features only, since others have zero loadings. Forbidden directions may
+            # have entries in any feature, so with them all are kept.
             approximation = self._nonzero_features.approximate_leading(
                 weights,
                 n_components,

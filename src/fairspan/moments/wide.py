@@ -64,8 +64,8 @@ _MAX_CHOLQR_LOSS = 1e-11
 _MAX_AXES_ERROR = 1e-8
 # Random probes that bound the error of the axes; each bound fails with probability 10^-10.
 _N_PROBES = 10
-# Seed of the zero-variance directions; arbitrary but unlikely to be chosen by users.
-_PADDING_SEED = 0x5AFE_C0DE_2018
+# Seed of zero-variance directions and random probes; arbitrary but unlikely to be chosen by users.
+_RANDOM_SEED = 0x5AFE_C0DE_2018
 # Largest number of entries of the second moments for which sparse rows are verified with matrices:
 # 2.4 GB.
 _MAX_MATRIX_ENTRIES = 3e8
@@ -116,7 +116,7 @@ class RowMoments(BaseMoments):
 
     @classmethod
     def _from_groups(cls, groups: Sequence[GroupRows], **fields: Any) -> Self:
-        # Fields of any subclass by name.
+        """Build from the rows of each group, in label order, and the other fields of the class."""
         with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
             return cls(
                 label_array([group.label for group in groups]),
@@ -339,8 +339,9 @@ class WideMoments(RowMoments):
     def for_verification(
         self, n_components: int, *, has_restriction: bool
     ) -> "GroupMoments | WideMoments":
-        """Return dense moments where they are more precise than row coordinates.
+        """Return the moments in which to verify a subspace of d = `n_components` dimensions.
 
+        These are dense moments where they are more precise than row coordinates, else `self`.
         Row coordinates lose digits if one column is very large, and matrices of many features take
         long. A restriction may have been fitted in row coordinates, and is verified in them.
         """
@@ -427,6 +428,13 @@ class WideMoments(RowMoments):
         Rows of length one are factorized, so that short rows count as much as long ones. All axes
         are stored explicitly, instead of as weighted sums of rows, and dependent directions are
         dropped.
+
+        Parameters
+        ----------
+        distinct : (n, p) array
+            Rows minus the first row, without repetitions.
+        row_norms : (n,) array
+            Norms of these rows; that of the first is zero.
         """
         divisors = np.where(row_norms > 0, row_norms, 1.0)
         axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
@@ -463,8 +471,8 @@ class WideMoments(RowMoments):
         formed: they are Q = distinct' row_weights.
         """
         lower, inverse = _cholesky_with_inverse(gram)
-        # Estimate of ||Q'Q - I||, the error that one round leaves (top of this module). It is NaN,
-        # which counts as too large, if the factorization fails.
+        # With the Cholesky factor T, one round leaves an error ||Q'Q - I|| of up to
+        # eps ||T^-1||_F^2. It is NaN, which counts as too large, if the factorization fails.
         orthogonality_loss = EPS * float(np.vdot(inverse, inverse))
         if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
             return None
@@ -543,7 +551,7 @@ class WideMoments(RowMoments):
             Moments, point or means, and basis in m coordinates.
         """
         # Coordinates are relative to the shift, the first row, but a basis consists of directions.
-        # They contain the means of groups already.
+        # Group means are in the span of the rows already, so they add no column.
         is_common = point.ndim == 1
         columns = np.column_stack([basis, point - self.shift]) if is_common else basis
         row_space = self.row_space.extend(columns)
@@ -551,6 +559,7 @@ class WideMoments(RowMoments):
         coordinates = row_space.project(columns)
         compact_basis = coordinates[:, : basis.shape[1]]
         compact_moments = row_space.coordinate_moments
+        # The means of the coordinates are more exact than the projected means of the features.
         compact_point = coordinates[:, -1] if is_common else compact_moments.means
         return compact_moments, compact_point, compact_basis
 
@@ -578,7 +587,7 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     if len(np.unique(sampled, axis=0)) == n:
         return all_indices, all_indices
     # Equal rows have nearly equal products with a random vector: only such neighbors are compared.
-    products = rows @ np.random.default_rng(_PADDING_SEED).standard_normal(p)
+    products = rows @ np.random.default_rng(_RANDOM_SEED).standard_normal(p)
     order = np.argsort(products, kind="stable")
     is_near = np.diff(products[order]) <= SUM_ROUNDING * float(np.abs(products).max())
     candidates = np.unique(order[np.append(is_near, False) | np.append(False, is_near)])
@@ -672,13 +681,14 @@ class RowSpace:
 
     @cached_property
     def coordinate_moments(self) -> GroupMoments:
-        """Dense moments of the coordinates.
+        """Dense moments of the rows, with their coordinates along all axes as features.
 
         Group means that are equal up to rounding are made exactly equal, and so are the rows of a
         group: their scatter becomes zero.
         """
         n, r = self.row_coordinates.shape
-        # Rows have no component along the other axes: those of the origin and the padding.
+        # Rows have zero coordinates along the other axes, which a fit may need besides those of the
+        # rows: the direction of the origin, and the padding (directions without variance).
         m = self.n_axes + self.n_padding
         rows = np.zeros((n, m))
         rows[:, :r] = self.row_coordinates
@@ -717,7 +727,7 @@ class RowSpace:
         row_norms : (n,) array
             Norms of these rows.
         """
-        rng = np.random.default_rng(_PADDING_SEED)
+        rng = np.random.default_rng(_RANDOM_SEED)
         axis_probes = rng.standard_normal((self.n_axes, _N_PROBES))
         n_features = len(self.explicit_axes)  # (p, e), even if there are no explicit axes
         feature_probes = rng.standard_normal((n_features, _N_PROBES))
@@ -749,22 +759,25 @@ class RowSpace:
         return np.asarray(self.relative_span_residual * np.sqrt(mean_squares))
 
     def lift(self, columns: FloatArray) -> FloatArray:
-        """Lift (m, q) columns of coordinates to (p, q) columns of features.
+        """Lift (m, q) columns of coordinates along the axes to (p, q) columns of features.
 
-        The lifted columns have the same products with each other up to rounding.
+        The axes are orthonormal, so the lifted columns have the same products with each other up
+        to rounding.
         """
         lifted = self._lift_axes(columns)
-        # Components along axes without variance. These axes are formed only if needed.
+        # Coordinates along the padding, which are the last axes, in directions without variance.
         padding = columns[self.n_axes :]
-        # Iterative solvers leave shorter residues along directions without variance.
+        # The padding is formed only if needed. Iterative solvers leave shorter residues along it,
+        # which are left out.
         if np.linalg.norm(padding) > ANGLE_TOL:
             lifted = lifted + self._padding @ padding
         gram = columns.T @ columns
         gram_error = lifted.T @ lifted - gram
         if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > FIGURE_ROUNDING:
-            # Axes that are weighted sums of rows are less orthogonal than explicit ones. Correct
-            # to first order within the span of the columns, so that errors change only in
-            # proportion to themselves.
+            # Axes that are weighted sums of rows are less orthogonal than explicit ones, so the
+            # products of the lifted columns are inexact. Correct them to first order. The columns
+            # keep their span, so that errors of the subspace change only in proportion to
+            # themselves.
             lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=RANK_TOL)[0] / 2
         return lifted
 
@@ -780,7 +793,7 @@ class RowSpace:
         if (residual_squares <= FIGURE_ROUNDING * squares).all():
             # The columns are in the span of the other axes: nothing is left for the padding.
             return np.vstack([coordinates, padding])
-        # Project twice, since the residual must be orthogonal to the axes.
+        # Projects twice, unlike above, since the residual must be orthogonal to the axes.
         coordinates, residual = self._decompose(columns)
         if self.n_padding and np.linalg.norm(residual) > ANGLE_TOL * np.linalg.norm(columns):
             padding = self._padding.T @ residual
@@ -835,7 +848,7 @@ class RowSpace:
     def _padding(self) -> FloatArray:
         """Orthonormal directions without variance, reproducible."""
         # An unusual seed: rows drawn with the same one would span the padding.
-        rng = np.random.default_rng(_PADDING_SEED)
+        rng = np.random.default_rng(_RANDOM_SEED)
         return self._new_axes(rng.standard_normal((self.n_padding, len(self.explicit_axes))).T)
 
 
