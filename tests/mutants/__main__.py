@@ -56,6 +56,8 @@ class Hunter:
         self.failed_in = ""
 
     def pytest_runtestloop(self, session):
+        if session.testsfailed:
+            return True  # some tests were not collected
         sys.modules["verified_fits"].failures()  # forgets the fits that were made at collection
         items = {item.nodeid: item for item in session.items}
         for fault, seconds in self.hunts.items():
@@ -146,7 +148,8 @@ def hunt(chosen, suite, note):
         outcome = hunt_in_session({name: seconds}, suite, note, switched_on=name)
         if outcome["killed"] == "collection":
             note(name, outcome)
-    hunt_in_session(forked, suite, note)
+    if forked and hunt_in_session(forked, suite, note)["killed"] == "collection":
+        sys.exit(f"The tests could not be collected: see {WORK / 'log.txt'}")
 
 
 def hunt_in_session(hunts, suite, note, switched_on=None):
