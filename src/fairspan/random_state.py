@@ -20,6 +20,7 @@ def as_generator(random_state: RandomSource) -> np.random.Generator:
     85
     """
     if isinstance(random_state, np.random.RandomState):
+        # Four of its numbers are the seed, which advances its state as any use would.
         return np.random.default_rng(random_state.randint(2**31, size=4))
     try:
         return np.random.default_rng(random_state)

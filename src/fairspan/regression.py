@@ -584,6 +584,8 @@ def _fit_moments(
             errors,
         )
     else:
+        # sigma^2 (X'WX)^-1, in which the total weight cancels: sigma^2 is proportional to it, and
+        # X'WX is the covariance (with a one for the constant) times it.
         component_covariance *= mean_error / degrees_of_freedom
     least_squares_fit = LeastSquares(
         target=target,

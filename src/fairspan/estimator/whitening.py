@@ -35,7 +35,7 @@ def whiten_subspace(
         The projection is soft or oblique, or the variance of a coordinate is negligible.
     """
     check_orthonormal_components(subspace, "whiten=True")
-    # Second moment of each feature of each group about the center, shape (k, p).
+    # Second moment of each feature of each group about the center of the model, shape (k, p).
     frame = subspace.reference_frame(moments)
     squares = moments.variances + moments.offsets_from(frame.center) ** 2
     feature_variances = moments.proportions @ squares / frame.scale**2

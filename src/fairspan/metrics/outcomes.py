@@ -121,7 +121,7 @@ def encode_outcomes(outcomes: object, name: str) -> tuple[tuple[Scalar, ...], In
     code_map = np.zeros(len(labels.categories), dtype=np.intp)
     for code in np.unique(labels.codes).tolist():
         value = to_python_label(labels.categories[code])
-        if isinstance(value, tuple):
+        if isinstance(value, tuple):  # several columns
             shape = getattr(outcomes, "shape", (len(labels),))
             raise InvalidInput(
                 f"{name} is not a column: its type is {type(outcomes).__name__}, its shape {shape}",

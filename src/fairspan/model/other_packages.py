@@ -280,14 +280,14 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
     steps = model.projection_steps
     p = model.n_features
     try:
-        start = encode(steps, np.zeros((1, p)))
+        start = encode(steps, np.zeros((1, p)))  # coordinates of the origin of the features
         d = start.shape[1]
         mean = decode(steps, np.zeros((1, d)))[0]
         if mean.shape != (p,) or not 1 <= d <= p:
             return None
-        # Steps as large as the offsets, so that these cost no precision.
-        step = 1.0 + float(np.abs(mean).max())
-        decoder = (decode(steps, step * np.eye(d)) - mean).T / step
+        # Probes as large as the offsets, so that these cost no precision.
+        probe_size = 1.0 + float(np.abs(mean).max())
+        decoder = (decode(steps, probe_size * np.eye(d)) - mean).T / probe_size
         rows = _probe_rows(mean, 1.0 + np.abs(mean))
         coordinates = encode(steps, rows)
         reconstructed = decode(steps, coordinates)
@@ -307,10 +307,10 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
             return basis.T.copy(), mean, None
         # Oblique: the encoder is found from the image of each feature, a block of them at a time.
         blocks = (
-            step * np.eye(min(_BLOCK_ROWS, p - start_row), p, start_row)
+            probe_size * np.eye(min(_BLOCK_ROWS, p - start_row), p, start_row)
             for start_row in range(0, p, _BLOCK_ROWS)
         )
-        encoder = np.hstack([(encode(steps, block) - start).T for block in blocks]) / step
+        encoder = np.hstack([(encode(steps, block) - start).T for block in blocks]) / probe_size
     except (ValueError, ArithmeticError):  # for example, a model that rejects negative numbers
         return None
     is_affine = _rows_close(coordinates, rows @ encoder.T + start, coordinates)

@@ -34,7 +34,7 @@ def second_moments_and_projector(
     projector : Projector
         Encoder and decoder in the same coordinates.
     """
-    frame = subspace.reference_frame(moments)
+    frame = subspace.reference_frame(moments)  # center and scale of the model
     projector = subspace.projector
     scaled_moments = moments.divided_by(frame.scale) if frame.is_scaled else moments
     # Means of groups are those of the scaled moments, without the rounding of another division.

@@ -116,6 +116,8 @@ def check_encoder(
     shift = reduction.oblique_shift
     if shift is None:
         return
+    # Condition number of the pooled second moment, scaled to unit diagonal, on the span of the
+    # rows: eigenvalues that are zero up to rounding are left out.
     unrestricted = reduction.problem.unrestricted
     pooled = unrestricted.dense_moments.mixture(unrestricted.proportions)
     pooled_deviations = _nonzero(np.sqrt(np.maximum(np.diag(pooled), 0.0)))

@@ -129,9 +129,9 @@ class Evaluation:
         """Bound on the difference of the objective between methods of solving these data.
 
         Methods use matrices of second moments, row coordinates (an orthonormal basis of fewer rows
-        than features), or sparse rows without matrices. Zero if a fit can only have used matrices,
-        except for excess losses: the groups' best errors, which they subtract, have the error bound
-        `optima_tol` if they were found in a search subspace.
+        than features, THIN), or sparse rows without matrices (MATRIX_FREE). Zero if a fit can only
+        have used matrices, except for excess losses: the groups' best errors, which they subtract,
+        have the error bound `optima_tol` if they were found in a search subspace.
         """
         problem = self.unrestricted
         criterion = problem.criterion
@@ -159,6 +159,7 @@ class Evaluation:
                 row_budget.coordinate_rounding(second_moments, errors),
                 budget.coordinate_rounding(second_moments, errors),
             )
+            # Criteria that depend on the groups' variances also use the rounding of these.
             row_problem = replace(problem, rounding=row_budget)
             tol += criterion.rounding_bound(
                 _ROW_ROUNDING_FACTOR * coordinate_rounding, errors, row_problem

@@ -49,6 +49,7 @@ def moments_from(
         has_classes = moments.by_class is not None
         if has_classes or not _are_same_labels(moments.labels, certificate.groups):
             moments = moments.matched_to(KnownLabels.from_certificate(certificate))
+        # Labels that differ are an error if their types do; other labels are compared later.
         check_types(moments.labels, certificate.groups)
         return moments
     if groups is None and len(certificate.groups) == 1:
