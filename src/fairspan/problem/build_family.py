@@ -94,7 +94,7 @@ def build_problem_family(
         criterion=criterion,
         allow_extra=allow_extra,
         rounding=replace(rounding, row_rank=_row_rank(moments, second_moments, max_rank)),
-        weight_exponent=moments.weight_exponent,
+        weight_exponent=moments.weight_exponent,  # weights are in units of 2**weight_exponent
     )
     if restriction is not None:
         restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
@@ -119,8 +119,8 @@ def _row_rank(moments: Moments, second_moments: SecondMoments, max_rank: int) ->
     max_rank : int
         Bound on the rank of the rows, in any coordinates.
     """
-    # The squared length of a typical row, as a share of the mean of all. With moments alone, a
-    # single row may be 1e8 times larger than the others.
+    # The squared length of a typical row, as a share of the mean of all. If only moments are known,
+    # a single row may be 1e8 times as long as the others, so that the share is about EPS.
     spread = moments.row_spread
     typical_share = EPS if spread is None else spread.typical_share
     proportions = moments.proportions

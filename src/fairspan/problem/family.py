@@ -83,7 +83,9 @@ class ProblemFamily:
         Coordinates along the allowed directions would not be sparse, so second moments are
         projected instead.
         """
-        # The variance along the forbidden directions is lost by every allowed subspace.
+        # Every allowed subspace loses the variance along the forbidden directions. The part of it
+        # that all groups share is added to the objective at the end instead of to each error, where
+        # it would hide digits of small errors.
         forbidden = self._forbidden_basis(unrestricted.n_components)
         sparse_moments = cast(SparseSecondMoments, unrestricted.second_moments)
         fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(
@@ -91,7 +93,7 @@ class ProblemFamily:
         )
         problem = replace(
             unrestricted,
-            second_moments=sparse_moments.forbid(forbidden, fixed_errors),
+            second_moments=sparse_moments.forbid(forbidden, excluded_variances=fixed_errors),
             embedding=Embedding(
                 parent=unrestricted, fixed_errors=fixed_errors, common_error=common_error
             ),
@@ -113,8 +115,8 @@ class ProblemFamily:
         limit = restriction.limit(self.constrained_means.means @ axes, covariances)
         fixed_errors, common_error, fixed_rounding = self._fixed_errors(unrestricted, forbidden)
         # Assembled from covariances and means along the axes: the second moments of all directions
-        # also contain means far apart, whose rounding error would remain after projecting. The
-        # limit may refer to the covariances, which are then copied before they are updated.
+        # also contain means far apart, whose rounding error would remain after projecting. A limit
+        # may keep a reference to the covariances, which are then copied before they are updated.
         matrices = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
         for matrix, offset in zip(matrices, self._mean_offsets @ axes, strict=True):
             # Updated in place: the matrix is C-ordered, and a separate outer product is slower.
@@ -127,7 +129,8 @@ class ProblemFamily:
             offset_rounding_error=offset_rounding,
             uncertainty=dense_moments.uncertainty,
         )
-        rounding = restricted_rounding(unrestricted, second_moments, forbidden.shape[1])
+        rounding = restricted_rounding(unrestricted, second_moments, n_forbidden=forbidden.shape[1])
+        # The rounding errors of the fixed errors, and of the variances along the axes.
         problem = unrestricted.along(
             axes,
             second_moments=second_moments,
@@ -161,9 +164,11 @@ class ProblemFamily:
     def constrained_means(self) -> ConstrainedMeans:
         """Means that the restriction requires to be equal.
 
-        If errors are about the origin, covariance parity also uses the direction of the mean of all
-        rows, where there is something to keep even without variance. This mean is added to all,
-        which leaves the differences as they are, and shortened so that they keep their precision.
+        If errors are about the origin, the mean of all rows counts as variance, so covariance
+        parity has to know its direction: it may be worth keeping though rows do not vary along it.
+        The mean of all rows is therefore added to all of these means, which leaves their
+        differences as they are; if it is long, it is shortened, so that the differences keep their
+        digits.
         """
         restriction = cast(Restriction, self.restriction)
         means = restriction.constrained_means(self.moments)
@@ -284,11 +289,12 @@ class ProblemFamily:
             offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
             uncertainty=unrestricted.dense_moments.uncertainty,
         )
-        rounding = restricted_rounding(
-            unrestricted, shifted_moments, self.constrained_means.difference_directions.shape[1]
-        )
-        # Rounding of the variance that is lost, of the variance that is left, and of both due to
-        # the sensitivity of the shift.
+        # The shift maps the mean differences to zero, so these are the forbidden directions.
+        n_forbidden = self.constrained_means.difference_directions.shape[1]
+        rounding = restricted_rounding(unrestricted, shifted_moments, n_forbidden)
+        # Rounding errors of the variance that the shift loses (`fixed_errors`), of the variance
+        # that it leaves (`inner_variances`), and of both where a rounding error of the second
+        # moments changes the shift itself (`oblique_shift`).
         problem = replace(
             unrestricted,
             second_moments=shifted_moments,
@@ -343,7 +349,8 @@ class ProblemFamily:
         fixed_errors : (k,) array
             Error of each group, less the common part.
         common_error : float
-            Error that all groups share.
+            Error that all groups share. It is split off where it only adds a constant to the
+            objective, since it would hide digits of small errors.
         rounding : (k,) array
             Rounding error bound of their sum.
         """
@@ -378,8 +385,10 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
         Along some component, means differ by more than a millionth of its standard deviation.
     """
     restriction = family.restriction
+    # Only these make means agree; a restriction of a user need not.
     if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
         return
-    # A single group has only one mean, but columns may still be correlated with its rows.
+    # A single group has one mean, which differs from no other. But `Uncorrelated` compares the
+    # covariances of the features with its columns instead, and these exist within one group, too.
     if family.moments.n_groups > 1 or isinstance(restriction, Uncorrelated):
         family.constrained_means.check_agree(projector)

@@ -175,6 +175,8 @@ class ConstrainedMeans:
             # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
             mean_rounding += self.orthogonality_defect * lengths
+        # Along each column, the variance of the rows of the pair, or of all rows if that is
+        # smaller; `pair_variances` are those of the features.
         variances = self._reference_variances(columns)
         pair_variances = self._pair_variances
         is_constant = self._is_constant(
@@ -182,9 +184,11 @@ class ConstrainedMeans:
         )
         rounding = np.zeros_like(mean_rounding)
         if is_constant.any():
-            # Where the pair does not vary, the rows of all groups may.
+            # Where the rows of the pair do not vary, compare with the rows of all groups: these
+            # may.
             variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
-            # Entries of the columns are rounded relative to themselves, and relative to one.
+            # Entries of a column are rounded relative to themselves (first term) and relative to
+            # its length (second term).
             squared_magnitudes = magnitudes**2 + pair_variances
             squared_rounding = squared_magnitudes @ squares
             squared_rounding += squared_magnitudes.sum(axis=1)[:, None] * squares.sum(axis=0)
@@ -196,6 +200,7 @@ class ConstrainedMeans:
                 # Numbers may be so large that all variance is rounding error. Even then, a
                 # difference must be a small part of the total deviation.
                 rounding = np.minimum(rounding, _MAX_MEAN_DIFFERENCE * deviation)
+        # Each difference at its largest, which its rounding error allows.
         return MeanDifferences(
             differences=np.asarray(exact, dtype=np.float64) + mean_rounding,
             deviations=np.where(is_constant, 0.0, np.sqrt(variances)),

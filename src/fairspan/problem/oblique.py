@@ -85,7 +85,8 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     """Optimal shift of the rows that maps given directions F to zero.
 
     It is I - P for the oblique projection P = F(F'S^+F)^+F'S^+ onto the span of F, and leaves the
-    second moment N = S - P S.
+    second moment N = S - P S. Of all linear maps that map F to zero it moves the rows least, and no
+    encoder that maps F to zero has a smaller total error than PCA of the shifted rows.
 
     Parameters
     ----------
@@ -127,9 +128,10 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     removed_factor = spread * removed_factor
     variance_lost = float(np.vdot(removed_factor, removed_factor))
     # P is sensitive to S where the rows hardly vary: a rounding error E of the standardized second
-    # moment changes tr N by up to ||E|| times the sum of squares below. (In experiments, fits of
-    # rows and of moments differed by at most a twelfth of `rounding`.) Directions whose variance is
-    # below the cut-off may be real: `rank_uncertainty` is the effect of including them.
+    # moment changes tr N by up to ||E|| times the sum of squares below, with ||E|| taken as EPS / 4
+    # times the largest eigenvalue. (In experiments, fits of rows and of moments differed by at most
+    # a twelfth of `rounding`.) Directions whose variance is below the cut-off may be real:
+    # `rank_uncertainty` is the effect of including them.
     min_ratio = EPS * len(pooled)
     full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
     full_variance_lost = float(np.sum((spread * (full_factor @ full_axes)) ** 2))
@@ -182,6 +184,11 @@ def _whitened_factors(
         F, in the units of S.
     min_eigenvalue_ratio : float
         Smaller eigenvalues, relative to the largest, count as zero.
+
+    Returns
+    -------
+    WhitenedFactors
+        A, its left inverse (which whitens), an orthonormal basis of F, and the forbidden axes.
     """
     varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
     values = values[varies]

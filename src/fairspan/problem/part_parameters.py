@@ -34,7 +34,18 @@ def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dic
 def check_n_components(
     n_components: object, maximum: int, *, of: str = "features", allow_fraction: bool = False
 ) -> None:
-    """Check that n_components is an integer from 1 to p or, if allowed, a fraction between 0 and 1.
+    """Check that n_components is an integer in range or, if allowed, a fraction between 0 and 1.
+
+    Parameters
+    ----------
+    n_components : object
+        The value to check, as received.
+    maximum : int
+        Largest integer allowed; the smallest is 1.
+    of : str
+        What `maximum` counts, for the message.
+    allow_fraction : bool
+        Whether a fraction of every group's variance is allowed, too.
 
     Raises
     ------

@@ -167,16 +167,19 @@ class Problem:
 
     @cached_property
     def smallest_row_variance(self) -> float:
-        """Smallest variance of all rows along a direction in which they vary, or of a typical row.
+        """Variance with which errors of the size of rounding are compared, to tell exact zeros.
 
-        Errors no larger than rounding error are compared with it, to tell exact zeros from errors
-        that are lost in rounding. It is zero if d dimensions may not contain all rows, even
-        together with the earlier of nested components, or if too few digits are left to tell; and
-        infinity if the rows do not vary at all.
+        It is the least variance along a direction in which the rows vary, or the variance if all
+        rows were of the size of a typical one, whichever is smaller. If d dimensions contain all
+        rows, all errors are exactly zero, and what is computed for them is rounding error, far
+        below this variance. It is zero if d dimensions, together with earlier nested components,
+        may not contain all rows, so that no error counts as an exact zero; and infinity if the rows
+        do not vary at all.
         """
         if not self.second_moments.traces.any():
             return np.inf
         rank = self.rounding.row_rank
+        # The rank is at most `maximum`; `n_deflated` of it are in earlier nested components.
         if rank is None or rank.maximum > self.n_components + rank.n_deflated:
             return 0.0
         return rank.smallest_variance

@@ -96,6 +96,7 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
     problem = reduction.problem
     unrestricted = problem.unrestricted
     if not problem.second_moments.has_matrices:
+        # Sparse rows keep their features: the previous components become forbidden directions.
         deflated = cast(SparseSecondMoments, problem.second_moments).forbid(basis)
         deflated_unrestricted = cast(SparseSecondMoments, unrestricted.second_moments).forbid(basis)
         unrestricted = replace(unrestricted, second_moments=deflated_unrestricted)
@@ -121,13 +122,14 @@ def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
 def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalComplement, Problem]:
     """Orthogonal complement of a basis, and the problem restricted to it.
 
-    `rounding` of the projected second moments adds to that of the problem's forbidden directions.
+    The rounding error of projecting the second moments onto the complement adds to that of the
+    directions that the problem forbids already.
     """
-    deflated, rounding, complement = deflate(problem.dense_moments, basis)
+    deflated, projection_rounding, complement = deflate(problem.dense_moments, basis)
     problem = replace(
         problem,
         second_moments=deflated,
-        rounding=problem.rounding.after_components(rounding, n_components=basis.shape[1]),
+        rounding=problem.rounding.after_components(projection_rounding, basis.shape[1]),
         warm_start=None,  # it belongs to the previous component
     )
     return complement, problem

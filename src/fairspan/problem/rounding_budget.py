@@ -89,7 +89,8 @@ class RoundingBudget:
     ) -> "RoundingBudget":
         """Budget within the directions that a restriction allows.
 
-        The forbidden directions are as inexact as the row coordinates. Rows vary along differences
+        The forbidden directions are computed in row coordinates and are as inexact as these, so
+        they may be rotated by the same amount (`forbidden_rotation`). Rows vary along differences
         of their means or covariances, so each forbidden direction lowers their rank by one.
 
         Parameters
@@ -119,14 +120,15 @@ class RoundingBudget:
         Parameters
         ----------
         rounding : (k,) array
-            Rounding error bound of what is left, and so of what is removed.
+            Rounding error bound of each group's variance in the orthogonal complement of the
+            components. The errors that the components leave fixed are off by as much.
         n_components : int
             Number of components that are removed.
         """
         row_rank = self.row_rank
         if row_rank is not None:
-            # The bound stays that of the rows before any component was removed; how many were
-            # removed since is counted separately.
+            # The bound on the rank stays that of the rows before any component was removed; how
+            # many were removed since is counted separately.
             row_rank = replace(row_rank, n_deflated=row_rank.n_deflated + n_components)
         return replace(self, fixed_errors=rounding + self.fixed_errors, row_rank=row_rank)
 

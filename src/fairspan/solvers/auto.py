@@ -53,6 +53,7 @@ class Auto:
             if reason is None:
                 return solver
             reasons.append(reason)
+        # The last solver is the most general one, so its reason says most.
         raise not_supported(self.name, problem, reasons[-1])
 
 

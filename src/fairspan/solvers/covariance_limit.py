@@ -62,7 +62,8 @@ def solver_for_limit(
     if limits_means:
         return BoundarySearch()
     if solver.name == "auto":
-        # With a scalar multiplier, which any number of features allows.
+        # Its default bound has a scalar multiplier, so it works for any number of features. The one
+        # of a semidefinite program, by its name below, is tighter but only for few.
         return CovarianceLimitSolver()
     return CovarianceLimitSolver(solver_name)
 
@@ -94,7 +95,9 @@ class CovarianceLimitSolver(Solver):
     def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find a feasible subspace and a bound, and return their certificate.
 
-        If ordinary PCA respects the limit, it is optimal. The group weights in the certificate are
+        The limit is ||V'DV|| <= tau for a basis V, in the spectral norm, with D the difference of
+        the covariances of two groups and tau the tolerance of the restriction. If ordinary PCA
+        respects it, it is optimal. The group weights in the certificate are
         those of the total error. `tol` only decides which gap counts as optimal; `random_state` is
         ignored, since random starts use a fixed seed.
 
@@ -110,6 +113,7 @@ class CovarianceLimitSolver(Solver):
             proof = self._proof_of_pca(problem)
         else:
             _check_feasible(limit.difference, problem.n_components, limit.tolerance)
+            # The proof of a lower bound on the total error, and a basis from which to ascend.
             proof, start = self._solve_bound(problem, limit)
             pooled = problem.dense_moments.mixture(problem.proportions)
             basis = best_feasible_subspace(

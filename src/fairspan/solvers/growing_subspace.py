@@ -129,7 +129,7 @@ def solve_growing(
         n_eigenproblems = search.n_eigenproblems + solution.n_eigenproblems
         return replace(solution, run=replace(solution.run, n_eigenproblems=n_eigenproblems))
     if problem.second_moments.has_matrices:
-        # Cache the groups' optima, which losses refer to.
+        # Cache the groups' optima, which losses refer to; a unit vector of weights selects a group.
         eigen_cache = problem.unrestricted.dense_moments.eigen_cache
         optima = search_problem.unrestricted.group_optima
         for weights, optimum in zip(np.eye(problem.n_groups), optima, strict=True):
@@ -172,12 +172,12 @@ class _SubspaceSearch:
         self.is_dense = problem.second_moments.has_matrices
         self.n_components = problem.n_components
         self.second_moments = cast(IterativeMoments, problem.second_moments)
-        # A criterion compares each group's error divided by its divisor, such as its variance. For
-        # each group, the weights of the mixture of all second moments that is its own one in these
-        # units, and its variance in them.
+        # A criterion compares each group's error divided by its divisor, such as its variance. In
+        # these units the second moment of a group is the mixture of all in which it has the weight
+        # 1 / divisor and the others zero, and its variance is its trace divided by the divisor.
         self.group_weights = list(np.diag(1 / problem.divisors))
         variances = self.second_moments.traces / problem.divisors
-        # How much W may miss of the eigenvalue sum of a group's best subspace.
+        # How much W may miss of the sum of the d largest eigenvalues of a group, in these units.
         self.optima_goal = OPTIMA_TOL * tol * float(problem.proportions @ variances)
         # Rounding error of eigenvalue sums: smaller errors and sums are not resolved.
         self.variance_floor = EIGENVALUE_ROUNDING * float(variances.max())
@@ -298,6 +298,7 @@ class _SubspaceSearch:
             for weights in (difference, -difference):
                 columns.append(self._find_leading(weights, sum_goal=self.variance_floor))
         first, *others = columns
+        # Number of leading eigenvectors of a mixture that W should contain: d and some guards.
         n_ritz = self.second_moments.n_ritz(self.n_components)
         space = SearchSubspace.from_basis(self.second_moments, n_ritz, first)
         no_columns = first[:, :0]  # There may be no others.
@@ -549,14 +550,16 @@ class _SubspaceSearch:
         Raises
         ------
         SubspaceInsufficient
-            The second moments are matrices and rounding prevents a proof; without a subspace there
-            is less.
+            The second moments are matrices, and rounding prevents a proof. A solution without a
+            search subspace has smaller rounding errors.
         """
         problem = self.problem
         inside = reduction.problem
         coordinates = Projector(solution.components).basis
         assert solution.proof is not None
-        # Under a restriction there is a parent, and losses refer to its optima instead.
+        # Losses refer to the best subspace of each group (its optimum): record those within W, and
+        # what W misses of them. Under a restriction losses refer to the optima of the parent, the
+        # problem without it, which were found with the initial subspace.
         if self.is_dense and problem.embedding.parent is None:
             self._cache_group_optima(space)
         basis = normalize_signs(reduction.lift(coordinates))

@@ -76,6 +76,8 @@ _FINITE_DIFFERENCE_STEP = 1e-5
 # Fraction of a group's variance at which the gradient of the robust error gap is evaluated for
 # smaller errors.
 _MIN_ERROR_RATIO = 1e-9
+# Singular values of a Newton system below this fraction of the largest count as zero.
+_ZERO_SINGULAR_RATIO = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +159,7 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
     if isinstance(criterion, ConcaveScoresCriterion):
         # At zero error the gradient is infinite; evaluate it slightly above, where it is finite.
         traces = problem.second_moments.traces
+        # A group without variance has no scale of its own.
         replacement = max(float(traces.max()), 1.0)
         min_errors = _MIN_ERROR_RATIO * np.where(traces > 0, traces, replacement)
         errors = np.maximum(errors, min_errors)
@@ -313,37 +316,53 @@ class QuadraticModel:
         self.point = point
         self.blocks = score_blocks(problem)
         basis = point.basis
-        errors = point.errors
-        self.score_gradients = scores_and_gradients(problem, errors)[1]
-        weights = point.multipliers @ self.score_gradients
+        self.score_gradients = scores_and_gradients(problem, point.errors)[1]
+        weights = point.multipliers @ self.score_gradients  # w_g, shape (k,)
         images = problem.second_moments.apply(basis)  # S_gV, shape (k, p, d)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
-        compressed = symmetrize(basis.T @ np.tensordot(weights, images, axes=1))
-        # Accurate also for the smallest eigenvalues, which may be far below the largest.
-        inner_values, inner_rotation, _ = graded_eigh(compressed, max(len(compressed) - 1, 0))
+        # The eigenvalues of V'MV. Even the smallest, which may be far below the largest, are
+        # accurate.
+        inner_mixture = symmetrize(basis.T @ np.tensordot(weights, images, axes=1))
+        inner_values, inner_rotation, _ = graded_eigh(inner_mixture, max(len(inner_mixture) - 1, 0))
+        # The eigenvalues of U'MU.
         mixture = problem.dense_moments.mixture(weights)
-        outer_compressed = symmetrize(complement.T @ mixture @ complement)
-        outer_values, outer_rotation = np.linalg.eigh(outer_compressed)
+        outer_mixture = symmetrize(complement.T @ mixture @ complement)
+        outer_values, outer_rotation = np.linalg.eigh(outer_mixture)
         self.basis = basis @ inner_rotation
         self.complement = complement @ outer_rotation
         self.half_descents = self.complement.T @ images @ inner_rotation
         self.curvatures = inner_values[None, :] - outer_values[:, None]
-        # A finite difference below each error; all at once, since each score is a sum of functions
-        # of a single error. Zero for linear scores.
+        self.error_curvatures = self._curvatures_in_errors(weights)
+        score_magnitudes = np.abs(self.score_gradients) @ point.errors
+        self.rounding = VALUE_ROUNDING * float(self.blocks.maxima(score_magnitudes).sum())
+        self.column_scales = self._scales_of_columns()
+
+    def _curvatures_in_errors(self, slopes: FloatArray) -> FloatArray:
+        """Second derivative of the weighted scores in each error, shape (k,); zero if linear.
+
+        It is a finite difference of the (k,) slopes, their first derivatives at the errors of the
+        point. All errors are lowered together, since each score is a sum of functions of a single
+        error.
+        """
+        errors = self.point.errors
         difference_step = _FINITE_DIFFERENCE_STEP * errors
-        shifted_gradients = scores_and_gradients(problem, errors - difference_step)[1]
-        slope_change = weights - point.multipliers @ shifted_gradients
-        self.error_curvatures = np.divide(
-            slope_change, difference_step, out=np.zeros_like(errors), where=difference_step > 0
+        shifted_gradients = scores_and_gradients(self.problem, errors - difference_step)[1]
+        slope_change = slopes - self.point.multipliers @ shifted_gradients
+        is_positive = difference_step > 0
+        return np.divide(
+            slope_change, difference_step, out=np.zeros_like(errors), where=is_positive
         )
-        magnitudes = np.abs(self.score_gradients)
-        self.rounding = VALUE_ROUNDING * float(self.blocks.maxima(magnitudes @ errors).sum())
-        gradient_scale = magnitudes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
+
+    def _scales_of_columns(self) -> FloatArray:
+        """Scale of curvatures and gradients in each column of a step X, shape (d,)."""
+        # Bound on the entries of sum_g A_ig B_g, half the decrease of score i with the step.
+        max_slope_sum = np.abs(self.score_gradients).sum(axis=1).max()
+        gradient_scale = max_slope_sum * np.abs(self.half_descents).max(axis=(0, 1))
         scales = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
         # Columns of scale zero belong to a tie, and get the smallest scale of the others.
         nonzero_scales = scales[scales > EPS * scales.max()]
         min_scale = nonzero_scales.min() if len(nonzero_scales) else 1.0
-        self.column_scales = np.maximum(scales, min_scale)
+        return np.asarray(np.maximum(scales, min_scale))
 
     @property
     def has_single_scores(self) -> bool:
@@ -409,14 +428,13 @@ class QuadraticModel:
         The objective is the largest score, or the sum of the largest of each block of scores. The
         active ones are to attain a common value in their block, its level. The step X moves the
         basis V to V + UX, with U the complement; to first order the error of group g then falls by
-        2 <B_g, X> (B_g are the half descents). A holds the gradients of the active scores in the
-        errors.
+        2 <B_g, X> (B_g are the half descents).
 
-        Unlike those of the descent step, the curvatures keep their signs. The step X = B_w /
-        curvatures with B_w = sum_g w_g B_g is stationary and changes the errors by -error_response
-        w, where w = A'm + error_curvatures * change of the errors. The multipliers m and the levels
-        therefore solve one linear system. There is no step if a multiplier of its solution is
-        negative, or if scores do not respond to any step.
+        With w the weights of the groups, the step X = sum_g w_g B_g / curvatures is stationary:
+        unlike those of the descent step, the curvatures keep their signs. The weights follow from
+        the multipliers m of the active scores and their gradients A in the errors: w = A'm, plus
+        `error_curvatures` times the change of the errors where scores curve. There is no step if no
+        m >= 0 equalizes the scores (:func:`_equalizing_multipliers`).
 
         Parameters
         ----------
@@ -435,39 +453,39 @@ class QuadraticModel:
         # The multipliers of inactive scores are zero, up to rounding.
         active = np.flatnonzero(multipliers > AGREEMENT_TOL)
         gradients = self.score_gradients[active]
-        blocks = self.blocks.select(active)
-        n = len(active)
-        k = len(self.half_descents)
+        # Curvatures near zero are moved away from it, since the step divides by them.
         min_curvatures = _RULES.min_newton_curvature * self.column_scales
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
         curvatures = signs * np.maximum(np.abs(self.curvatures), min_curvatures)
-        # Decrease of the errors per unit of each weight in w, shape (k, k). Where the scores curve
-        # in the errors, w itself changes with them.
-        descents = 2 * self.half_descents.reshape(k, -1)
-        error_response = descents @ (self.half_descents / curvatures).reshape(k, -1).T
-        if self.error_curvatures.any():
-            error_response = np.linalg.solve(
-                np.eye(k) + error_response * self.error_curvatures, error_response
-            )
-        score_response = gradients @ error_response @ gradients.T
-        indicator = blocks.indicator_matrix(n)
-        scale = float(np.abs(score_response).max())
-        if not 0 < scale < np.inf:
-            return None
-        # Scores minus their response to m equal the level, and multipliers sum to one per block.
-        zeros = np.zeros((len(indicator), len(indicator)))
-        system = np.block([[score_response / scale, indicator.T], [indicator, zeros]])
-        block_maxima = blocks.maxima(scores[active])[blocks.block_indices(n)]
-        rhs = np.append((scores[active] - block_maxima) / scale, np.ones(len(indicator)))
-        solution = np.linalg.lstsq(system, rhs, rcond=1e-14)[0][:n]
-        if (solution < 0).any():
+        error_response = self._error_response(curvatures)
+        active_multipliers = _equalizing_multipliers(
+            scores[active],
+            score_response=gradients @ error_response @ gradients.T,
+            blocks=self.blocks.select(active),
+        )
+        if active_multipliers is None:
             return None
         new_multipliers = np.zeros(len(multipliers))
-        new_multipliers[active] = solution
-        weights = solution @ gradients
+        new_multipliers[active] = active_multipliers
+        # First A'm, then w: the errors change by minus their response to A'm.
+        weights = active_multipliers @ gradients
         weights = weights - self.error_curvatures * (error_response @ weights)
         step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
         return step, new_multipliers
+
+    def _error_response(self, curvatures: FloatArray) -> FloatArray:
+        """Matrix R such that the errors fall by R A'm in the Newton step of multipliers m, (k, k).
+
+        The step X = sum_h w_h B_h / curvatures lowers the error of group g by 2 <B_g, X>, which is
+        entry g of R_0 w. Without curvature of the scores in the errors, w = A'm and R = R_0.
+        Otherwise w = A'm - c R_0 w, with c the diagonal matrix of these curvatures.
+        """
+        k = len(self.half_descents)
+        descents = 2 * self.half_descents.reshape(k, -1)
+        response = descents @ (self.half_descents / curvatures).reshape(k, -1).T
+        if self.error_curvatures.any():
+            response = np.linalg.solve(np.eye(k) + response * self.error_curvatures, response)
+        return np.asarray(response)
 
     def second_order_correction(self, scores: FloatArray, step: FloatArray) -> FloatArray:
         """Scores corrected such that the next step is accurate to second order (Maratos 1978).
@@ -479,6 +497,39 @@ class QuadraticModel:
         """
         linear_changes = np.tensordot(self.half_descents, step, axes=2)
         return np.asarray(scores + 2 * self.score_gradients @ linear_changes)
+
+
+def _equalizing_multipliers(
+    scores: FloatArray, score_response: FloatArray, blocks: Blocks
+) -> FloatArray | None:
+    """Nonnegative multipliers m for which the scores of each block become equal; None if none do.
+
+    A step of multipliers m changes the scores s to s - R m. The multipliers, which sum to one in
+    each block, and the common values of the blocks (their levels) solve one linear system.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        s.
+    score_response : (n, n) array
+        R. If it is zero, scores do not respond to any step, and there are no such multipliers.
+    blocks : Blocks
+        Blocks of the scores.
+    """
+    n = len(scores)
+    scale = float(np.abs(score_response).max())
+    if not 0 < scale < np.inf:
+        return None
+    # R m + levels = s, and the sum of m in each block is one. In units of the scale; subtracting
+    # the largest score of a block from the others only changes its level.
+    indicator = blocks.indicator_matrix(n)
+    zeros = np.zeros((len(indicator), len(indicator)))
+    system = np.block([[score_response / scale, indicator.T], [indicator, zeros]])
+    block_maxima = blocks.maxima(scores)[blocks.block_indices(n)]
+    rhs = np.append((scores - block_maxima) / scale, np.ones(len(indicator)))
+    # Least squares, since the system is singular where scores respond alike.
+    multipliers = np.linalg.lstsq(system, rhs, rcond=_ZERO_SINGULAR_RATIO)[0][:n]
+    return None if (multipliers < 0).any() else multipliers
 
 
 def best_local_descent(

@@ -99,7 +99,9 @@ def _nested_prefixes(
     before it, and its problem is that of one component in their orthogonal complement.
     """
     first_problem = family.reduction_at(1)
-    components = np.empty((0, family.template.n_features))
+    # Components are in all features, those of the problem without its restriction.
+    n_features = family.template.n_features
+    components = np.empty((0, n_features))
     steps: list[Certificate] = []
     n_eigenproblems = 0
     for d in count(1):
@@ -135,6 +137,7 @@ def _evaluate_prefix(
     """
     basis = components.T
     if reduction.axes is not None:
+        # Coordinates along the directions that the restriction allows, in which the problem is.
         basis = reduction.axes.T @ basis
     # None means that the bound is computed from the weights. Without matrices no eigenvalue sum is
     # proven, so there is no bound.
@@ -144,6 +147,7 @@ def _evaluate_prefix(
     )
     run = RunRecord(solver=step.solver, eigensolver=step.eigensolver)
     certificate = replace(certificate, components=components, run=run)
+    # So far, errors and losses are those in the allowed directions.
     return with_unrestricted_errors(reduction, certificate)
 
 
@@ -160,6 +164,7 @@ def _solve_next_component(
     certificate = solve_problem(problem, solver, tol, random_state)
     if problem.n_groups <= _UNIQUE_UP_TO_GROUPS:
         return certificate
+    # Ties are known only from all eigenvectors, and another component needs a proof to go with it.
     if not certificate.eigensolver.finds_all_eigenvectors or not certificate.proof:
         return certificate
     tied = problem.second_moments.leading(certificate.weights, 1).tied_vectors

@@ -59,10 +59,12 @@ def reduce_rank(
 ) -> FloatArray:
     """Reduce the rank of a relaxed solution without increasing its value.
 
-    The value is the sum of the block maxima of affine functions of the group errors tr S_g - <S_g,
-    P>. The rank is reduced as far as a count of equations guarantees. Active pieces (equal to the
-    maximum of their block) keep equal values, whose sum over the blocks never increases; an
-    inactive piece that becomes maximal joins them.
+    A relaxed solution is a matrix P = sum_j lb_j u_j u_j' with orthonormal u_j, eigenvalues lb_j
+    from 0 to 1, and trace d. Its value is the sum of the block maxima of affine functions of the
+    group errors tr S_g - <S_g, P>, with S_g the second moment of group g. The rank is reduced as
+    far as a count of equations guarantees. Active pieces (equal to the maximum of their block) keep
+    equal values, whose sum over the blocks never increases; an inactive piece that becomes maximal
+    joins them.
 
     Parameters
     ----------
@@ -74,14 +76,15 @@ def reduce_rank(
 
     Returns
     -------
-    (p, r) array
-        At most d columns for two groups, d + 1 for three to five, and so on
-        (:func:`max_relaxed_rank`).
+    (p, s) array
+        Such columns of the reduced solution, s <= r: at most d columns for two groups, d + 1 for
+        three to five, and so on (:func:`max_relaxed_rank`).
     """
     is_active = np.zeros(len(pieces.offsets), dtype=bool)
     block_of = pieces.blocks.block_indices(len(pieces.offsets))
     lengths = np.linalg.norm(soft, axis=0)
     n_components = round(float(lengths @ lengths))
+    # Eigenvalues that differ from 0 or 1 by rounding only are set to 0 or 1.
     soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
     # Each round makes an eigenvalue integral or a piece active.
     for _ in range(soft.shape[1] + len(is_active)):
@@ -98,8 +101,10 @@ def reduce_rank(
         is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
         active = np.flatnonzero(is_active)
         matrices = second_moments.compress(vectors)
+        # A direction orthogonal to these keeps the trace, and active pieces of a block equal.
         equations = _value_preserving_equations(pieces, active, matrices)
         direction = symmetric_null_direction(equations)
+        # Without such a direction no rank can be saved.
         if direction is None:
             break
         # Change of the captured variances per unit step. Either sign keeps the active pieces of a

@@ -28,6 +28,9 @@ _MAX_ADDED_ERROR = 4.0
 def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver | Auto) -> Solver:
     """Solver for a reduced problem: the requested one, or the one that its limit needs.
 
+    A limit is the constraint of a restriction with a tolerance, such as means that differ by at
+    most the tolerance. Few solvers support one.
+
     Raises
     ------
     IncompatibleParameters
@@ -86,7 +89,7 @@ def solve_reduction(
             )
     # From the coordinates along the allowed directions to the features, with unique signs. An
     # oblique restriction shifts rows before they are projected. Rounding may move components off
-    # the span of the shifted rows, where the encoder has large entries: project them back.
+    # the span of the shifted rows, and the shift may magnify that: project them back.
     columns = certificate.components.T
     proof = certificate.proof
     if reduction.axes is not None:
@@ -95,6 +98,7 @@ def solve_reduction(
     if reduction.oblique_shift is not None:
         columns = reduction.oblique_shift.project_basis(columns)
     certificate = replace(certificate, components=np.ascontiguousarray(columns.T), proof=proof)
+    # So far, errors and losses are those in the allowed directions.
     return with_unrestricted_errors(reduction, certificate)
 
 
@@ -102,7 +106,8 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     """Replace a problem without any variance by one of as many features as components.
 
     All subspaces are equally good there, and in many features the eigenproblems of zeros would take
-    as long as any others. Other problems are returned as they are.
+    as long as any others. Other problems are returned as they are, and so are those with a limit
+    (the constraint of a restriction with a tolerance), which is stated in all features.
 
     Returns
     -------
@@ -120,6 +125,7 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
         return problem, None
     axes = np.eye(p, d)
     embedding = problem.embedding
+    # The axes of a restricted problem refer to the features of the problem without restriction.
     if embedding.axes is not None:
         embedding = replace(embedding, axes=embedding.axes @ axes)
     small_problem = problem.along(
@@ -197,7 +203,7 @@ def solve_for_dimension(
         The smaller problem that was solved, within the directions that a restriction allows, with
         the map of its components to the features.
     certificate : Certificate
-        That of the solution, in the coordinates of the family.
+        That of the solution, in the features or, if the family uses row coordinates, in these.
 
     Raises
     ------

@@ -261,9 +261,11 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
     ) -> float:
         """Bound the rounding error of the value by the largest over ordered pairs of groups.
 
-        For a group with error e, radius r and weight v in the pair, the value contains
-        v (sqrt(e) + sqrt(r))^2 = v (e + 2 sqrt(r e) + r), with minus sqrt(r) if v is negative. All
-        three terms are rounded, and the square root amplifies the rounding error of a small e.
+        The value is the largest of the scores of ordered pairs of groups. To the score of a pair, a
+        group with error e, radius r (of the ball of distributions around its rows) and weight v
+        contributes v (sqrt(e) + sqrt(r))^2 = v (e + 2 sqrt(r e) + r), with -sqrt(r) if v is
+        negative. All three terms are rounded, and the square root amplifies the rounding error of a
+        small e.
         """
         radii = self.radii(problem)
         root_rounding = 2 * np.sqrt(radii) * (np.sqrt(errors + error_rounding) - np.sqrt(errors))

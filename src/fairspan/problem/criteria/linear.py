@@ -144,7 +144,7 @@ class Disparity(LinearCriterion):
         """
         if self.protected is not None:
             return problem.group_labels.index(self.protected)
-        # Ordinary PCA knows no restriction.
+        # Ordinary PCA is that of the problem without its restriction.
         unrestricted = problem.unrestricted
         errors = unrestricted.errors(unrestricted.pooled_optimum.vectors)
         # Errors are tied up to the accuracy of iterative eigenvectors.

@@ -49,6 +49,7 @@ class NashWelfare(Criterion):
         second_moments = problem.second_moments
         variance_rounding = problem.rounding.variance_rounding(second_moments)
         if (second_moments.traces <= variance_rounding).any():
+            # A problem has a parent, the problem without its restriction, only if it has one.
             where = "" if problem.embedding.parent is None else " in the allowed directions"
             raise IncompatibleParameters(
                 f"The criterion 'nash_welfare' received a group without variance{where}",
@@ -92,7 +93,7 @@ class NashWelfare(Criterion):
     def lower_bound(
         self, min_weighted_error: float, weights: FloatArray, problem: Problem
     ) -> float:
-        """Lower bound mean log(k w_g) - log(tr M - L(M)) on the value, minus mean log c_g.
+        """Lower bound on the value -(1 / k) sum_g log c_g: mean log(k w_g) - log(tr M - L(M)).
 
         Errors e_g and variances kept c_g = tr S_g - e_g of the k groups have the weighted sums
         w.e + w.c = tr M with M = sum_g w_g S_g. So w.c is at most tr M - L(M) if L(M), here

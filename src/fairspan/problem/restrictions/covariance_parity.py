@@ -141,15 +141,15 @@ class CovarianceParity(Restriction):
         values, vectors = np.linalg.eigh(varying.T @ difference @ varying)
         abs_values = np.abs(values)
         # The order of tied differences is rounding error: take all that are tied with the largest
-        # selected one, which hides the group as well.
+        # selected one, along which the groups differ no more.
         threshold = (
             np.sort(abs_values)[:n_directions].max() + EIGENVALUE_ROUNDING * abs_values.max()
         )
         selected = np.flatnonzero(abs_values <= threshold)
         # Groups agree along directions without variance, so these fill up the selection. Errors
-        # about the origin count the mean: the complete QR turns these directions so that the first
-        # is that of the mean's part in them, and no other changes an error. Means agree in these
-        # directions, so the first group's stands for all.
+        # about the origin contain the mean along them, which is the same for both groups. A
+        # rotation (the complete QR factor) makes the first of these directions that of the mean, so
+        # that it is selected first; the others leave all errors as they are.
         constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
         n_constant = max(n_directions - len(selected), 0)
         return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])

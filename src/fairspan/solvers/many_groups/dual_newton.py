@@ -71,7 +71,7 @@ class DualNewton(Solver):
             search = PiecewiseSearch(problem, tol)
         elif isinstance(problem.criterion, ConcaveScoresCriterion):
             search = RobustSearch(problem, tol)
-        else:
+        else:  # the only other built-in criterion is Nash welfare
             search = NashSearch(problem, tol)
         return certify(
             problem,

@@ -401,7 +401,8 @@ class Relaxation:
             if predicted_rise <= rounding:
                 # The bound has converged; the solution has once its gap stops shrinking.
                 if damping > 0:
-                    # The remaining damping only shortens steps, all of which are now safe.
+                    # The rise may be that small only because damping shortens the step: predict it
+                    # without damping.
                     damping = 0.0
                     continue
                 if self.gap > _RULES.min_gap_reduction * previous_gap:

@@ -189,7 +189,8 @@ class RobustSearch(PrimalDualSearch):
     def run(self) -> FloatArray:
         """Descend from ordinary PCA, the relaxed solution and further starts; return a basis.
 
-        The relaxation of the minorant gives a lower bound, and good starts.
+        The minorant is a piecewise linear function of the errors that is nowhere above the
+        criterion. Its relaxation, which is convex, gives a lower bound, and good starts.
         """
         problem = self.problem
         pooled_basis = problem.pooled_optimum.vectors
@@ -217,7 +218,9 @@ class PiecewiseSearch(PrimalDualSearch):
     def run(self) -> FloatArray:
         """Solve the relaxation; if a gap remains, descend from its solution and further starts.
 
-        Returns the best basis of d columns or, if allowed and better, a relaxed solution.
+        The relaxation admits every P = sum_j lb_j u_j u_j' with orthonormal u_j, lb_j in [0, 1] and
+        trace d (a soft projection), given by its soft basis, the columns sqrt(lb_j) u_j. Returns
+        the best basis of d columns or, if allowed and better, such a soft basis.
         """
         problem = self.problem
         pieces = cast(AffinePieces, self.problem.pieces)
@@ -234,14 +237,15 @@ class PiecewiseSearch(PrimalDualSearch):
         basis = relaxation.best_subspace.basis
         self.update_best(Iterate.from_basis(problem, basis, relaxation.multipliers))
         if self.is_closed:
-            # If a soft projection closed the gap first, a descent makes the subspace more accurate.
+            # The relaxation stops once any solution is close to its bound. If that was a soft
+            # projection, its best subspace may be less so: a descent makes it more accurate.
             if (
                 self.upper_bound - self.lower_bound
                 > _LIMITS.relaxation_target_fraction * self.target_gap
             ):
                 self.descend_from(self.best.basis)
             return self.best.basis
-        # With two groups the reduced relaxed solution has exactly d dimensions.
+        # The relaxed solution with as few columns as its value allows: exactly d with two groups.
         soft = reduce_rank(problem.second_moments, pieces, relaxation.best_relaxed.basis)
         if soft.shape[1] == problem.n_components:
             self.descend_from(soft)
@@ -250,6 +254,7 @@ class PiecewiseSearch(PrimalDualSearch):
         if not self.is_closed:
             spread = spread_starts(problem, self._values_at)
             self.descend_from_all(spread, exhaustive=True)
+        # The soft basis if it is better than all descents and the problem allows its columns.
         return self.select_basis(soft)
 
     def _values_at(self, errors: FloatArray) -> FloatArray:

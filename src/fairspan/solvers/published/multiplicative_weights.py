@@ -146,7 +146,7 @@ class MultiplicativeWeights(Solver):
             average of the projectors.
         """
         pieces = problem.pieces
-        assert pieces is not None
+        assert pieces is not None  # the supported criteria are all piecewise linear
         # Range of each piece over all subspaces, the unit of the step size. Losses and errors range
         # from zero to their value for a subspace that keeps nothing, where errors are the traces.
         # The other pieces, minus the variance kept, range over their coefficients times the traces.
@@ -176,8 +176,9 @@ class MultiplicativeWeights(Solver):
                 break
         average_projector = best_run.projector_sum / best_run.n_rounds
         values, vectors = np.linalg.eigh(average_projector)
-        # The average projector if extra dimensions are allowed and it is better; else descend from
-        # its leading eigenvectors, the last and the best subspace.
+        # The average projector if extra dimensions are allowed (its value is infinite otherwise)
+        # and it is better; else descend from its leading eigenvectors, the last and the best
+        # subspace.
         basis = soft_basis(values, vectors, problem.n_components)
         if best_run.average_value >= best_run.best_value:
             further_starts = [best_run.last_basis, best_run.best_basis]

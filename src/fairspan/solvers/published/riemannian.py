@@ -115,10 +115,12 @@ class RiemannianSubgradient(Solver):
         starts = np.linalg.qr(rng.standard_normal(shape))[0]
         bases = self._descend(problem, starts)
         values = [problem.objective(basis) for basis in bases]
-        # A lower bound on the value of every d-dimensional subspace, from another solver.
+        # The method has no bound of its own: an exact solver gives one. The descents yield
+        # subspaces of d dimensions, so it solves for these even if the problem allows extra ones.
         reference = solve_exactly(replace(problem, allow_extra=False), tol)
         lower_bound = reference.lower_bound
         n_eigenproblems = reference.n_eigenproblems
+        # The descents solve no eigenproblems, so their number is that of the bound throughout.
         trace = [
             TracePoint(n_eigenproblems, lower_bound, upper_bound)
             for upper_bound in np.minimum.accumulate(values)

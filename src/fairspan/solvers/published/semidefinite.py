@@ -117,7 +117,7 @@ class Semidefinite(Solver):
             basis,
             weights,
             tol=tol,
-            # One for the mixture, one for P.
+            # One for the mixture, one for the relaxed solution.
             n_eigenproblems=2,
             trace=[TracePoint(2, bound, problem.objective(basis))],
             solver=self.name,
@@ -127,10 +127,11 @@ class Semidefinite(Solver):
 def _solve_relaxation(
     mixtures: FloatArray, piece_constants: FloatArray, blocks: Blocks, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Solve equation (4) of the paper: minimize the sum of the block maxima of R_i - <M_i, P>.
+    """Minimize the sum of the block maxima of R_i - <M_i, P> by a semidefinite program.
 
-    P is symmetric with 0 <= P <= I and tr P = d. Piece i is R_i - <M_i, P>, an affine function of
-    the errors; the pieces are divided into blocks, each of which contributes its largest piece.
+    Equation (4) of Samadi et al. (2018). P is symmetric with 0 <= P <= I and tr P = d. Piece i is
+    R_i - <M_i, P>, an affine function of the errors; the pieces are divided into blocks, each of
+    which contributes its largest piece.
 
     Parameters
     ----------
@@ -207,11 +208,12 @@ def _solve_vertex_program(
     projector: FloatArray,
     n_components: int,
 ) -> FloatArray:
-    """Solve equations (5) to (9) of the paper at a vertex; return columns sqrt(lb_j) u_j, (p, r).
+    """Reoptimize the eigenvalues lb_j of P at a vertex; return columns sqrt(lb_j) u_j, (p, r).
 
-    The eigenvectors u_j of P, the (p, p) `projector`, stay fixed, and the problem of
-    :func:`_solve_relaxation` is solved over its eigenvalues lb_j in [0, 1] with sum d: a linear
-    program, whose variables are the p eigenvalues and the largest piece z of each block.
+    Equations (5) to (9) of Samadi et al. (2018). The eigenvectors u_j of P, the (p, p) `projector`,
+    stay fixed, and the problem of :func:`_solve_relaxation` is solved over its eigenvalues lb_j in
+    [0, 1] with sum d: a linear program, whose variables are the p eigenvalues and the largest piece
+    z of each block. At a vertex few eigenvalues are fractional, so the columns are few.
 
     Raises
     ------

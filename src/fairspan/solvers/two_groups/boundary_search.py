@@ -69,8 +69,9 @@ class BoundarySearch(Solver):
         criterion = problem.criterion
         if problem.n_groups == 1:
             return None
-        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here:
-        # a minimax criterion of two groups has one for each, and no excess loss is linear.
+        # The pieces of excess losses cost an eigenproblem per group, so avoid computing them here.
+        # A minimax criterion of two groups has one piece for each, which is supported; the excess
+        # losses of more groups are not linear, so their pieces are not needed either.
         if problem.n_groups == 2 and isinstance(criterion, MinimaxCriterion):
             return None
         is_excess_of_many = problem.n_groups > 2 and criterion.uses_excess_loss
@@ -108,6 +109,7 @@ class BoundarySearch(Solver):
             EqualError, if no subspace has equal errors.
         """
         if isinstance(problem.limit, MeanDistanceLimit):
+            # Mean parity with a tolerance limits the distance of the projected means.
             result = _solve_mean_limit(problem, problem.limit, tol)
         elif problem.n_groups == 1:
             # Ordinary PCA: every criterion increases with the error of the only group.
@@ -213,9 +215,11 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     if min_gap - rounding - tolerance > target_gap(problem, right.errors, tol):
         raise _equal_errors_infeasible(problem, tolerance, float(np.ptp(right.errors)))
 
-    # At the border every multiplier proves a bound, none the exact optimum: choose the best one.
+    # The smallest gap equals the tolerance. Every multiplier of the gap then proves a lower bound
+    # on the total error, none the exact optimum: choose the best of some. Large ones come closer
+    # to the optimum, at a larger rounding error.
     def safe_bound(multiplier: float) -> float:
-        """Bound on the total error, less a part of its rounding error."""
+        """Lower bound on the total error, less its rounding error times `_ROUNDING_WEIGHT`."""
         weights = problem.proportions + multiplier * gap_weights
         smallest = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
         return smallest.value - multiplier * tolerance - _ROUNDING_WEIGHT * smallest.rounding_error
@@ -296,10 +300,12 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         constrained=True,
         constraint_tol=_DISTANCE_TOL * scale * squared_limit,
     )
+    # At t = 0 the total error alone is minimized: ordinary PCA, optimal if it respects the limit.
     left = search.solve_at(0.0)
     if left.f1 <= 0:
         search.update_best(left.basis, left.errors, left.f0)
     else:
+        # At t = 1 the distance alone is minimized: if it is too large here, it is everywhere.
         right = search.solve_at(1.0)
         if right.f1 > VALUE_ROUNDING * scale * squared_distance:
             raise IncompatibleParameters(
@@ -310,10 +316,12 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
                 "Choose a larger tolerance, or fewer components",
             )
         search.refine_bracket(left, right)
-    # The mixture (1 - t) S - t scale ff' of the best bound, divided by 1 - t.
+    # The best bound is that of the mixture (1 - t) S - t scale ff'. Divided by 1 - t it is
+    # S - mu ff', with the multiplier mu that the proof consists of.
     t = search.best_t
     multiplier = t / (1 - t) * scale if t < 1 else 0.0
-    # If the means hardly differ, the multiplier overflows; the limit alone proves the bound.
+    # If the means hardly differ, mu overflows. The proof then rests on its second bound, for small
+    # limits, which needs no multiplier.
     if not np.isfinite(multiplier):
         multiplier = 0.0
     proof = MeanDistanceProof(problem.proportions, multiplier)

@@ -233,7 +233,9 @@ class BranchAndBound:
         """Lower bound on the larger score of all errors in a sector.
 
         The sector is a segment, or a triangle with the corner of its supporting lines. Scores are
-        concave, so they are at least the affine functions with their values at the vertices.
+        concave, so they are at least the affine functions with their values at the vertices: the
+        bound is the minimum of the larger of these. Errors are nonnegative, so the part of the
+        sector outside of the quadrant is clipped.
         """
         vertices = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:

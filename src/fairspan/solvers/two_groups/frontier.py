@@ -157,10 +157,23 @@ def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.
 def boundary_point(
     problem: Problem, angle: float, weights: FloatArray, basis: FloatArray, height: float
 ) -> BoundaryPoint:
-    """Subspace that touches, or nearly touches, the supporting line w.e = height of errors e.
+    """Boundary point of a subspace whose errors e lie on, or nearly on, a supporting line.
 
-    The foot is the point of the line that is closest to its errors, if they lie above the line by
-    more than rounding.
+    The line is w.e = `height`, with the weights w = (cos a, sin a) at the angle a. Errors lie above
+    it if eigenvalues are tied only within a tolerance. If that is by more than rounding, the foot
+    of the point is the closest point of the line, otherwise the errors themselves.
+
+    Parameters
+    ----------
+    problem : Problem
+    angle : float
+        a, in radians.
+    weights : (2,) array
+        w.
+    basis : (p, d) array
+        Basis of the subspace.
+    height : float
+        Smallest w.e of all subspaces.
     """
     errors = problem.errors(basis)
     foot = errors
@@ -241,11 +254,13 @@ def frontier_vertices(
     max_deviation : float
         Bound on the distance of the curve from the polygon, in units of the errors.
     n_eigenproblems : int
+        One for each supporting line: three at the start, and one for each split.
     """
     # Deviations below rounding could be refined forever.
     threshold = max(max_deviation, FIGURE_ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
 
+    # A contact with a supporting line has two ends, the same point twice unless it is an edge.
     def split(sector: Sector) -> list[Sector]:
         contact = supporting_contact(problem, sector.chord_normal_angle)
         return sectors_between([(sector.first,) * 2, contact, (sector.last,) * 2])

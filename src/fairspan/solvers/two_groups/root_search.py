@@ -189,10 +189,18 @@ class RootSearch:
         return PairValues(errors, f0, f1, value=max(f0, f1), residual=f1 - f0)
 
     def solve_at(self, t: float) -> DualPoint:
-        """Solve the eigenproblem at t, and record its bound and subspace.
+        """Minimize the mixture (1 - t) f_0 + t f_1, and record the bound and the subspace.
 
-        If constrained, the subspace is not recorded as a solution, since it rarely is
-        feasible.
+        The search minimizes max(f_0, f_1), where the residual is f_1 - f_0, or, if constrained, f_0
+        subject to f_1 = 0, where it is f_1. Both are affine functions of the group errors, so the
+        mixture is minimized by the leading eigenvectors of one matrix. If constrained, these are
+        not recorded as a solution, since they rarely are feasible.
+
+        Returns
+        -------
+        DualPoint
+            The subspace, its errors, f_0 and f_1, the minimum D(t) of the mixture, and the
+            residual.
         """
         weights = self.weights_at(t)
         leading = self.second_moments.leading(weights, self.problem.n_components)
@@ -201,11 +209,13 @@ class RootSearch:
         if minimizes_one_function and leading.is_tied:
             # Among the minimizers of one function, take the one that is best for the other: it
             # captures most with the other's weights.
-            basis = face_endpoints(self.second_moments, self.weights_at(1 - t), leading)[1]
+            other_weights = self.weights_at(1 - t)
+            _, basis = face_endpoints(self.second_moments, other_weights, leading)
         errors, f0, f1, value, residual = self.evaluate(basis)
         dual_value = (1 - t) * f0 + t * f1
         self.n_eigenproblems += 1
-        # D(t) is a bound on the maximum of both functions; if f_1 = 0, then (1 - t) f_0 >= D(t).
+        # D(t) is a lower bound on the maximum of both functions; and where f_1 = 0,
+        # (1 - t) f_0 >= D(t).
         if not self.constrained:
             bound = dual_value
         elif t < 1:
@@ -215,7 +225,8 @@ class RootSearch:
         if bound > self.lower:
             self.lower = bound
             self.best_t = t
-        self.update_best(basis, errors, np.inf if self.constrained else value)
+        attained_value = np.inf if self.constrained else value
+        self.update_best(basis, errors, attained_value)
         return DualPoint(t, basis, errors, f0, f1, dual_value, residual)
 
     def update_best(self, basis: FloatArray, errors: FloatArray, value: float) -> None:
@@ -239,11 +250,13 @@ class RootSearch:
     def refine_bracket(self, left: DualPoint, right: DualPoint) -> None:
         """Refine a bracket of the root until the gap is closed or no number is left in between.
 
-        The residual is positive at its left end, and not at its right end. Each step goes to the
-        root of a cubic model of the dual D. Where the residual jumps no smooth model holds, but the
-        supporting lines of both ends cross there: this weight is tried after a slow step. Near the
-        root a subspace on the geodesic between the ends is tried. Results are kept as attributes
-        (bounds, basis, errors, trace).
+        The root is the weight t at which the residual vanishes: f_1 - f_0 or, if constrained, f_1,
+        at the subspace that minimizes (1 - t) f_0 + t f_1; the dual D(t) is that minimum. The
+        residual is positive at the left end of the bracket, and not at its right end. Each step
+        goes to the root of a cubic model of D. Where the residual jumps no smooth model holds, but
+        the supporting lines of both ends cross there: this weight is tried after a slow step. Near
+        the root a subspace on the geodesic between the ends is tried. Results are kept as
+        attributes (bounds, basis, errors, trace).
         """
         # The target gap is relative to the value, which changes by a bounded factor, so most gaps
         # can be rejected without evaluating the target. A gap that is NaN is rejected, too.
@@ -291,10 +304,15 @@ class RootSearch:
         self.update_best(basis, values.errors, values.value)
 
     def _root_on_geodesic(self, left: DualPoint, right: DualPoint) -> FloatArray:
-        """Find the basis on the geodesic between both ends at which the residual vanishes."""
+        """Find the basis on the geodesic between both ends at which the residual vanishes.
+
+        The residual is f_1 - f_0 or, if constrained to f_1 = 0, f_1. Values of it up to a tolerance
+        count as zero.
+        """
         if self.constrained:
             residual_tol = self.constraint_tol
         else:
+            # The objective max(f_0, f_1) is off by no more than the residual.
             gap = target_gap(self.problem, left.errors, self.tol)
             residual_tol = _RULES.residual_tol_fraction * gap
         geodesic = GrassmannGeodesic(left.basis, right.basis)
@@ -306,9 +324,10 @@ class RootSearch:
     def _cubic_root(self, left: DualPoint, right: DualPoint) -> float:
         """Root t of the residual if the dual D is the cubic in t determined by both ends.
 
-        Each end gives the value D and the slope D' = f_1 - f_0. The residual is D', a quadratic,
-        or, if constrained, f_1 = D + (1 - t) D', a cubic. Coefficients refer to the fraction x =
-        (t - low) / width of the bracket.
+        D(t) is the minimum of (1 - t) f_0 + t f_1 over all subspaces. Each end of the bracket gives
+        its value D and slope D' = f_1 - f_0. The residual is D', a quadratic, or, if f_0 is
+        minimized subject to f_1 = 0 (`constrained`), f_1 = D + (1 - t) D', a cubic. Coefficients
+        refer to the fraction x = (t - low) / width of the bracket.
         """
         low = left.t
         width = right.t - left.t
