@@ -67,7 +67,7 @@ def reproduce(
         experiment, _data_folder(experiment, data), effort, folder
     )
     if as_json:
-        from fairspan.cli.formatting import to_json
+        from fairspan.cli.printed_results import to_json
 
         facts = {
             "name": name,

@@ -9,7 +9,7 @@ import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
 from fairspan.formatting.numbers import format_loading, format_number
-from fairspan.report.tables.slider import step_texts
+from fairspan.report.tables.slider_tables import step_texts
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")

@@ -194,9 +194,9 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
 @pytest.mark.long
 def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, tmp_path):
     code = (
-        "import sys; from fairspan.cli import auditing, main\n"
+        "import sys; from fairspan.cli import main, model_auditing\n"
         "def broken(*_, **__): raise RuntimeError('a fault of our own')\n"
-        "auditing.audited_pca = broken\n"
+        "model_auditing.audited_pca = broken\n"
         "main(sys.argv[1:])"
     )
     result = installed(

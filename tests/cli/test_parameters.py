@@ -12,8 +12,8 @@ from certificate_claims import replace_claims
 from cli.conftest import FIT
 from fairspan.cli import fitting, inputs
 from fairspan.cli.fitting import with_y_classes
-from fairspan.cli.formatting import certificate_text
 from fairspan.cli.param_types import parse_parameters
+from fairspan.cli.printed_results import certificate_text
 from fairspan.estimator.fit import fit_moments, fit_rows
 from fairspan.estimator.fit_settings import FitSettings
 from fairspan.moments.group_moments import compute_group_moments

@@ -312,7 +312,7 @@ def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(r
 def test_the_screen_is_as_wide_as_the_terminal(monkeypatch):
     facts = run_demo()
     for columns in (80, 60):
-        for module in ("reporting", "formatting"):
+        for module in ("reporting", "printed_results"):
             monkeypatch.setattr(f"fairspan.cli.{module}.output_width", lambda _, n=columns: n)
         *lines, step = demo_text(*facts).splitlines()
         assert step == NEXT_STEP

@@ -17,7 +17,7 @@ from case_selection import parametrize_diagonal
 from certificate_claims import replace_claims
 from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
-from fairspan.cli import auditing
+from fairspan.cli import model_auditing
 from fairspan.model.serialization import UnresolvedObject
 
 GROUP = ("--group", "age")
@@ -250,5 +250,5 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
     def fail(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(auditing, "verify", fail)
+    monkeypatch.setattr(model_auditing, "verify", fail)
     run("verify", model, data, *GROUP, status=3, out=None, err="a fault of ours")

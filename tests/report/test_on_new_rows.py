@@ -17,7 +17,7 @@ from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
 from fairspan.report.report_settings import ReportSettings
 from fairspan.report.tables.all_tables import report_tables
-from fairspan.report.tables.expected import (
+from fairspan.report.tables.expected_error_tables import (
     changes_table,
     expected_criteria_table,
     expected_pca_table,

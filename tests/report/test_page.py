@@ -14,7 +14,7 @@ import pytest
 import fairspan as fs
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.certificates.status import Status
-from fairspan.cli.formatting import certificate_text
+from fairspan.cli.printed_results import certificate_text
 from fairspan.formatting.numbers import (
     common_decimals,
     format_change,

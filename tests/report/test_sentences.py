@@ -18,8 +18,8 @@ from fairspan.report import figures
 from fairspan.report.figures import inline_svg
 from fairspan.report.page import render_page, slider_data
 from fairspan.report.page import render_sentence as sentence
-from fairspan.report.tables.observed import criteria_table
-from fairspan.report.tables.slider import steps_table
+from fairspan.report.tables.observed_error_tables import criteria_table
+from fairspan.report.tables.slider_tables import steps_table
 from report_cases import (
     dimension_curve,
     generate_rows,

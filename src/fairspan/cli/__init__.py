@@ -158,7 +158,7 @@ def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> Non
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     """Print a warning; its remedy names options if its cause has such a remedy."""
-    from fairspan.cli.remedies import WARNING_REMEDIES
+    from fairspan.cli.option_remedies import WARNING_REMEDIES
     from fairspan.rows.labels import printable
 
     text = str(message)

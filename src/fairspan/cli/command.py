@@ -57,7 +57,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; remedies of errors about rows name its own options."""
-        from fairspan.cli.remedies import command_remedies
+        from fairspan.cli.option_remedies import command_remedies
 
         with caller_remedies(command_remedies(self)):
             return super().invoke(ctx)

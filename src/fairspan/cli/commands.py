@@ -49,7 +49,7 @@ def demo(page: Path, as_json: bool) -> None:
 
     The full audit is written as an HTML report if the `report` extra is installed.
     """
-    from fairspan.cli import formatting, reporting
+    from fairspan.cli import printed_results, reporting
 
     check_output_path(page)
     install_hint = reporting.install_hint(page)
@@ -64,7 +64,7 @@ def demo(page: Path, as_json: bool) -> None:
         **result.to_dict(),
         "page": str(page) if install_hint is None else None,
     }
-    formatting.print_results(results, install_hint or f"Full audit: {page}", as_json=as_json)
+    printed_results.print_results(results, install_hint or f"Full audit: {page}", as_json=as_json)
 
 
 @command(
@@ -95,7 +95,7 @@ def audit(
     rows. Several files of saved moments are audited together; the variation between them gives the
     intervals.
     """
-    from fairspan.cli import auditing, formatting, inputs
+    from fairspan.cli import inputs, model_auditing, printed_results
     from fairspan.cli.row_input import read_options_for
 
     models = model_options.models
@@ -118,34 +118,34 @@ def audit(
     # Distinguish a requested center from the default.
     center_source = click.get_current_context().get_parameter_source("center")
     center_requested = center_source is ParameterSource.COMMANDLINE
-    audited = auditing.load_audited_models(
+    audited = model_auditing.load_audited_models(
         models, fit_options, model_options.custom_objects, has_center=center_requested
     )
     names = audited[0].subspace.feature_names if audited else None
     read_options.reject_feature_options(names)
-    extra_columns = auditing.restriction_columns_of_models(audited)
+    extra_columns = model_auditing.restriction_columns_of_models(audited)
     read_options = read_options_for([each.subspace for each in audited], data[0], read_options)
     table = inputs.open_inputs(data, read_options, audit_options.clusters).selected(
         names, extra_columns
     )
-    table = table.matched_to(auditing.labels_of_models(audited))
+    table = table.matched_to(model_auditing.labels_of_models(audited))
     with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
-            found = auditing.audit_by_dimension(table, fit_options, audit_options)
-            results = formatting.by_dimension_record(found)
-            text = formatting.by_dimension_text(found)
+            found = model_auditing.audit_by_dimension(table, fit_options, audit_options)
+            results = printed_results.by_dimension_record(found)
+            text = printed_results.by_dimension_text(found)
         else:
-            audited = audited or [auditing.pca_model(table, fit_options)]  # without --model
+            audited = audited or [model_auditing.pca_model(table, fit_options)]  # without --model
             held_out = None
             if test_path is not None:
                 features = table.moments.feature_names
                 held_out = inputs.open_held_out_rows(
                     test_path, read_options, features, extra_columns, audit_options.clusters
                 )
-            result = auditing.audit_data(table, audited, audit_options, held_out)
+            result = model_auditing.audit_data(table, audited, audit_options, held_out)
             results = result.to_dict()
-            text = formatting.audit_text(result)
-    formatting.print_results(results, text, as_json=as_json)
+            text = printed_results.audit_text(result)
+    printed_results.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -179,7 +179,7 @@ def fit(
 
     A comparison with PCA and the certificate of optimality are printed.
     """
-    from fairspan.cli import auditing, fitting, formatting, inputs
+    from fairspan.cli import fitting, inputs, model_auditing, printed_results
 
     check_output_file(model, "a model is", data)
     if not force:
@@ -191,7 +191,7 @@ def fit(
     table = table.selected(names=None, attributes=restriction_columns)
     with overall_progress("fitting", **_STAGE_SHARES):
         fair, audited = fitting.fit_fair_model(table, fit_options)
-        result = auditing.audit_data(table, audited, audit_options)
+        result = model_auditing.audit_data(table, audited, audit_options)
     fair.save(model)
     certificate = fair.require_certificate()
     results = {
@@ -199,9 +199,9 @@ def fit(
         "certificate": certificate.to_dict(),
         **result.to_dict(),
     }
-    proof = f"{formatting.certificate_text(certificate)}\nSaved to {model}"
-    text = f"{formatting.audit_text(result)}\n\n{proof}"
-    formatting.print_results(results, text, as_json=as_json)
+    proof = f"{printed_results.certificate_text(certificate)}\nSaved to {model}"
+    text = f"{printed_results.audit_text(result)}\n\n{proof}"
+    printed_results.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -244,7 +244,7 @@ def report(
     audit_options.require_folds()
     if page is not None:
         check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
-    from fairspan.cli import formatting, reporting
+    from fairspan.cli import printed_results, reporting
 
     # The page shows the arguments of the command line, which `run` stored in the context.
     arguments = click.get_current_context().find_root().obj or ()
@@ -258,7 +258,7 @@ def report(
         arguments,
     )
     if as_json:
-        click.echo(formatting.to_json(built_report.to_dict()))
+        click.echo(printed_results.to_json(built_report.to_dict()))
     else:
         click.echo(reporting.report_summary(built_report, page))
 
@@ -288,10 +288,10 @@ def verify(
     are recomputed from second moments; no solver is used. Exit status: 0 the certificate holds, 1
     it does not hold, 2 invalid usage or input, 3 internal error.
     """
-    from fairspan.cli import auditing, formatting
+    from fairspan.cli import model_auditing, printed_results
 
     try:
-        found = auditing.verify_model(model, data, read_options, custom_objects)
+        found = model_auditing.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise  # reported like those of every command
     except Exception:
@@ -299,7 +299,7 @@ def verify(
         traceback.print_exc()
         raise click.exceptions.Exit(_EXIT_INTERNAL_ERROR) from None
     results = {"model": str(model), **vars(found)}
-    formatting.print_results(results, str(found), as_json=as_json)
+    printed_results.print_results(results, str(found), as_json=as_json)
     if not found.holds:
         raise click.exceptions.Exit(_EXIT_NOT_VERIFIED)
 
@@ -341,7 +341,7 @@ def transform(
     as_json: bool,
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import formatting
+    from fairspan.cli import printed_results
     from fairspan.cli.row_input import is_archive_file
     from fairspan.cli.transform import transform_file
     from fairspan.model.subspace import FairSubspace
@@ -353,10 +353,11 @@ def transform(
         )
         asked = read_options.changed_options - {"one_hot"}
         read_options.reject_options("--as sql reads no rows", asked)
-        click.echo(FairSubspace.load(model).to_sql(one_hot=read_options.one_hot))
+        click.echo(FairSubspace.load(model).to_sql(one_hot=read_options.columns.one_hot))
         return
     usage_error_if(
-        read_options.one_hot, "--one-hot requires --as sql; DATA is encoded as in the fit of MODEL."
+        read_options.columns.one_hot,
+        "--one-hot requires --as sql; DATA is encoded as in the fit of MODEL.",
     )
     if data is None or out is None:
         raise click.UsageError("Give DATA and the output path -o, or use --as sql.")
@@ -372,8 +373,8 @@ def transform(
     )
     results = transform_file(model, data, out, read_options)
     if str(out) != "-":
-        text = formatting.transform_text(results)
-        formatting.print_results(results, text, as_json=as_json)
+        text = printed_results.transform_text(results)
+        printed_results.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -421,7 +422,7 @@ def moments(
         "--min-group-size applies to all files together: use an output NAME.moments.",
     )
     check_output_file(out, "moments are", data, as_folder=as_folder)
-    from fairspan.cli import formatting, moments_files
+    from fairspan.cli import moments_files, printed_results
     from fairspan.cli.moments_folder import write_moments_folder
 
     write = write_moments_folder if as_folder else moments_files.write_moments
@@ -434,8 +435,8 @@ def moments(
     left_out = ""
     if n_groups_dropped:
         left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}"
-    text = f"{formatting.table_text(saved_moments.table())}{left_out}\nSaved to {out}"
-    formatting.print_results(results, text, as_json=as_json)
+    text = f"{printed_results.table_text(saved_moments.table())}{left_out}\nSaved to {out}"
+    printed_results.print_results(results, text, as_json=as_json)
 
 
 @command(
@@ -465,12 +466,12 @@ def merge(files: tuple[Path, ...], out: Path, label_type: str, as_json: bool) ->
     and can be used as DATA of `fit` and `audit`.
     """
     check_output_file(out, "moments are", *files)
-    from fairspan.cli import formatting, moments_files
+    from fairspan.cli import moments_files, printed_results
 
     merged, n_files = moments_files.merge_moments_files(
         files, out, labels_as_text=label_type == "text"
     )
     results = {**moments_files.moments_record(merged, out), "files": list(map(str, files))}
     summary = f"Merged {to_ascii(format_count(n_files, 'file'))} into {out}"
-    text = f"{formatting.table_text(merged.table())}\n{summary}"
-    formatting.print_results(results, text, as_json=as_json)
+    text = f"{printed_results.table_text(merged.table())}\n{summary}"
+    printed_results.print_results(results, text, as_json=as_json)

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from fairspan.auditing.models import AuditedModel, audited_pca, read_model
-from fairspan.cli.auditing import report_dimension
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.inputs import InputData
+from fairspan.cli.model_auditing import report_dimension
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import fit_rows

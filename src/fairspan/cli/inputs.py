@@ -197,7 +197,7 @@ def open_input(
     )
     return InputData(
         open_row_source(reading, path, clusters),
-        limit=reading.limit,
+        limit=reading.resources.group_limit,
     )
 
 
@@ -246,9 +246,14 @@ def open_held_out_rows(
     InvalidInput
         The file holds moments, or a feature is not numeric.
     """
-    if reading.y_column is not None:
+    if reading.columns.y_column is not None:
         # A column that has no role would be read as a feature.
-        reading = replace(reading, y_column=None, exclude=(*reading.exclude, reading.y_column))
+        columns = replace(
+            reading.columns,
+            y_column=None,
+            exclude=(*reading.columns.exclude, reading.columns.y_column),
+        )
+        reading = replace(reading, columns=columns)
     data = open_input(path, reading, clusters)
     if data.row_source is None:
         raise InvalidInput(

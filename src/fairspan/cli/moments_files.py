@@ -47,7 +47,9 @@ def write_moments(
     n_groups_dropped : int
         Number of groups that were dropped.
     """
-    all_groups = compute_group_moments(open_numeric_rows(data, reading), reading.limit)
+    all_groups = compute_group_moments(
+        open_numeric_rows(data, reading), reading.resources.group_limit
+    )
     moments = all_groups.drop_small_groups(min_group_size)
     write_atomic(out, moments.to_bytes())
     # With y, the file also has moments by group and class, which have fewer rows than the group.

@@ -185,15 +185,15 @@ def write_moments_folder(
     InvalidInput, CorruptFile
     """
     usage_error_if(
-        reading.on_missing in KEEPING_MISSING,
-        f"--on-missing {reading.on_missing} requires all rows together: use an output "
+        reading.cells.on_missing in KEEPING_MISSING,
+        f"--on-missing {reading.cells.on_missing} requires all rows together: use an output "
         "NAME.moments.",
     )
     opened = open_numeric_rows(data, reading)
     assert isinstance(opened, FileRows)
     rows = MomentsFolderRows.create(opened, folder)
     try:
-        return compute_group_moments(rows, reading.limit), 0
+        return compute_group_moments(rows, reading.resources.group_limit), 0
     except KeyboardInterrupt:
         if folder.exists():
             print_message(

@@ -24,13 +24,13 @@ _COLUMN_OPTIONS = {"groups", "features", "exclude"}
 
 
 def _option_of(name: str) -> str:
-    """Return the option of the command line that sets a field of `ReadOptions`."""
+    """Return the option of the command line that sets a field of a record of `ReadOptions`."""
     return {"groups": "--group", "bins": "--bin"}.get(name, f"--{name.replace('_', '-')}")
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Options for reading rows.
+class ColumnOptions:
+    """Options that say what each column is for.
 
     Attributes
     ----------
@@ -40,29 +40,12 @@ class ReadOptions:
         Numeric group columns with their bin edges.
     y_column : str or None
         Column of class labels.
-    features, exclude : tuple of str
-        Column patterns.
-    max_groups : int or None
-        Maximum number of groups.
-    max_memory : int or None
-        Memory budget in bytes for group matrices.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop", "em", "em-drop-empty"}
-    missing_group : str or None
-        "drop", or the name of the group for rows without one.
+    features, exclude : tuple of str
+        Column patterns.
     numeric_only, one_hot : bool
-        Treatment of text columns.
-    na_values : tuple of str
-        Values that mark missing cells, as typed.
-    delimiter, decimal, thousands, encoding, comment : str or None
-        CSV format.
-    no_header : bool
-        Whether the first line of CSV files is a row.
-    jobs : int or None
-        Number of local processes.
-    unseen : {"error", "ignore"}
-        Treatment of categories unknown to a saved model.
+        Treatment of text columns: without them, or one feature for each category.
     keep : tuple of str
         Columns to copy to the output.
     keep_all : bool
@@ -71,24 +54,11 @@ class ReadOptions:
     groups: tuple[str, ...] = ()
     bins: tuple[tuple[str, tuple[float, ...]], ...] = ()
     y_column: str | None = None
+    weight: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    max_groups: int | None = None
-    max_memory: int | None = None
-    weight: str | None = None
-    on_missing: "OnMissing" = "error"
-    missing_group: str | None = None
-    na_values: tuple[str, ...] = ()
     numeric_only: bool = False
     one_hot: bool = False
-    delimiter: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    comment: str | None = None
-    no_header: bool = False
-    jobs: int | None = None
-    unseen: Literal["error", "ignore"] = "error"
     keep: tuple[str, ...] = ()
     keep_all: bool = False
 
@@ -101,17 +71,100 @@ class ReadOptions:
                 column not in self.groups, f"--bin requires a group column: add --group {column}."
             )
 
+
+@dataclass(frozen=True)
+class CellOptions:
+    """Options for missing cells, and for cells that a saved model does not know.
+
+    Attributes
+    ----------
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
+    missing_group : str or None
+        "drop", or the name of the group for rows without one.
+    na_values : tuple of str
+        Values that mark missing cells, as typed.
+    unseen : {"error", "ignore"}
+        Treatment of categories unknown to a saved model.
+    """
+
+    on_missing: "OnMissing" = "error"
+    missing_group: str | None = None
+    na_values: tuple[str, ...] = ()
+    unseen: Literal["error", "ignore"] = "error"
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """Options for the format of CSV files, each None if it is to be detected or the usual one.
+
+    Attributes
+    ----------
+    delimiter, decimal, thousands, encoding, comment : str or None
+        As typed: "tab" and "space" stand for these characters.
+    no_header : bool
+        Whether the first line of CSV files is a row.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    no_header: bool = False
+
+
+@dataclass(frozen=True)
+class ResourceOptions:
+    """Options that limit what a command may use.
+
+    Attributes
+    ----------
+    max_groups : int or None
+        Maximum number of groups.
+    max_memory : int or None
+        Memory budget in bytes for group matrices.
+    jobs : int or None
+        Number of local processes.
+    """
+
+    max_groups: int | None = None
+    max_memory: int | None = None
+    jobs: int | None = None
+
     @property
-    def limit(self) -> "GroupLimit":
+    def group_limit(self) -> "GroupLimit":
         """Limits on the number of groups and on memory."""
         from fairspan.rows.group_limit import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options for reading rows.
+
+    Attributes
+    ----------
+    columns : ColumnOptions
+    cells : CellOptions
+    csv : CsvOptions
+    resources : ResourceOptions
+    """
+
+    columns: ColumnOptions = ColumnOptions()
+    cells: CellOptions = CellOptions()
+    csv: CsvOptions = CsvOptions()
+    resources: ResourceOptions = ResourceOptions()
+
     @property
     def changed_options(self) -> set[str]:
         """Names of options with nondefault values."""
-        return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+        return {
+            option.name
+            for record in (self.columns, self.cells, self.csv, self.resources)
+            for option in fields(record)
+            if getattr(record, option.name) != option.default
+        }
 
     def reject_options(self, reason: str, options: set[str]) -> None:
         """Raise a usage error if one of these options was given, named by their fields.
@@ -279,7 +332,10 @@ class ReportOptions:
 
 def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
     """Raise a usage error if --test or --unseen is given without saved models (--model)."""
-    for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
+    for option, is_given in (
+        ("--test", test is not None),
+        ("--unseen", reading.cells.unseen != "error"),
+    ):
         usage_error_if(
             is_given and not models,
             f"{option} requires saved models: give them with --model.",

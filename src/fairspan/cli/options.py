@@ -1,7 +1,7 @@
 """Options of the commands, and bundles of them that a command receives as one object."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -122,15 +122,25 @@ def bundle_options(
     name : str
         Parameter name of the object in the command.
     cls : a dataclass
-        Class whose fields are the options; a command may omit some.
+        Class whose fields are the options, or records of options such as those of `ReadOptions`. A
+        command may omit some options, which keep their defaults.
     options : sequence of click's options
     """
-    names = [each.name for each in fields(cls)]
+
+    def build(record: type[Any], values: dict[str, Any]) -> object:
+        """Build a record from its options, which are taken out of the values."""
+        arguments = {}
+        for each in fields(record):
+            if is_dataclass(each.default):
+                arguments[each.name] = build(type(each.default), values)
+            elif each.name in values:
+                arguments[each.name] = values.pop(each.name)
+        return record(**arguments)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def wrapper(*arguments: Any, **values: Any) -> Any:
-            bundle = cls(**{field: values.pop(field) for field in names if field in values})
+            bundle = build(cls, values)
             return command(*arguments, **{name: bundle}, **values)
 
         for option in reversed(options):

@@ -12,13 +12,13 @@ from fairspan.auditing.audit import Audit, audit, format_finding
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
 from fairspan.certificates.certificate import Certificate
-from fairspan.cli.auditing import load_models
 from fairspan.cli.command_terminal import painter_for
 from fairspan.cli.finding_hints import with_command_hints, with_command_hints_in_report
 from fairspan.cli.fitting import with_group_labels
-from fairspan.cli.formatting import certificate_text
 from fairspan.cli.inputs import InputData, open_held_out_rows, open_input
+from fairspan.cli.model_auditing import load_models
 from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions, ReportOptions
+from fairspan.cli.printed_results import certificate_text
 from fairspan.cli.row_input import read_options_for
 from fairspan.datasets import Dataset, load_adult_by_sex
 from fairspan.errors import MissingDependency
@@ -109,7 +109,7 @@ def build_file_report(
         held_out = open_held_out_rows(
             report_options.test_path, read_options, moments.feature_names, extra_columns, clusters
         )
-    report_data = ReportData(moments, rows, held_out, read_options.max_memory)
+    report_data = ReportData(moments, rows, held_out, read_options.resources.max_memory)
     report = make_report(report_data, settings, provenance, audited)
     report = with_command_hints_in_report(report)
     if page is not None:

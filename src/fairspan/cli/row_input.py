@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.command import usage_error_if
-from fairspan.cli.number_advice import command_advice
-from fairspan.cli.option_values import ReadOptions
+from fairspan.cli.number_options import command_advice
+from fairspan.cli.option_values import CsvOptions, ReadOptions
 from fairspan.cli.options import MISSING_GROUP_OPTION
 from fairspan.errors import InvalidInput, InvalidType, import_optional
 from fairspan.formatting.messages import quoted_cell
@@ -58,35 +58,39 @@ def read_options_for(
     """Return the options, with on_missing="em" if a model was fitted with EM and none is given."""
     is_table = isinstance(data, Path) and not is_archive_file(data)
     uses_em = any(each.imputation_model is not None for each in models)
-    if is_table and uses_em and options.on_missing == "error":
-        return replace(options, on_missing="em")
+    if is_table and uses_em and options.cells.on_missing == "error":
+        return replace(options, cells=replace(options.cells, on_missing="em"))
     return options
 
 
-def csv_format(reading: ReadOptions) -> dict[str, Any] | None:
+def csv_format(options: CsvOptions) -> dict[str, str | bool] | None:
     """Return the CSV options for `FileRows.open`; None if none was given.
 
     The words "tab" and "space" stand for these characters, which are hard to type in a shell.
     """
-    names = ("delimiter", "decimal", "thousands", "encoding", "comment")
-    given = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
-    if given.get("delimiter") in ("tab", "\\t"):
-        given["delimiter"] = "\t"
-    if given.get("thousands") == "space":
-        given["thousands"] = " "
-    if reading.no_header:
+    characters = {
+        "delimiter": "\t" if options.delimiter in ("tab", "\\t") else options.delimiter,
+        "decimal": options.decimal,
+        "thousands": " " if options.thousands == "space" else options.thousands,
+        "encoding": options.encoding,
+        "comment": options.comment,
+    }
+    given: dict[str, str | bool] = {
+        name: value for name, value in characters.items() if value is not None
+    }
+    if options.no_header:
         given["header"] = False
     return given or None
 
 
 def na_values(reading: ReadOptions) -> "NaValues | None":
     """Return the cells that stand for missing values, for `FileRows.open`."""
-    if not reading.na_values:
+    if not reading.cells.na_values:
         return None
     import_optional("pyarrow", "arrow", "Reading a file with --na-values")
     from fairspan.rows.files.na_values import parse_na_words  # takes its time
 
-    return parse_na_words(reading.na_values)
+    return parse_na_words(reading.cells.na_values)
 
 
 def open_row_source(
@@ -112,18 +116,20 @@ def open_row_source(
     """
     if isinstance(path, ExternalObject):
         return _open_external_rows(options, path)
-    usage_error_if(not options.groups, MISSING_GROUP_OPTION)
-    roles = ColumnRoles(tuple(options.groups), options.y_column, clusters, options.weight)
+    usage_error_if(not options.columns.groups, MISSING_GROUP_OPTION)
+    roles = ColumnRoles(
+        tuple(options.columns.groups), options.columns.y_column, clusters, options.columns.weight
+    )
     rows = FileRows.open_with_roles(
         path,
         roles,
-        options.features,
-        options.exclude,
-        on_missing=options.on_missing,
-        csv=csv_format(options),
+        options.columns.features,
+        options.columns.exclude,
+        on_missing=options.cells.on_missing,
+        csv=csv_format(options.csv),
         na_values=na_values(options),
     )
-    for column, _ in options.bins:
+    for column, _ in options.columns.bins:
         if is_text_type(rows.schema.field(column).type):
             advice = advice_on_numbers(rows, [column]).get(column)
             raise InvalidInput(
@@ -133,25 +139,25 @@ def open_row_source(
                 if advice is None
                 else command_advice(advice),
             )
-    if options.numeric_only or options.one_hot:
-        rows = _with_text_handled(rows, one_hot=options.one_hot)
-    ignore_unseen = options.unseen == "ignore"
-    missing_group = options.missing_group
+    if options.columns.numeric_only or options.columns.one_hot:
+        rows = _with_text_handled(rows, one_hot=options.columns.one_hot)
+    ignore_unseen = options.cells.unseen == "ignore"
+    missing_group = options.cells.missing_group
     # Group that rows without one are assigned to, by group column.
     missing_labels: dict[str, str] = {}
     if missing_group not in (None, "drop"):
-        missing_labels = dict.fromkeys(options.groups, missing_group)
+        missing_labels = dict.fromkeys(options.columns.groups, missing_group)
     # With "error", any missing cell is an error, so dropping rows without a group is a value of its
     # own. The other values of --on-missing drop these rows anyway.
-    drop_without_group = missing_group == "drop" and options.on_missing == "error"
+    drop_without_group = missing_group == "drop" and options.cells.on_missing == "error"
     selection = replace(
         rows.selection,
         ignore_unseen=ignore_unseen,
-        bins=dict(options.bins),
+        bins=dict(options.columns.bins),
         missing_labels=missing_labels,
-        on_missing="drop without group" if drop_without_group else options.on_missing,
+        on_missing="drop without group" if drop_without_group else options.cells.on_missing,
     )
-    return replace(rows, n_jobs=options.jobs or 1, selection=selection)
+    return replace(rows, n_jobs=options.resources.jobs or 1, selection=selection)
 
 
 def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
@@ -162,14 +168,14 @@ def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSour
     rows = external_rows(source)
     asked = reading.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
     reading.reject_options(f"{source} provides rows with their own groups", asked)
-    if not (reading.features or reading.exclude):
+    if not (reading.columns.features or reading.columns.exclude):
         return rows
     selection = ColumnSelection.from_patterns(
         rows.feature_names or (),
         vector_lengths={},  # each feature of external rows is one number
         roles=ColumnRoles(),
-        features=reading.features,
-        exclude=reading.exclude,
+        features=reading.columns.features,
+        exclude=reading.columns.exclude,
     )
     return rows.select_features(selection.features)
 

@@ -135,28 +135,28 @@ def _open_rows_for_model(
             return rows_of_object
         return rows_of_object.select_features(names)
     usage_error_if(
-        reading.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
-        f"--on-missing {reading.on_missing} is for models that were fitted so: this one was fitted "
-        "on complete rows, and does not know what to expect of missing cells.",
+        reading.cells.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
+        f"--on-missing {reading.cells.on_missing} is for models that were fitted so: this one was "
+        "fitted on complete rows, and does not know what to expect of missing cells.",
     )
     reading = read_options_for([subspace], data, reading)
     rows = FileRows.open(
         data,
-        on_missing=reading.on_missing,
-        csv=csv_format(reading),
+        on_missing=reading.cells.on_missing,
+        csv=csv_format(reading.csv),
         na_values=na_values(reading),
     )
     available = rows.selection.available  # all columns of the file, not only the features
     rows = replace(
-        rows, selection=replace(rows.selection, ignore_unseen=reading.unseen == "ignore")
+        rows, selection=replace(rows.selection, ignore_unseen=reading.cells.unseen == "ignore")
     )
     if names is not None:
         rows = rows.select_features(names)
     # A model needs all of its features, so the message must not suggest to exclude some.
     allowed, remedy = OF_MODEL
     check_numeric_features(rows, allowed, remedy)
-    keep = reading.keep
-    if reading.keep_all:
+    keep = reading.columns.keep
+    if reading.columns.keep_all:
         keep = available
     check_columns(keep, available)
     for conflict in sorted(set(keep).intersection(subspace.component_names)):

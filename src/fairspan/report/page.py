@@ -35,9 +35,9 @@ from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
 from fairspan.report.slider_data import SliderStep
 from fairspan.report.tables.all_tables import report_tables
-from fairspan.report.tables.columns import INCONCLUSIVE, most_affected_group, tied_maxima
-from fairspan.report.tables.slider import LOADING_DECIMALS, step_texts
-from fairspan.report.tables.user_models import user_model_table
+from fairspan.report.tables.slider_tables import LOADING_DECIMALS, step_texts
+from fairspan.report.tables.table_columns import INCONCLUSIVE, most_affected_group, tied_maxima
+from fairspan.report.tables.user_model_tables import user_model_table
 from fairspan.rows.labels import Label, printable
 from fairspan.version import __version__
 

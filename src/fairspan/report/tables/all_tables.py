@@ -3,21 +3,21 @@
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.formatting.table import Table
 from fairspan.report.report import Report
-from fairspan.report.tables.expected import (
+from fairspan.report.tables.expected_error_tables import (
     changes_table,
     expected_criteria_table,
     expected_losses_table,
     expected_pca_table,
 )
-from fairspan.report.tables.observed import (
+from fairspan.report.tables.observed_error_tables import (
     certificates_table,
     criteria_table,
     groups_table,
     observed_table,
     pca_table,
 )
-from fairspan.report.tables.slider import loadings_table, step_groups_table, steps_table
-from fairspan.report.tables.user_models import user_models_table
+from fairspan.report.tables.slider_tables import loadings_table, step_groups_table, steps_table
+from fairspan.report.tables.user_model_tables import user_models_table
 
 
 def report_tables(report: Report) -> dict[str, Table]:

@@ -16,7 +16,7 @@ from fairspan.formatting.table import (
     share_column,
 )
 from fairspan.report.report import UserModels
-from fairspan.report.tables.columns import counts_column, record_values, states_column
+from fairspan.report.tables.table_columns import counts_column, record_values, states_column
 
 
 def user_models_table(user_models: UserModels) -> Table:

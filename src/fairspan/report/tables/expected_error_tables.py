@@ -19,7 +19,7 @@ from fairspan.formatting.table import (
     share_column,
 )
 from fairspan.report.report import Report
-from fairspan.report.tables.columns import (
+from fairspan.report.tables.table_columns import (
     INCONCLUSIVE,
     groups_column,
     kept_columns,

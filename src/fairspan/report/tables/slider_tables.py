@@ -15,7 +15,7 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column
 from fairspan.report.report import Report
-from fairspan.report.tables.columns import (
+from fairspan.report.tables.table_columns import (
     group_or_largest_columns,
     groups_column,
     replace_nan_by_none,

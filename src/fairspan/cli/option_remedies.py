@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairspan.cli.number_advice import command_advice
+from fairspan.cli.number_options import command_advice
 from fairspan.errors import Cause, Remedy
 from fairspan.rows.row_remedies import missing_remedies
 

@@ -13,7 +13,7 @@ from fairspan.formatting.table import (
 )
 from fairspan.linalg.rounding import AGREEMENT_TOL
 from fairspan.report.report import Report
-from fairspan.report.tables.columns import (
+from fairspan.report.tables.table_columns import (
     counts_column,
     criteria_column,
     group_or_largest_columns,
