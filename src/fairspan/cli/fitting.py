@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -126,7 +125,9 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
         )
 
 
-def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
+def with_group_labels(
+    parameters: Mapping[str, object], labels: Sequence[Label]
+) -> dict[str, object]:
     """Return a criterion's parameters with labels of groups in place of the texts that name them.
 
     A text is the value of a parameter (`protected`) or a key of a mapping (`radius`), and names the
@@ -152,7 +153,7 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
             remedy = "Give groups names that differ when printed"
         raise UnknownGroup(received, f"Allowed: the groups {format_list(list(by_text))}", remedy)
 
-    matched: dict[str, Any] = {}
+    matched: dict[str, object] = {}
     for key, value in parameters.items():
         if isinstance(value, str):
             matched[key] = match_label(key, value)
@@ -163,7 +164,7 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
     return matched
 
 
-def with_y_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
+def with_y_classes(parameters: Mapping[str, object], moments: GroupMoments) -> dict[str, object]:
     """Return a restriction's parameters with classes of y in place of the texts that name them.
 
     Only `within_classes` names classes. Unknown texts are kept; the restriction reports them.

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.command_terminal import print_message
@@ -141,10 +140,10 @@ def _label_as_text(label: Label) -> Label:
     return str(label)
 
 
-def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
+def moments_record(moments: GroupMoments, out: Path) -> dict[str, object]:
     """Summarize moments that were written to a file, as JSON-serializable values."""
     names = moments.feature_names
-    record: dict[str, Any] = {}
+    record: dict[str, object] = {}
     # Weights are in units of 2**weight_exponent, which is 1 unless they are very large or small.
     if moments.weight_exponent:
         record["weight_exponent"] = moments.weight_exponent

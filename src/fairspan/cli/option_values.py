@@ -7,7 +7,7 @@ once the rows have been read; usage errors are reported immediately.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -16,6 +16,7 @@ from fairspan.registry import ExternalObject
 
 if TYPE_CHECKING:
     from fairspan.auditing.estimation_options import EstimationOptions
+    from fairspan.moments.base_moments import Center
     from fairspan.rows.blocks import OnMissing
     from fairspan.rows.group_limit import GroupLimit
 
@@ -268,14 +269,14 @@ class FitOptions:
     """
 
     n_components: int | float | None = None
-    center: Any = "global"
+    center: "Center" = "global"
     standardize: bool = False
     criterion: str | ExternalObject = "minimax_loss"
-    criterion_parameters: Mapping[str, Any] = field(default_factory=dict)
+    criterion_parameters: Mapping[str, object] = field(default_factory=dict)
     restriction: str | ExternalObject | None = None
-    restriction_parameters: Mapping[str, Any] = field(default_factory=dict)
+    restriction_parameters: Mapping[str, object] = field(default_factory=dict)
     solver: str | ExternalObject = "auto"
-    solver_parameters: Mapping[str, Any] = field(default_factory=dict)
+    solver_parameters: Mapping[str, object] = field(default_factory=dict)
     tol: float = 1e-9
     allow_extra: bool = False
     nested: bool = False

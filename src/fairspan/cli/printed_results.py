@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -31,7 +32,7 @@ _BY_DIMENSION_CAPTION = (
 )
 
 
-def to_json(results: dict[str, Any]) -> str:
+def to_json(results: Mapping[str, object]) -> str:
     """Serialize results to ASCII JSON; unavailable values are null."""
     return json.dumps(
         {"version": JSON_VERSION, **to_json_value(results)}, indent=2, allow_nan=False
@@ -90,7 +91,7 @@ def certificate_text(certificate: "Certificate") -> str:
     return "\n".join([*wrap_text(certificate_sentence, output_width(sys.stdout)), first, *others])
 
 
-def by_dimension_record(result: "Audit") -> dict[str, Any]:
+def by_dimension_record(result: "Audit") -> dict[str, object]:
     """Return the audit by dimension as a dictionary, with one record per dimension and group."""
     return {
         "level": result.level,
@@ -141,7 +142,7 @@ def by_dimension_text(result: "Audit") -> str:
     return "\n".join([table_text(table), "", *lines])
 
 
-def print_results(results: dict[str, Any], text: str, *, as_json: bool) -> None:
+def print_results(results: dict[str, object], text: str, *, as_json: bool) -> None:
     """Print results as JSON, or the text."""
     if as_json:
         text = to_json(results)

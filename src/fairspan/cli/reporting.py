@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairspan.auditing.audit import Audit, audit, format_finding
 from fairspan.auditing.group_names import format_group
@@ -121,7 +121,7 @@ def _report_settings(
     fit_options: FitOptions,
     audit_options: AuditOptions,
     report_options: ReportOptions,
-    criterion_parameters: Mapping[str, Any],
+    criterion_parameters: Mapping[str, object],
 ) -> ReportSettings:
     """Return the validated settings of a report from the options of the command.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +29,7 @@ from fairspan.rows.protocol import RowSource
 from fairspan.storage.archive import looks_like_archive
 
 if TYPE_CHECKING:
+    from fairspan.model.subspace import FairSubspace
     from fairspan.rows.files.na_values import NaValues
 
 # Options that also apply to external rows.
@@ -53,7 +54,7 @@ def is_archive_file(path: Path) -> bool:
 
 
 def read_options_for(
-    models: Iterable[Any], data: Path | ExternalObject, options: ReadOptions
+    models: Iterable["FairSubspace"], data: Path | ExternalObject, options: ReadOptions
 ) -> ReadOptions:
     """Return the options, with on_missing="em" if a model was fitted with EM and none is given."""
     is_table = isinstance(data, Path) and not is_archive_file(data)

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ _FORMAT_BY_EXTENSION = {
 
 def transform_file(
     model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Transform rows and write them with the copied columns.
 
     Rows are processed in blocks, so that they need not fit into memory. An output file appears only

@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from fairspan.metrics import group_errors
 from fairspan.problem.disparity import signed_disparity
 from fairspan.progress import track
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 # Range of penalties in decades (10^-2 to 10^1), around the default of 0.5, and number of values.
 _PENALTY_DECADES = (-2.0, 1.0)
@@ -88,7 +91,7 @@ class DisparityPathDisplay(BaseDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
         *,
@@ -140,7 +143,7 @@ class DisparityPathDisplay(BaseDisplay):
     @classmethod
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
     ) -> Self:
@@ -253,7 +256,7 @@ class DisparityPathDisplay(BaseDisplay):
         return f"The disparity is {definition}. {unproven}".strip()
 
 
-def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | None:
+def _selected_value(estimator: "FairPCA", parameter: str, purpose: str) -> float | None:
     """Return the estimator's value of a parameter, which the plot marks as selected.
 
     None if the value is not a number, such as a radius by group: there is then no mark. `purpose`
@@ -278,7 +281,7 @@ def _selected_value(estimator: Any, parameter: str, purpose: str) -> float | Non
     return float(value)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[numbers.Real]:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -307,7 +310,7 @@ def _parameter_values(
     return np.unique(values)
 
 
-def _disparity_and_total_error(fit: Any) -> tuple[float, float]:
+def _disparity_and_total_error(fit: "FairPCA | None") -> tuple[float, float]:
     """Return the disparity and total error of a fit; NaN if the problem is infeasible (None)."""
     if fit is None:
         return np.nan, np.nan

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -45,7 +45,10 @@ from fairspan.formatting.numbers import format_level
 from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.part_parameters import check_n_components
 from fairspan.progress import overall_progress, track
-from fairspan.typing import IntegerArray
+from fairspan.typing import BoolArray, IntegerArray
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 _OBSERVED_LINE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 # Opacity of the bands: overlapping ones of two models can still be told apart.
@@ -110,7 +113,7 @@ class ErrorCurveDisplay(BaseDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -181,7 +184,7 @@ class ErrorCurveDisplay(BaseDisplay):
     @overall_progress("computing the curve", fitting=15, refitting_without_each_fold=60, reading=25)
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -275,7 +278,9 @@ class ErrorCurveDisplay(BaseDisplay):
         # Expected values may exist for some dimensions only: leave out the others, so that a line
         # connects neighbors that have them. PCA is never infeasible, so a gap in the line of the
         # criterion that remains means that its problem is. Observed values need no selection.
-        is_connected = has_estimate.any(axis=0) | (not self._is_expected)
+        is_connected = np.any(has_estimate, axis=0) | np.full(
+            has_estimate.shape[1], not self._is_expected
+        )
         for g, panel in enumerate(panels):
             for model, style in self._styles().items():
                 self._draw_line(panel, model, style, g, is_connected)
@@ -315,7 +320,7 @@ class ErrorCurveDisplay(BaseDisplay):
         panels[0].set_ylim(*limits)
 
     def _draw_line(
-        self, axes: Axes, model: str, style: SeriesStyle, g: int, is_connected: Any
+        self, axes: Axes, model: str, style: SeriesStyle, g: int, is_connected: BoolArray
     ) -> None:
         """Draw the values of one model and group, with confidence bands if there are any.
 

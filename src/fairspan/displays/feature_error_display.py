@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from fairspan.formatting.names import readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.parameters import check_choice, check_integer
 from fairspan.rows.labels import printable
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 # White is zero error.
 _COLORMAP = "Purples"
@@ -63,7 +66,7 @@ class FeatureErrorDisplay(BaseDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -156,7 +159,7 @@ class FeatureErrorDisplay(BaseDisplay):
     @classmethod
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,7 +25,11 @@ from fairspan.displays.style import (
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_ascii_number, format_count
 from fairspan.pareto import Frontier, frontier_for_display
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 # Margin as a share of the extent.
 _MARGIN = 0.12
@@ -75,7 +79,11 @@ class FrontierDisplay(BaseDisplay):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, criteria: Sequence[Any] | None = None, ax: "Axes | None" = None
+        cls,
+        estimator: "FairPCA",
+        *,
+        criteria: Sequence[str | Criterion] | None = None,
+        ax: "Axes | None" = None,
     ) -> Self:
         """Plot the frontier for the training rows of an estimator.
 
@@ -113,7 +121,9 @@ class FrontierDisplay(BaseDisplay):
         return cls._compute_and_plot(ax, estimator, criteria)
 
     @classmethod
-    def compute(cls, estimator: Any, criteria: Sequence[Any] | None = None) -> Self:
+    def compute(
+        cls, estimator: "FairPCA", criteria: Sequence[str | Criterion] | None = None
+    ) -> Self:
         """Compute the frontier for the training rows; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         subspace = estimator.subspace_
@@ -124,7 +134,9 @@ class FrontierDisplay(BaseDisplay):
         return cls.from_frontier(frontier, criteria)
 
     @classmethod
-    def from_frontier(cls, frontier: Frontier, criteria: Sequence[Any] | None = None) -> Self:
+    def from_frontier(
+        cls, frontier: Frontier, criteria: Sequence[str | Criterion] | None = None
+    ) -> Self:
         """Compute the display of a frontier, with ordinary PCA and the solutions of criteria.
 
         Parameters

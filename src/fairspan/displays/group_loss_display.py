@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
 from fairspan.parameters import check_bool
 from fairspan.problem.criteria.criterion_catalog import get_criterion
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +49,7 @@ class GroupLossDisplay(AuditDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -103,7 +106,7 @@ class GroupLossDisplay(AuditDisplay):
     @classmethod
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -178,7 +181,7 @@ class GroupLossDisplay(AuditDisplay):
         return f"Open gap: a largest loss smaller by up to {gap} cannot be excluded."
 
 
-def _loss_bound(estimator: Any) -> float | None:
+def _loss_bound(estimator: "FairPCA") -> float | None:
     """Lower bound on the largest loss of any subspace; None if the criterion does not bound it.
 
     The certificate bounds the criterion's objective, which is the largest loss only for a criterion

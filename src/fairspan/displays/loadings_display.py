@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from fairspan.formatting.numbers import format_loading, verb_form
 from fairspan.parameters import check_integer
 from fairspan.rows.labels import printable
 from fairspan.typing import FloatArray, IndexArray
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 # Row height and maximum figure width, in inches.
 _ROW_HEIGHT = 0.3
@@ -79,7 +82,7 @@ class LoadingsDisplay(BaseDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         *,
         n_features: int = 20,
         image_shape: tuple[int, int] | None = None,
@@ -129,7 +132,7 @@ class LoadingsDisplay(BaseDisplay):
     @classmethod
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         n_features: int = 20,
         image_shape: tuple[int, int] | None = None,
         *,

@@ -7,7 +7,7 @@ They have the keys of :meth:`fairspan.Audit.to_records`, one record per model, d
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from fairspan.rows.opening import is_row_source, match_groups, open_group_rows
 from fairspan.rows.row_validation import check_n_columns
 from fairspan.typing import FloatArray
 
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
+
 # Values of one model and group by name, as in Audit.to_records().
 Record = Mapping[str, Any]
 Quantity = Literal["loss", "error"]
@@ -73,7 +76,7 @@ def to_columns(records: Sequence[Record], *names: str) -> dict[str, list[Any]]:
     return columns
 
 
-def fitted_moments(estimator: Any, purpose: str) -> Any:
+def fitted_moments(estimator: "FairPCA", purpose: str) -> Any:
     """Return the group moments of a fitted FairPCA; `purpose` names the caller in errors.
 
     Raises
@@ -99,7 +102,7 @@ def fitted_moments(estimator: Any, purpose: str) -> Any:
 
 
 def open_display_rows(
-    estimator: Any, X: object, sensitive_features: object, purpose: str
+    estimator: "FairPCA", X: object, sensitive_features: object, purpose: str
 ) -> Rows | None:
     """Open rows with groups, restricted to the estimator's features; None if none were given.
 
@@ -131,7 +134,7 @@ def open_display_rows(
     return match_groups(rows, known_labels_of(estimator))
 
 
-def known_group_moments(estimator: Any, rows: Rows) -> Moments:
+def known_group_moments(estimator: "FairPCA", rows: Rows) -> Moments:
     """Compute the moments of rows, and check that their groups are those of the fit.
 
     The labels are only known after the rows have been read.
@@ -149,12 +152,12 @@ def known_group_moments(estimator: Any, rows: Rows) -> Moments:
     return moments
 
 
-def objective_name(estimator: Any) -> str:
+def objective_name(estimator: "FairPCA") -> str:
     """Name of the criterion, including the restriction if there is one."""
     return str(estimator.solution_.problem_text)
 
 
-def refit(estimator: Any, **settings: Any) -> Any:
+def refit(estimator: "FairPCA", **settings: Any) -> Any:
     """Refit a copy with other settings on the same moments; None if the problem is infeasible.
 
     Warnings are suppressed, since the original fit already issued them.
@@ -175,7 +178,7 @@ def refit(estimator: Any, **settings: Any) -> Any:
             return None
 
 
-def _check_settings_of_fit(estimator: Any) -> None:
+def _check_settings_of_fit(estimator: "FairPCA") -> None:
     """Check that the settings of an estimator are those of its fit.
 
     Results of refits would otherwise be attributed to the wrong settings.
@@ -199,7 +202,7 @@ def _check_settings_of_fit(estimator: Any) -> None:
     )
 
 
-def _is_criterion_of_fit(current: Any, at_fit: Criterion) -> bool:
+def _is_criterion_of_fit(current: object, at_fit: Criterion) -> bool:
     """Return whether a criterion, an object or a name, is the one of a fit.
 
     Parameters that are None were chosen by the fit, such as the protected group.
@@ -214,14 +217,14 @@ def _is_criterion_of_fit(current: Any, at_fit: Criterion) -> bool:
     )
 
 
-def fit_status(fit: Any) -> str:
+def fit_status(fit: "FairPCA | None") -> str:
     """Status of a fit; "infeasible" if there is none."""
     if fit is None:
         return INFEASIBLE
     return str(fit.solution_.status)
 
 
-def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
+def fitted_pca(estimator: "FairPCA", n_components: int | None = None) -> FairSubspace:
     """Ordinary PCA of the estimator's training rows, evaluated about the same center.
 
     It has the estimator's dimension unless `n_components` is given. Warnings are suppressed, since
@@ -238,7 +241,9 @@ def fitted_pca(estimator: Any, n_components: int | None = None) -> FairSubspace:
         )
 
 
-def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) -> list[Record]:
+def observed_records(
+    estimator: "FairPCA", fits: Mapping[int, "FairPCA"], moments: Moments
+) -> list[Record]:
     """Return the observed records of ordinary PCA and of the fits.
 
     Parameters
@@ -308,7 +313,7 @@ def _group_records(
 
 
 def expected_records(
-    estimator: Any, fits: Mapping[int, Any], rows: Rows
+    estimator: "FairPCA", fits: Mapping[int, "FairPCA"], rows: Rows
 ) -> tuple[list[Record], str]:
     """Audit ordinary PCA and the fits on rows, in one audit.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from fairspan.moments.compute import compute_moments
 from fairspan.parameters import check_integer
 from fairspan.rows.aggregation import aggregate
 from fairspan.typing import FloatArray, IndexArray
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 # Margin around the points, as a share of their extent.
 _MARGIN_SHARE = 0.12
@@ -79,7 +82,7 @@ class ReducedRowsDisplay(BaseDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object,
         sensitive_features: object,
         *,
@@ -136,7 +139,7 @@ class ReducedRowsDisplay(BaseDisplay):
     @classmethod
     def compute(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object,
         sensitive_features: object,
         *,

@@ -1,7 +1,7 @@
 """Display of the share of variance kept in each group by an estimator and by PCA."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from fairspan.formatting.numbers import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from fairspan.estimator.fair_pca import FairPCA
 
 
 @dataclass(eq=False, repr=False)
@@ -39,7 +41,7 @@ class VarianceKeptDisplay(AuditDisplay):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: "FairPCA",
         X: object = None,
         sensitive_features: object = None,
         *,
@@ -86,7 +88,9 @@ class VarianceKeptDisplay(AuditDisplay):
         return cls._compute_and_plot(ax, estimator, X, sensitive_features)
 
     @classmethod
-    def compute(cls, estimator: Any, X: object = None, sensitive_features: object = None) -> Self:
+    def compute(
+        cls, estimator: "FairPCA", X: object = None, sensitive_features: object = None
+    ) -> Self:
         """Compute the share of variance kept in each group by PCA, the estimator and at best.
 
         Parameters and exceptions as for `from_estimator`. Without rows, the shares are those of the

@@ -38,7 +38,7 @@ def to_json_value(value: object, digits: int = 17) -> Any:
     return value
 
 
-def to_data_frame(data: Any, purpose: str) -> Any:
+def to_data_frame(data: object, purpose: str) -> Any:
     """Make a pandas DataFrame from columns or from one dict per row.
 
     Raises

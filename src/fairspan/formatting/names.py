@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fairspan.formatting.numbers import format_integer
 from fairspan.formatting.terminal import shorten
@@ -125,7 +124,7 @@ def describe_tied(names: Sequence[str], positions: Sequence[int]) -> str:
     return f"{first} and {format_integer(n_others)} more" if n_others else first
 
 
-def format_parameters(values: Mapping[str, Any]) -> str:
+def format_parameters(values: Mapping[str, object]) -> str:
     """Format parameters as "name=value, ...".
 
     Examples

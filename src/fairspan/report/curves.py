@@ -28,7 +28,7 @@ from fairspan.report.slider_data import (
     most_loaded_features,
 )
 from fairspan.rows.labels import Label
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, Record
 
 # Maximum number of vertices of the achievable region; more cannot be distinguished in a figure.
 _MAX_VERTICES = 120
@@ -70,7 +70,7 @@ class ReportCurves:
         """Whether any dimension has estimates for new rows under PCA."""
         return any(result.pca_estimates for result in self.dimensions)
 
-    def to_dict(self, name: str, features: Sequence[str]) -> dict[str, Any]:
+    def to_dict(self, name: str, features: Sequence[str]) -> Record:
         """Return JSON-serializable values.
 
         Parameters

@@ -256,7 +256,7 @@ def content_security_policy(style: str, script: str, *, has_displays: bool = Fal
     )
 
 
-def json_for_script(value: Any) -> Markup:
+def json_for_script(value: object) -> Markup:
     r"""Serialize to JSON that is safe inside a script element.
 
     Examples

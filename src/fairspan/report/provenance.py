@@ -8,12 +8,13 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fairspan.extending import Display
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.registry import builtin_names
+from fairspan.typing import LabelsLike, Record, TableLike, WeightsLike
 from fairspan.version import __version__
 
 _REPORTED_PACKAGES = ("numpy", "scipy", "scikit-learn")
@@ -54,7 +55,7 @@ class Provenance:
     input_sha256: str | None
     command: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return versions, input hash and command needed to reproduce the report."""
         return {
             "fairspan": __version__,
@@ -89,11 +90,11 @@ def default_title(name: str) -> str:
 
 
 def provenance_of_call(
-    X: Any,
-    sensitive_features: Any,
+    X: TableLike,
+    sensitive_features: LabelsLike,
     fingerprint: str | None,
     *,
-    sample_weight: Any,
+    sample_weight: WeightsLike,
     max_groups: int | None,
     on_missing: str,
     **settings: Any,
@@ -137,7 +138,11 @@ def provenance_of_call(
 
 
 def _data_arguments(
-    X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None, on_missing: str
+    X: TableLike,
+    sensitive_features: LabelsLike,
+    sample_weight: WeightsLike,
+    max_groups: int | None,
+    on_missing: str,
 ) -> str:
     """Return the code of the arguments that select the rows."""
     arguments = [repr(without_directories(os.fspath(X))) if _is_path(X) else "X"]
@@ -156,14 +161,14 @@ def _data_arguments(
     return ", ".join(arguments)
 
 
-def _argument_code(name: str, value: Any) -> str:
+def _argument_code(name: str, value: object) -> str:
     """Format an argument as Python code; some are represented by their name."""
     if name in _NAMED_ONLY and not isinstance(value, str | None):
         return name
     return _as_code(value)
 
 
-def _as_code(value: Any) -> str:
+def _as_code(value: object) -> str:
     """Format a setting as Python code.
 
     A built-in criterion with default parameters is written by its name, which callers may pass in
@@ -182,7 +187,7 @@ def _as_code(value: Any) -> str:
     return repr(value)
 
 
-def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:
+def _column_or_parameter_name(name: str, value: object, X: TableLike) -> str:
     """Format column names as code; represent anything else by the parameter's name."""
     are_names = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     if isinstance(value, str) or (are_names and _is_path(X)):
@@ -190,5 +195,5 @@ def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:
     return name
 
 
-def _is_path(X: Any) -> bool:
+def _is_path(X: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(X, str | os.PathLike)

@@ -23,6 +23,7 @@ from fairspan.report.provenance import Provenance
 from fairspan.report.report_settings import DEFAULT_VARIANCE_KEPT, ReportSettings
 from fairspan.report.verification import verification_instructions
 from fairspan.rows.labels import printable
+from fairspan.typing import Record
 
 # Significant digits in JSON; the last four of float64's sixteen are rounding error.
 _JSON_DIGITS = 12
@@ -45,7 +46,7 @@ class UserModels:
     descriptions: tuple[str, ...]
     held_out: bool
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return the audit's values with the description of each model."""
         return {
             "held_out": self.held_out,
@@ -148,7 +149,7 @@ class Report:
         return self.pca.has_estimates
 
     @cached_property
-    def settings_record(self) -> dict[str, Any]:
+    def settings_record(self) -> Record:
         """Settings as JSON-serializable values, and how the number of dimensions was chosen."""
         requested = self.settings.n_components
         certificate = self.main_fit.certificate
@@ -191,11 +192,11 @@ class Report:
         return text
 
     @cached_property
-    def verification(self) -> dict[str, Any]:
+    def verification(self) -> Record:
         """Instructions for verifying the certificate of the main model."""
         return {"model": self.main.name, **verification_instructions(self.main_fit)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return JSON-serializable values: those of the audit, plus the report's own contents."""
         user_models = None if self.user_models is None else self.user_models.to_dict()
         contents: dict[str, Any] = to_json_value(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.estimation_options import EstimationOptions
@@ -16,7 +15,7 @@ from fairspan.report.report import UserModels
 from fairspan.rows.aggregation import Rows
 
 
-def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
+def read_user_models(models: object, moments: GroupMoments) -> list[AuditedModel]:
     """Read the user's models, adding a baseline for each fair model that has none.
 
     The baseline, with which the audit compares the model, is ordinary PCA of the report's rows with

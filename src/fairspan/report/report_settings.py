@@ -154,7 +154,7 @@ class ReportSettings:
             check_n_components(self.n_components, n_features, allow_fraction=True)
 
 
-def _check_sequence(name: str, value: Any) -> Sequence[Any]:
+def _check_sequence(name: str, value: object) -> Sequence[object]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return value
     raise InvalidType(

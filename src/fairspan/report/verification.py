@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS
 from fairspan.problem.formulas import CriterionFormula
 from fairspan.report.fitted_criterion import FittedCriterion
+from fairspan.typing import Record
 
 # Commands that verify a saved or fitted model.
 _COMMANDS = ("fairspan verify MODEL DATA", "fairspan.verify(model, moments)")
@@ -31,7 +31,7 @@ _LIMIT_PROOF_TEXT = (
 )
 
 
-def verification_instructions(fit: FittedCriterion) -> dict[str, Any]:
+def verification_instructions(fit: FittedCriterion) -> Record:
     """Return the commands that verify a certificate, and an explanation of its formulas.
 
     A reader may also evaluate these formulas, without the care that the certificate takes against

@@ -25,6 +25,7 @@ from fairspan.extending import Display
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import not_moments_error
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.registry import ExternalObject, resolve_object
 from fairspan.report.build import build_report, report_progress
 from fairspan.report.provenance import Provenance, provenance_of_call
@@ -40,6 +41,7 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.opening import match_groups, open_rows, row_remedies
 from fairspan.storage.atomic import check_suffix, write_atomic
+from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
 _EXTRA = "report"
 _REQUIRED_PACKAGES = ("jinja2", "matplotlib")
@@ -48,24 +50,24 @@ _REQUIRED_PACKAGES = ("jinja2", "matplotlib")
 @report_progress()
 def write_report(
     path: str | os.PathLike[str],
-    X: Any = None,
-    sensitive_features: Any = None,
+    X: TableLike = None,
+    sensitive_features: LabelsLike = None,
     *,
-    models: Any = None,
-    test: tuple[Any, Any] | None = None,
-    y: Any = None,
-    clusters: Any = None,
+    models: object = None,
+    test: tuple[TableLike, LabelsLike] | None = None,
+    y: LabelsLike = None,
+    clusters: LabelsLike = None,
     n_components: int | float | None = None,
-    criterion: Any = "minimax_loss",
-    compare: Sequence[Any] | None = None,
-    center: Any = None,
+    criterion: str | Criterion = "minimax_loss",
+    compare: Sequence[str | Criterion] | None = None,
+    center: object = None,
     scale: bool | None = None,
-    sample_weight: Any = None,
+    sample_weight: WeightsLike = None,
     moments: GroupMoments | None = None,
     max_groups: int | None = None,
     name: str | None = None,
     title: str | None = None,
-    displays: Sequence[Any] | None = None,
+    displays: Sequence[object] | None = None,
     folds: int | None = 10,
     repeats: int = 1,
     level: float = DEFAULT_LEVEL,
@@ -223,12 +225,12 @@ def write_report(
 class _RequestedSettings:
     """Settings as they were passed to `write_report`, before those of a model are taken over."""
 
-    criterion: Any
-    compare: Sequence[Any] | None
+    criterion: str | Criterion
+    compare: Sequence[str | Criterion] | None
     n_components: int | float | None
-    center: Any
+    center: object
     scale: bool | None
-    displays: Sequence[Any] | None
+    displays: Sequence[object] | None
     estimation: EstimationOptions
 
     def completed_by(self, model: FairSubspace) -> "_RequestedSettings":
@@ -273,14 +275,14 @@ class _DescribedRows:
 class _RowArguments:
     """Arguments of `write_report` about its rows."""
 
-    X: Any
-    sensitive_features: Any
-    y: Any
-    clusters: Any
-    sample_weight: Any
+    X: TableLike
+    sensitive_features: LabelsLike
+    y: LabelsLike
+    clusters: LabelsLike
+    sample_weight: WeightsLike
     on_missing: OnMissing
 
-    def read(self, models: Any, settings: ReportSettings, limit: GroupLimit) -> _DescribedRows:
+    def read(self, models: object, settings: ReportSettings, limit: GroupLimit) -> _DescribedRows:
         """Open the rows, and read their moments.
 
         `models` are those of the user, whose restrictions may need further columns.
@@ -438,7 +440,7 @@ def write_page(path: str | os.PathLike[str], report: Report) -> None:
     write_atomic(path, render_page(report).encode())
 
 
-def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
+def check_page_path(path: str | os.PathLike[str], X: TableLike = None) -> None:
     """Check the packages and the path of a page before reading rows, which may take long.
 
     The packages must be installed, and the path must end in .html or .htm, must not be that of the
@@ -465,7 +467,7 @@ def check_page_path(path: str | os.PathLike[str], X: Any = None) -> None:
     check_suffix(path, "a page is", ".html", ".htm")
 
 
-def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
+def _check_moments_only(row_arguments: Sequence[object], moments: object) -> None:
     """Check that the moments are GroupMoments and that no argument about rows is given."""
     if any(argument is not None for argument in row_arguments):
         raise InvalidInput(
@@ -478,7 +480,7 @@ def _check_moments_only(row_arguments: Sequence[Any], moments: Any) -> None:
 
 
 def _check_arguments(
-    models: Any, test: Any, name: object, title: object, *, has_clusters: bool
+    models: object, test: Any, name: object, title: object, *, has_clusters: bool
 ) -> None:
     """Check the types of arguments of `write_report`, and that `test` comes with models.
 

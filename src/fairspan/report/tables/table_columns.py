@@ -151,7 +151,7 @@ def replace_nan_by_none(values: Iterable[float]) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[Any]) -> list[Column]:
+def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[object]) -> list[Column]:
     """Columns of a quantity: both groups if there are two, else the largest value and its groups.
 
     The two groups are compared with each other, so their columns have the same decimals.
