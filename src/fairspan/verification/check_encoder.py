@@ -170,6 +170,7 @@ def _expected_encoders(
             # Matrices of so many features would take too much time and memory here.
             return
         certificate = subspace.require_certificate()
+        # About the mean of all rows, as every oblique restriction requires.
         feature_family = build_problem_family(
             moments.to_dense(),
             subspace.dimension,
