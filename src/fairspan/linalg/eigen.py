@@ -194,6 +194,7 @@ def leading_subspace(
     if is_zero(matrix):
         # All directions are tied.
         return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tol)
+    # A partial decomposition is faster only for few eigenvectors of a large matrix.
     if d < _MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
         # Eigenvalue d + 1 shows whether there is a tie at d.
         is_threaded = p >= _MIN_THREADED_FEATURES

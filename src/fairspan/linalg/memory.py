@@ -97,6 +97,7 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
     if max_memory is None and needed_bytes <= _ALWAYS_ALLOWED_BYTES:
         return
     allowed_bytes = memory_limit() if max_memory is None else max_memory
+    # None if the system does not report its memory.
     if allowed_bytes is None or needed_bytes <= allowed_bytes:
         return
     seconds = _EIGH_OPERATIONS * float(n_features) ** 3 / _OPERATIONS_PER_SECOND

@@ -50,7 +50,7 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
         # A limit within an equal one of the same Python thread changes nothing, in or out.
         is_repeated = owner_and_package in list(_ACTIVE_LIMITS.values())[-1:]
         _ACTIVE_LIMITS[limit] = owner_and_package
-        # With limits of several Python threads, no library remains multithreaded.
+        # Every library gets one thread while several Python threads have limits.
         if not is_repeated:
             _apply_limits()
     try:

@@ -255,6 +255,7 @@ class DenseMoments(BaseMoments):
         """Select groups by a (k,) boolean mask, or by position."""
         by_class = self.by_class
         if by_class is not None:
+            # Keep all classes of the selected groups: a pair is a group and then a class.
             remaining = set(to_python_labels(self.groups[mask]))
             pair_mask = [without_last_attribute(pair) in remaining for pair in by_class.labels]
             by_class = by_class.select_groups(np.array(pair_mask))
@@ -307,6 +308,7 @@ class DenseMoments(BaseMoments):
         selected = self.select_groups(is_large)
         if selected.by_class is None or (selected.by_class.counts >= min_rows).all():
             return selected
+        # Moments of all columns have the same classes as those of the features.
         all_columns = selected.all_columns
         if all_columns is not None:
             all_columns = replace(all_columns, by_class=None, skip_validation=True)

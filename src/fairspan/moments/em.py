@@ -110,10 +110,11 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
     """Fit the moments, see :func:`fit_em`; a model is a mean, stacked on a covariance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         first_pass = aggregate(rows, _ObservedAggregator(limit, row_metadata(rows).has_classes))
-    if first_pass is None:
+    if first_pass is None:  # there are no rows
         return stack_by_label({}, rows.n_features), 0, _EMPTY_SUMMARY
-    if not first_pass.groups:
+    if not first_pass.groups:  # every row was dropped, or has weight zero
         return stack_by_label({}, rows.n_features), first_pass.n_dropped, _EMPTY_SUMMARY
+    # Statistics of the observed cells of each group, in label order.
     groups = {label: first_pass.groups[label] for label in sorted(first_pass.groups)}
     for label, observed in groups.items():
         _check_observed(label, observed, rows.feature_names)

@@ -166,7 +166,8 @@ class _StepMemory:
         left, values, right = np.linalg.svd(triangle[:, :n_steps], full_matrices=False)
         is_independent = values > RANK_TOL * values[0]
         pseudo_inverse = (right[is_independent].T / values[is_independent]) / sizes[:, None]
-        # How far the point moves per unit change of the step, along each independent direction.
+        # How far the point moves per unit change of the step, along each independent direction. The
+        # largest is the ratio of the distance to the limit to the length of a step: at least one.
         responses = pseudo_inverse.T @ points
         self.slowness = max(math.sqrt(np.linalg.eigvalsh(responses @ responses.T)[-1]), 1.0)
         coefficients = pseudo_inverse @ (left[:, is_independent].T @ triangle[:, n_steps])

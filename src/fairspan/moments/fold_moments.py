@@ -158,7 +158,7 @@ def compute_fold_moments(
             for part in all_columns.by_fold
         ]
         return replace(all_columns, by_fold=tuple(by_fold))
-    limit = limit.for_rows(rows)
+    limit = limit.for_rows(rows)  # learns the group columns of these rows, for its messages
     check_costs(rows, limit)
     moments = aggregate(rows, FoldMomentsAggregator(limit, folds))
     if moments is None:  # there are no rows, so none was dropped

@@ -169,6 +169,7 @@ class GroupMoments(DenseMoments):
         shrunk towards those of all groups; see `em_summary.pool_weights`.
         """
         limit = GroupLimit(max_groups, max_memory=max_memory)
+        # Error messages then suggest the arguments of this method.
         with caller_remedies(row_remedies(X)):
             rows = open_rows(
                 X, sensitive_features, y=y, sample_weight=sample_weight, on_missing=on_missing
@@ -333,6 +334,7 @@ def _sorted_labels(groups: Collection[Label] | AnyArray, k: int) -> tuple[AnyArr
     encoder = LabelEncoder()
     # There is no table X, so the groups cannot be names of its columns.
     encoder.encode(resolve_labels(groups, len(groups), X=None, name="groups"))
+    # Equal labels are encoded only once.
     if len(encoder.labels) != len(groups) or len(groups) != k:
         raise invalid_moments_error(f"groups are {format_list(list(groups))}")
     order = sorted(range(k), key=encoder.labels.__getitem__)
@@ -470,7 +472,7 @@ def compute_group_moments(
         initial_columns = None if initial is None else initial.all_columns
         all_columns = compute_group_moments(rows.source, limit, initial_columns)
         return all_columns.with_attributes(rows.attributes)
-    limit = limit.for_rows(rows)
+    limit = limit.for_rows(rows)  # learns the group columns of these rows, for its messages
     if row_metadata(rows).keeps_missing:
         moments = _compute_em(rows, limit)
         # Merging EM moments is an error, which says what to do instead.

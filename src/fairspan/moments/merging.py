@@ -84,6 +84,7 @@ def _merge_plain(parts: Sequence[MomentsType], relabel: Callable[[Label], Label]
         for part in parts:
             corrections = part.mean_corrections
             for group, label in enumerate(part.labels):
+                # A copy of the scatter, to which those of other parts are added in place.
                 group_moments = RunningMoments(
                     shift=part.means[group],
                     count=int(part.counts[group]),

@@ -116,6 +116,7 @@ def check_components(components: FloatArray, *, may_be_soft: bool = True) -> Non
     is_soft_projection = False
     if may_be_soft and (squared_lengths <= 1 + SINGLE_PRECISION_TOL).all():
         dimension = soft_dimension(components)
+        # It must be an integer of at least one.
         is_soft_projection = abs(dimension - max(round(dimension), 1)) <= _DIMENSION_TOL
     expected = np.diag(squared_lengths) if is_soft_projection else np.eye(len(gram))
     if not np.allclose(gram, expected, atol=SINGLE_PRECISION_TOL):

@@ -440,6 +440,7 @@ class WideMoments(RowMoments):
         axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
         # Pivot in the small factor; pivoting the tall matrix is slow.
         rotation, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
+        # Shorter components of unit rows are rounding error.
         rank = int((np.abs(np.diag(upper)) > EPS * len(row_norms)).sum())
         coordinates = np.empty((len(row_norms), rank))
         coordinates[order] = upper[:rank].T
@@ -487,7 +488,8 @@ class WideMoments(RowMoments):
             second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
             lower = lower @ second_factor
             inverse = second_inverse @ inverse
-        # The first row, which is zero, has zero coordinates and no weight.
+        # A row is its norm times a row of the Cholesky factor in coordinates, and the axes are unit
+        # rows times the transposed inverse. The first row is zero: zero coordinates and no weight.
         n_axes = len(row_norms)
         coordinates, row_weights = np.zeros((2, n_axes + 1, n_axes))
         coordinates[1:] = lower * row_norms[:, None]
