@@ -157,6 +157,7 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     divisors = np.sort(rounding, axis=0)[m // 2]
     divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), TINY))
     rounding = rounding / divisors
+    # EPS times the means, in these units: their differences are one rounding of a difference.
     scaled = means * (EPS / divisors)
     pairs: list[tuple[int, int]] = []
     # For each mean outside the tree, its distance from the tree and the mean to which it is paired.

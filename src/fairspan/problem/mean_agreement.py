@@ -110,15 +110,16 @@ class ConstrainedMeans:
         if tolerance == 0 and self._clearly_agree(columns):
             return
         observed = self._observed_differences(columns)
-        # Each difference may be a small part of the standard deviation or, where rows do not vary,
-        # the rounding error of a zero difference.
+        # Each difference is allowed to be a small part of the standard deviation or, where rows do
+        # not vary, the rounding error of a zero difference.
         allowed = np.maximum(_MAX_MEAN_DIFFERENCE * observed.deviations, observed.rounding)
         # Without a tolerance, each component and pair of means is compared by itself.
         excess = observed.differences
         if tolerance > 0:
+            # The tolerance limits the length of each difference over all components.
             distances = np.linalg.norm(observed.differences, axis=1, keepdims=True)
             excess = np.maximum(distances - tolerance, 0.0)
-            # The limit is on a distance over all components: compare with the smallest deviation.
+            # The excess belongs to no single component: compare it with the smallest deviation.
             min_deviation = float(np.sqrt(self._pooled_variances(columns).min()))
             allowed = np.full_like(allowed, _MAX_MEAN_DIFFERENCE * max(tolerance, min_deviation))
         if (excess <= allowed).all():
@@ -146,6 +147,8 @@ class ConstrainedMeans:
         rounding = rounding + self._entry_rounding_variance(self._pair_variances, squares)
         if not (variances > 2 * rounding).all():
             return False
+        # Of all pairs and columns, the largest difference and the largest rounding error that a
+        # product of a difference and a column may have.
         differences = (self.means[second] - self.means[first]) @ columns
         max_difference = np.abs(differences).max(initial=0.0)
         relative_rounding = EPS * len(columns) + self.orthogonality_defect
@@ -320,7 +323,7 @@ class ConstrainedMeans:
         The means are those that the restriction requires to be equal or, for a restriction on
         correlations, the covariances that take their place.
         """
-        # Errors about each group's mean have no common center: the mean of all rows serves.
+        # Errors about each group's mean have no common center: use the mean of all rows.
         has_common_center = self.center_point.ndim == 1
         center_point = self.center_point if has_common_center else self.moments.mean
         if isinstance(self.restriction, Uncorrelated):

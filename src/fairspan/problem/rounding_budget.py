@@ -168,6 +168,11 @@ class RoundingBudget:
             w.
         errors : (k,) array
             Those of any subspace: the bound is relative to the minimum, which is at most their w.e.
+
+        Returns
+        -------
+        float
+            In the units of w.e.
         """
         # In inexact coordinates, with s the `orthogonality_defect`, a second moment S becomes FSF'
         # for a matrix F with ||FF' - I|| <= s. This changes each eigenvalue by at most the fraction

@@ -239,7 +239,8 @@ def minimize_on_simplex(
     else:
         x = start.copy()
     support = np.flatnonzero(x).tolist()
-    # The objective decreases in each round; the limit guards against cycling due to rounding.
+    # The objective decreases in each round, so no support comes twice; the limit guards against
+    # cycling due to rounding.
     for _ in range(20 * n):
         # Minimizer on this support, of any sign: its gradient is constant within each block,
         # whose entries sum to one.

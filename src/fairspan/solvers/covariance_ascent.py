@@ -143,7 +143,8 @@ def local_ascent(
     S is the second moment, D the difference, both (p, p), and the norm is the spectral norm. V and
     the start have orthonormal columns. Each round minimizes the augmented Lagrangian for a fixed
     multiplier, then updates the multiplier, and raises the penalty if the violation of the limit
-    has not fallen to a quarter. The result may still violate the limit, which the caller checks.
+    has not fallen to a quarter. At the end Newton steps remove what violation is left; the result
+    may still violate the limit, which the caller checks.
     """
     moment_norm = _spectral_norm(second_moment) or 1.0
     difference_norm = _spectral_norm(difference)

@@ -162,6 +162,7 @@ class ProjectedMixture:
         """
         values = self.leading.eigenvalues
         eigenvalue_d = float(values[n_components - 1])
+        # Half of the distance from the d-th Ritz value to the smallest one that is known.
         margin = max((eigenvalue_d - float(values[-1])) / 2, _MIN_MARGIN * abs(eigenvalue_d))
         # At most d eigenvalues of the complement can be among the d largest of M: below a fraction
         # of the goal per component they do not matter.

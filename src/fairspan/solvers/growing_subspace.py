@@ -210,7 +210,8 @@ class _SubspaceSearch:
             # prove the bound, and by directions outside of W in which the solution would gain.
             space = expanded
             reduction, solution = self._solve_inside(space)
-            # The last mixture is one of the bound, for which the goal is computed.
+            # The goal is a part of the sum that the bound rests on, so it is computed for a mixture
+            # of the bound: the last one.
             mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
             goal = self._missing_sum_goal(reduction.problem, solution, mixtures[-1])
             # If the gap within W is closed, only the leading eigenvectors are needed: no columns.

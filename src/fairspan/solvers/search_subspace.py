@@ -104,6 +104,7 @@ class SearchSubspace:
             # scaled to unit length, so new columns are orthogonalized against them, too.
             excluded = np.hstack([self.full_moments.forbidden, excluded])
         max_columns = len(excluded) - excluded.shape[1]
+        # No more columns than the dimensions that are left.
         new_columns = orthonormalize_against(excluded, columns)[:, :max_columns]
         if new_columns.shape[1] == 0:
             return self

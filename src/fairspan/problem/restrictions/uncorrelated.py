@@ -149,7 +149,7 @@ class Uncorrelated(Restriction):
         by_group = replace(with_columns, by_class=None, skip_validation=True)
         if self.within_groups:
             return by_group, positions
-        # One label for all groups merges them.
+        # Groups with the same new label are merged: one label for all.
         return merge_moments([by_group], lambda label: ""), positions
 
     def allowed_directions(

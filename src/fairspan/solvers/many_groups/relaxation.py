@@ -212,7 +212,7 @@ class DualModel:
         values = self.eigenvalues
         k = len(self._images)
         r = high - low
-        # Smaller gaps are not divided by, since they are rounding errors.
+        # Gaps between eigenvalues below this are rounding errors, and are not divided by.
         rounding = ZERO_EIGENVALUE * float(np.abs(values).max())
         gap_scale = np.abs(values[:high, None]) + np.abs(values[None, low:])
         min_gap = FIGURE_ROUNDING * np.maximum(gap_scale, rounding)

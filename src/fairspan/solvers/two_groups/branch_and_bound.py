@@ -206,8 +206,9 @@ class BranchAndBound:
 
         The criterion is the larger of two scores, which are concave functions of the errors. If the
         larger score changes, it is the angle at which the scores cross; otherwise that at which the
-        larger one is smallest, linearized at the best point. If the angle is outside the sector, it
-        is that of the chord's normal.
+        larger one is smallest, linearized at the best point. If that angle is outside the sector,
+        it is the one of the normal of the chord (from end to end of the sector), in which the
+        boundary is furthest from the chord.
         """
         ends = np.array([sector.first.errors, sector.last.errors])
         (first_score, first_other), (last_score, last_other) = self._scores(ends).tolist()
