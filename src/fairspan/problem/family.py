@@ -185,7 +185,7 @@ class ProblemFamily:
             restriction,
             self.center_point,
             self.coordinates,
-            self.template.rounding.orthogonality_defect,
+            orthogonality_defect=self.template.rounding.orthogonality_defect,
         )
 
     @cached_property

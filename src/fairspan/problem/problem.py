@@ -173,8 +173,8 @@ class Problem:
         rows were of the size of a typical one, whichever is smaller. If d dimensions contain all
         rows, all errors are exactly zero, and what is computed for them is rounding error, far
         below this variance. It is zero if d dimensions, together with earlier nested components,
-        may not contain all rows, so that no error counts as an exact zero; and infinity if the rows
-        do not vary at all.
+        may not contain all rows, so that no error counts as an exact zero, or if too few digits are
+        left to tell; and infinity if the rows do not vary at all.
         """
         if not self.second_moments.traces.any():
             return np.inf

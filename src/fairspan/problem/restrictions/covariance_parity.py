@@ -125,6 +125,7 @@ class CovarianceParity(Restriction):
         equal_means = equal_means_basis(means, covariances, n_components)
         if len(means) == 1:
             return equal_means  # the covariance of one group is compared with no other
+        # Directions along which the means agree, and rows vary or do not.
         varying, constant = split_by_variance(equal_means, covariances)
         if n_components > varying.shape[1]:
             raise IncompatibleParameters(

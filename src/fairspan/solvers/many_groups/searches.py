@@ -208,6 +208,7 @@ class RobustSearch(PrimalDualSearch):
         rng = np.random.default_rng(0)
         for _ in range(_LIMITS.n_robust_random_starts):
             starts.append(np.linalg.qr(rng.standard_normal(pooled_basis.shape))[0])
+        # All of these few starts: the gap usually stays open, and the best value is sought.
         self.descend_from_all(starts, exhaustive=True)
         return self.best.basis
 
@@ -252,6 +253,7 @@ class PiecewiseSearch(PrimalDualSearch):
         starts = starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components)
         self.descend_from_all([*starts, problem.pooled_optimum.vectors])
         if not self.is_closed:
+            # The last resort, so all of these starts are used until the gap is closed.
             spread = spread_starts(problem, self._values_at)
             self.descend_from_all(spread, exhaustive=True)
         # The soft basis if it is better than all descents and the problem allows its columns.

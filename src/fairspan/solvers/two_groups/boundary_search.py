@@ -199,8 +199,9 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     if left.f1 <= target_gap(problem, left.errors, tol):
         search.update_best(left.basis, left.errors, left.f0)
         return search.result
-    # At a tie, take the subspace with the smallest total error among those with the smallest gap.
+    # At t = 1 the gap is smallest. At a tie, the subspace of the smallest total error is taken.
     right = search.solve_at(1.0)
+    # If it is below the tolerance, the gap equals the tolerance in between.
     if right.f1 < 0:
         search.refine_bracket(left, right)
         return search.result
@@ -294,8 +295,8 @@ def _solve_mean_limit(problem: Problem, limit: MeanDistanceLimit, tol: float) ->
         problem,
         tol,
         # The error falls with S, and the distance rises with ff'.
-        np.array([[1.0, 0.0], [0.0, -1.0]]),
-        evaluate_pair,
+        coefficients=np.array([[1.0, 0.0], [0.0, -1.0]]),
+        evaluate_pair=evaluate_pair,
         second_moments=DenseSecondMoments(np.array([pooled, difference_moment])),
         constrained=True,
         constraint_tol=_DISTANCE_TOL * scale * squared_limit,

@@ -268,7 +268,8 @@ class RootSearch:
             gap = self.upper - self.lower
             if gap <= max_target_gap and gap <= self.target_gap_near(left):
                 return
-            # No bound in the bracket can exceed the height at which the supporting lines cross.
+            # No bound in the bracket can exceed the height at which the supporting lines cross; if
+            # constrained, the bound at t is D(t) / (1 - t).
             crossing, height = _line_crossing(left, right)
             crossing_bound = height / max(1 - crossing, TINY) if self.constrained else height
             crossing_gap = crossing_bound - self.lower
@@ -292,6 +293,7 @@ class RootSearch:
                 left = point
             else:
                 right = point
+            # The crossing is tried for one step only; the next one goes to a cubic root again.
             was_slow = not was_slow and right.t - left.t > _RULES.slow_reduction * (high - low)
         self._solve_on_geodesic(left, right)
 
