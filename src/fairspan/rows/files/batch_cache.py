@@ -97,15 +97,18 @@ class BatchCache:
 
         Only those of CSV files are kept: others are about as fast to read again.
         """
+        # Batches of other columns, or from before the file changed: `find` did not return them.
         self._parts.pop(part.path, None)
         budget = self._max_bytes - sum(other.n_bytes for other in self._parts.values())
         keeps_batches = part.csv_format is not None
         kept: list[pa.RecordBatch] = []
         n_bytes = 0
+        # Before reading, so that `find` notices if the file changes meanwhile. None if the state is
+        # unknown: changes would go unnoticed, so nothing is kept.
         file_state = _state_of(part.path)
         for batch in batches:
             n_bytes += batch.nbytes
-            if n_bytes > budget:
+            if n_bytes > budget:  # the batches are only passed on from here
                 keeps_batches = False
                 kept.clear()
             if keeps_batches:

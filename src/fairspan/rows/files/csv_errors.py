@@ -58,11 +58,11 @@ def csv_read_error(
     message = " ".join(str(error).split())
     if isinstance(error, UnicodeError) or "invalid UTF8" in message:
         return _encoding_error(path, csv_format)
-    if _ROW_ERROR in message:
+    if _ROW_ERROR in message:  # pyarrow found a row of another length
         row_error = _row_length_error(path, csv_format)
         if row_error is not None:
             return row_error
-    match = _COLUMN_ERROR.search(message)
+    match = _COLUMN_ERROR.search(message)  # pyarrow found a cell that is not a number
     if match and columns:
         # Without codes: if there are any, numbers are parsed here and not by pyarrow.
         return not_a_number_error(path, csv_format, columns[int(match[1])], NO_NA_VALUES)
@@ -75,12 +75,16 @@ def csv_read_error(
         _ALLOWED,
         f"Check the file, or specify its format ({_OPEN_CALL})",
         cause=Cause.CSV_FORMAT,
+        # Beginning of the remedy of the command line, which has its own options.
         check="Check the file, or specify its format",
     )
 
 
 def _encoding_error(path: Path, csv_format: CsvFormat) -> InvalidInput:
-    """Build the error for a file in another encoding."""
+    """Build the error for a file that is not in the encoding of the format.
+
+    The details `encoding` and `alternative` are for the remedy of the command line.
+    """
     encoding = _guess_encoding(path)
     # Any file can be decoded as latin-1, so this guess may be wrong.
     alternative = ", or cp1252 of Windows" if encoding == "latin-1" else ""
@@ -127,14 +131,14 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
             _ALLOWED,
             f"{correct} ({_OPEN_CALL})",
             cause=Cause.CSV_FORMAT,
-            check=correct,
+            check=correct,  # beginning of the remedy of the command line, which has its own options
         )
     return None
 
 
 def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
     """Build the error for a header that differs in length from all rows, of `n_cells` each."""
-    cause = None
+    cause = None  # the command line replaces the remedy only for a known cause
     if header.n_cells == 1:
         # Most likely a title above the header, or cells separated by another delimiter.
         cause = Cause.CSV_TITLE
@@ -242,8 +246,11 @@ def _locate_undecodable_line(path: Path, csv_format: CsvFormat) -> str:
 def not_a_number_error(
     path: Path, csv_format: CsvFormat, name: str, na_values: NaValues
 ) -> InvalidInput:
-    """Build the error for text in a numeric column, from the whole column read again as text."""
-    # Index, in the file, of the row with the cell.
+    """Build the error for text in the numeric column `name`, which is read again as text.
+
+    `na_values` are the codes for missing values, which are no such text.
+    """
+    # Index, in the file, of the row with the first cell that is not a number.
     index = 0
     cell = ""
     with open_csv_reader(path, csv_format, [name], {name: pa.string()}) as reader:

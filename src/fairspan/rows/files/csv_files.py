@@ -189,15 +189,15 @@ def _header_is_data(batch: pa.RecordBatch, style: NumberStyle) -> bool:
     whose name is then a number (the caller has checked this). Otherwise names of numeric columns do
     if they are several numbers without equal steps.
     """
-    n_values = 0  # names of text columns that occur below
+    n_names_below = 0  # names of text columns that are also cells of the column
     for position, field in enumerate(batch.schema):
         if types.is_string(field.type) and field.name:
             cells = batch.column(position).slice(0, _MAX_COMPARED_ROWS)
-            n_values += field.name in compute.unique(cells).to_pylist()
+            n_names_below += field.name in compute.unique(cells).to_pylist()
     numbers = [style.number(name) for name in _numeric_names(batch.schema)]
-    if n_values:
+    if n_names_below:
         # A single name may also be a value by chance.
-        return bool(numbers) or n_values > 1
+        return bool(numbers) or n_names_below > 1
     # Columns may be numbered, or named by equally spaced years.
     steps = {round(second - first, _STEP_DIGITS) for first, second in pairwise(numbers)}
     is_sequence = steps == {1.0} or (len(steps) == 1 and len(numbers) > 2)
@@ -215,7 +215,7 @@ def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
 def _with_numbers(
     schema: pa.Schema, batch: pa.RecordBatch, csv_format: CsvFormat, na_values: NaValues
 ) -> pa.Schema:
-    """Return the schema with text columns that contain numbers in this format as numeric.
+    """Return the schema in which text columns that contain numbers in this format are numeric.
 
     Their cells in `batch`, the first rows, are all numbers in this format or missing. A column has
     the type null if all of them are missing.
@@ -352,7 +352,7 @@ def _parse_columns(
     columns: Collection[str],
     na_values: NaValues,
 ) -> pa.RecordBatch:
-    """Parse the numbers of those columns of a batch, which were read as text.
+    """Parse the numbers in `columns` of a batch, which were read as text; others are unchanged.
 
     Raises
     ------

@@ -129,7 +129,8 @@ class FileRows(PartitionedColumnRows):
         weight_column : str, optional
             Column of sample weights.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-            How to treat rows in which a feature or the group is missing.
+            How to treat rows in which a feature or the group is missing: raise, drop them, or
+            keep missing features as NaN, for a fit by the EM algorithm ("em", "em-drop-empty").
         csv : mapping, optional
             Format of CSV files: "delimiter", by default detected from the header; "decimal", by
             default "."; "thousands", the separator between groups of three digits (",", ".", "'" or
@@ -211,6 +212,7 @@ class FileRows(PartitionedColumnRows):
                 f"{path}: an unnamed column is ignored. It is probably a stored index; name it if "
                 "it is a feature."
             )
+        # Whether the header, the first line, looks like a row.
         header_is_data = any(part.csv_format and part.csv_format.header_is_data for part in parts)
         try:
             selection = ColumnSelection.from_patterns(
@@ -220,6 +222,7 @@ class FileRows(PartitionedColumnRows):
                 features,
                 exclude,
                 on_missing=on_missing,
+                # Stored indexes: an unnamed column, and those that pandas declares.
                 default_exclude=("", *pandas_index_columns(schema)),
             )
         except InvalidInput as error:
@@ -311,15 +314,19 @@ class FileRows(PartitionedColumnRows):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning; rows are numbered from 0 in each part."""
-        if self.stage is None:  # read directly, not as a part of `aggregate`
+        # Progress is counted by a stage, which `aggregate` opens; rows read directly have none yet.
+        if self.stage is None:
             with self._reading_stage([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
         from fairspan.rows.files.table_files import explain_read_errors
 
         selection = self.selection
+        # Rows of a batch of a Parquet file: several blocks, which are decoded together.
         size = BLOCKS_PER_SLICE * rows_per_block(len(selection.feature_names))
         for part in self.parts:
+            # Errors name the file, the line and the arguments of `FileRows.open` that help, such as
+            # those to read text that looks like numbers.
             with (
                 add_error_context(part.location),
                 caller_remedies(_OPEN_REMEDIES),
@@ -341,7 +348,7 @@ class FileRows(PartitionedColumnRows):
         """
         columns = self.selection.required_columns
         text_columns = self.selection.text_columns
-        request = BatchRequest.of(columns, text_columns)
+        request = BatchRequest.of(columns, text_columns)  # kept batches must have these columns
         cached = self.cache.find(part, request)
         if cached is not None:
             return iter(cached)
@@ -434,7 +441,7 @@ def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
 
 
 def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
-    """Return the rows without these features, which are not numeric or empty.
+    """Return the rows without these features, which are not numeric, or have no values.
 
     Raises
     ------

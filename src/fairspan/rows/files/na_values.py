@@ -118,20 +118,22 @@ def parse_na_words(words: Iterable[str]) -> NaValues:
 
 
 def replace_by_null(column: pa.Array, values: Sequence[str]) -> pa.Array:
-    """Replace the cells of an Arrow array that equal one of some values by nulls.
+    """Replace the cells of an Arrow array that equal a code for missing values by nulls.
 
     Parameters
     ----------
     column : pyarrow.Array
         Numbers, text, fixed-size lists of numbers, or any other type that Arrow casts to text.
     values : sequence of str
+        Codes, which numbers are compared with as numbers.
     """
     dtype = column.type
     # Codes are numbers or texts, never booleans.
     if not values or types.is_boolean(dtype) or types.is_null(dtype):
         return column
     if types.is_fixed_size_list(dtype):
-        # `flatten` would omit null lists, and shift those that follow.
+        # `flatten` would omit null lists, and shift those that follow. `values` has the entries of
+        # all lists, also those before the offset of a slice.
         entries = replace_by_null(column.values, values)
         masked = pa.FixedSizeListArray.from_arrays(entries, dtype.list_size)
         masked = masked.slice(column.offset, len(column))

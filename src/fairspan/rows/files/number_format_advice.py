@@ -27,7 +27,7 @@ _MIXED = "Write all numbers with the same decimal point and thousands separator"
 def scan_columns(
     batches: Iterable[pa.RecordBatch], missing: Mapping[str, Sequence[str]]
 ) -> dict[str, NumberColumn]:
-    """Find out in which styles the texts of each column are numbers.
+    """Return the styles in which the texts of each column are numbers, by name of the column.
 
     Parameters
     ----------
@@ -40,6 +40,7 @@ def scan_columns(
     for batch in batches:
         for name, cells in zip(batch.schema.names, batch.columns, strict=True):
             column = columns.setdefault(name, NumberColumn(missing.get(name, ())))
+            # One text that is no number in any style decides: the rest of the column is not needed.
             if not column.is_text:
                 column.add(compute.unique(cells).to_pylist())
     return columns
@@ -141,8 +142,11 @@ class NumberAdvice:
         return "decimal" if self.current.thousands is None else "thousands"
 
     def each_reading(self, options: Callable[[StyleReading], str]) -> str:
-        """Return advice that lists several readings, with the options for each."""
-        effects = []
+        """Return advice that lists several readings of the same cells, one of which to choose.
+
+        `options` returns the text of the arguments or options that select a reading.
+        """
+        effects = []  # such as --thousands , reads '1,234' as 1234
         for reading in self.readings:
             if reading.is_possible:
                 effects.append(f"{options(reading)} {reading.effect}")
@@ -187,20 +191,20 @@ def number_advice(
         return None
     # No style includes percent or currency signs: the file must be changed.
     if column.has_percent:
-        return NumberAdvice(current, PERCENT)
+        return NumberAdvice(current, file_remedy=PERCENT)
     if column.has_currency:
-        return NumberAdvice(current, _CURRENCY)
+        return NumberAdvice(current, file_remedy=_CURRENCY)
     numeric = {key: other for key, other in columns.items() if other.has_numbers}
-    codes = _missing_codes(numeric)
+    codes = _missing_codes(numeric)  # texts such as "?" among the numbers, by column
     if current in column.styles:  # only codes for missing values are not numbers
         return NumberAdvice(current, codes=codes) if codes else None
-    # The numbers have separators that the current style does not recognize.
+    # The numbers have separators that the current style does not recognize (`is_separated`).
     styles = [style for style in column.styles if _suits_all(style, numeric.values())]
     if not styles:  # the columns have no style in common
-        return NumberAdvice(current, _MIXED, codes=codes, is_separated=True)
+        return NumberAdvice(current, file_remedy=_MIXED, codes=codes, is_separated=True)
     readings = tuple(_readings(column, styles, current, delimiter))
     if not any(reading.is_possible for reading in readings):
-        return NumberAdvice(current, _NO_COMMA, codes=codes, is_separated=True)
+        return NumberAdvice(current, file_remedy=_NO_COMMA, codes=codes, is_separated=True)
     return NumberAdvice(current, readings=readings, codes=codes, is_separated=True)
 
 
@@ -219,15 +223,16 @@ def _readings(
     current: NumberStyle,
     delimiter: str | None,
 ) -> list[StyleReading]:
-    """Return one reading per distinct value of the numbers, those nearest to the current first.
+    """Return a reading for each number that a cell of the column may be in these styles.
 
-    Styles that read a cell of the column as the same number share one reading. The decimal point
-    cannot be a comma if the delimiter is one.
+    Styles that read a cell as the same number share one reading, of the style with the current
+    decimal point, if there is one. The decimal point cannot be a comma if the delimiter is one.
     """
     reading_by_value: dict[float, StyleReading] = {}
+    # Styles with the current decimal point come first, since the first reading of a number is kept.
     nearest_first = sorted(styles, key=lambda style: style.decimal != current.decimal)
     for style in nearest_first:
-        cell = column.example(style)
+        cell = column.example(style)  # the first with a separator of the style, if any
         if cell is not None:
             is_possible = not style.decimal == "," == delimiter
             reading = StyleReading(style, cell, is_possible)

@@ -347,6 +347,7 @@ def open_folder(
     formats = sorted({str(format_from_suffix(path)) for path in files})
     if len(formats) != 1:
         contents = f"files of several formats: {', '.join(formats)}" if formats else "no data files"
+        # The files may also be moments that were saved, which are not rows.
         raise InvalidInput(
             f"The folder {folder} contains {contents}",
             "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
