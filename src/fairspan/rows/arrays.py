@@ -128,6 +128,7 @@ def _as_array(values: TableLike) -> AnyArray:
             "Allowed: an array of shape (n rows, p features)",
             "Make all rows equally long",
         ) from error
+    # A single number is left to `check_shape`.
     if array.ndim == 0 and array.dtype.kind in "OSU":
         raise InvalidType(
             f"X is of type {type(values).__name__}, which is not a table",

@@ -76,6 +76,7 @@ class RowsWithAttributes(WrappedRows):
         InvalidInput
             Unknown column, or no feature left.
         """
+        # Only for its errors: positions are looked up when rows are read.
         column_positions(attributes, rows.feature_names, rows.n_features)
         return cls(rows, tuple(attributes))
 

@@ -189,7 +189,8 @@ def validate_block(
     check = to_float64_with_missing if drop_rule in KEEPING_MISSING else to_finite_float64
     if drop_mask.any():
         # Validate before dropping rows, so that errors name the row of the original table. Zeros
-        # stand for the rows to drop, since these may be incomplete.
+        # stand for the rows to drop, since these may be incomplete. The rows that are kept are
+        # converted below.
         check(np.where(drop_mask[:, None], 0, block.values), block.first_row, feature_names)
         block = _drop_rows(block, drop_mask)
     return replace(block, values=check(block.values, block.first_row, feature_names))
@@ -208,7 +209,7 @@ def _drop_mask(block: RowBlock, drop_rule: DropRule) -> BoolArray:
 def _drop_rows(block: RowBlock, drop_mask: BoolArray) -> RowBlock:
     """Return the block without the rows of a mask, and with a record of these."""
     kept = np.flatnonzero(~drop_mask)
-    dropped_rows = None
+    dropped_rows = None  # counted by group, so there is no record without groups
     if block.groups is not None:
         dropped_rows = DroppedRows(block.groups[drop_mask], np.isnan(block.values[drop_mask]))
     extra_columns = block.extra_columns

@@ -53,7 +53,7 @@ def is_numeric_type(dtype: pa.DataType) -> bool:
 
 
 def python_label_type(dtype: pa.DataType) -> type | None:
-    """Return the Python type of labels in a column of a pyarrow type; None if it has no labels."""
+    """Return the Python type of labels in a column of a pyarrow type; None for others (dates)."""
     from pyarrow import types
 
     if is_text_type(dtype):
@@ -145,7 +145,8 @@ class ColumnSelection:
     roles : ColumnRoles
         Columns of groups, classes, clusters and weights.
     on_missing : {"error", "drop", "drop without group", "em", "em-drop-empty"}
-        How to treat rows in which a feature or the group is missing.
+        How to treat rows in which a feature or the group is missing: raise, drop them, or
+        keep missing features as NaN, for a fit by the EM algorithm ("em", "em-drop-empty").
     categories : mapping of column to tuple of str
         Text columns and their one-hot encoded categories.
     ignore_unseen : bool
@@ -201,7 +202,8 @@ class ColumnSelection:
             Patterns such as "PAY_*". By default, all columns without a role, except
             `default_exclude`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-            How to treat rows in which a feature or the group is missing.
+            How to treat rows in which a feature or the group is missing: raise, drop them, or
+            keep missing features as NaN, for a fit by the EM algorithm ("em", "em-drop-empty").
         default_exclude : sequence of str
             Columns that are features only if a pattern matches them.
 
@@ -273,6 +275,7 @@ class ColumnSelection:
         """
         # One-hot features of a model, if the table has the categorical columns.
         encoded = replace(self, categories=infer_categories(names, self.available))
+        # A column of vectors, or of categories, provides several features.
         names_by_column = encoded._feature_names_by_column(self.available)
         column_of = {
             name: column for column, features in names_by_column.items() for name in features

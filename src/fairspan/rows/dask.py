@@ -167,12 +167,13 @@ def _aggregate_partition(
     ----------
     aggregator : Aggregator
     template : DaskRows
-        Opens the rows of a partition.
+        Copy of the rows without their data, which opens partitions.
     number : int
         Number of the partition, for messages.
     partition : data frame or array
     labels, weights : array-like, CodedLabels, _IndexedPart, SingleGroup or None
-        Labels and weights of the partition, unless they are columns.
+        Labels and weights of the partition, unless they are columns; an `_IndexedPart` has their
+        pandas index as well, which is compared with that of the partition.
 
     Returns
     -------
@@ -304,7 +305,7 @@ class DaskRows(PartitionedColumnRows):
         selection = self.selection
         frame = as_eager_frame(partition)
         scaled_weights = check_sample_weight(weights, n_rows, is_part=True)
-        if scaled_weights is not None:
+        if scaled_weights is not None:  # divided by a power of two that all partitions share
             scaled_weights = selection.weight_scale.scale(scaled_weights)
         # Rows are assigned to folds by their position. If it is unknown, folds begin in each
         # partition.
@@ -365,7 +366,7 @@ class DaskAdapter(SourceAdapter):
         classes, clusters = class_and_cluster_columns(metadata)
         collection: DaskCollection
         sizes = None
-        meta = _meta_frame(X)
+        meta = _meta_frame(X)  # without rows, but with the columns and types of a data frame
         if meta is None:
             collection = _validate_array(X)
             for name, column in (("y", classes), ("clusters", clusters)):
@@ -411,7 +412,7 @@ class DaskAdapter(SourceAdapter):
             validate=partial(check_sample_weight, metadata.weights),
             has_index=has_index,
         )
-        # A Dask array's name is a task key, not a column name.
+        # The name of Dask labels is a task key; their meta object has the name of the column.
         names = source_column_names(getattr(groups, "_meta", groups))
         row_offsets = None if sizes is None else tuple(accumulate(sizes, initial=0))
         return DaskRows(collection, selection, labels, weights, names, row_offsets)
@@ -640,8 +641,8 @@ def _split_by_partition(
         return [values] * len(partitions)
     if _is_collection(values):
         return _split_collection(values, len(partitions), sizes, name)
-    if isinstance(values, str):  # a name of no column: raise before counting rows
-        validate(0)
+    if isinstance(values, str):
+        validate(0)  # raises before rows are counted: an array has no names of columns
     if sizes is None:
         sizes = _count_rows(partitions)
     validated = validate(sum(sizes))

@@ -75,7 +75,7 @@ def backend_of(array: Any) -> ArrayBackend:
 
 
 def _block_entries(backend: ArrayBackend) -> int:
-    """Entries per block (8 bytes each, 16 with weights)."""
+    """Entries per block on the device of an array (8 bytes each, 16 with weights)."""
     return _CPU_BLOCK_ENTRIES if "cpu" in str(backend.device).lower() else _GPU_BLOCK_ENTRIES
 
 

@@ -89,8 +89,8 @@ class FrameRows(ColumnRows, InMemoryRows):
     ) -> FrameRows:
         """Open a frame whose labels and weights are columns of the selection, unless passed.
 
-        Labels are matched to those of a fit, if the rows are to be compared with one, and weights
-        of a column divided by the unit 2**weight_exponent that all parts of a table share.
+        Labels are matched to those of a fit, if the rows are to be compared with one. Weights in a
+        column are divided by 2**weight_exponent, the unit that all parts of a table share.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class FrameRows(ColumnRows, InMemoryRows):
         selection : ColumnSelection
         groups : CodedLabels of r rows, optional
         weights : (r,) array, optional
-            Weights in their unit.
+            Weights that have been divided by this unit.
         first_row : int
             Position of the first row in messages.
         """
@@ -205,7 +205,7 @@ class FrameRows(ColumnRows, InMemoryRows):
 
         Slices of such a frame are converted as a whole, without an array for each column.
         """
-        if self.selection.categories:
+        if self.selection.categories:  # text columns to encode, so the frame is not all-numeric
             return self._encoded_columns()
         pandas_frame = _pandas_frame(self.feature_frame)
         if pandas_frame is not None and _has_numpy_numbers(pandas_frame):
@@ -333,6 +333,7 @@ class DataFrameAdapter(SourceAdapter):
         # Columns of labels and weights are not features.
         roles = roles_in_frame(frame, metadata)
         reserved = set(roles.names).intersection(frame.columns)
+        # Before columns are selected: the error says that the table has no features.
         check_shape((len(frame), len(frame.columns) - len(reserved)))
         selection = ColumnSelection.from_patterns(
             frame.columns, narwhals_vector_lengths(frame.schema), roles, on_missing=on_missing
@@ -460,6 +461,8 @@ class ArrowStream:
         InvalidInput
             The stream is exhausted and cannot be read again.
         """
+        # The first pass reads what was opened for the schema. Later ones open the source again: it
+        # yields fewer rows then if it can be read only once.
         reader = self._unread_reader
         self._unread_reader = None
         if reader is None:

@@ -83,7 +83,7 @@ class GroupLimit:
         Parameters
         ----------
         pairs : collection of labels, all different
-            Labels of groups whose last attribute is the class in y.
+            Labels of groups whose last attribute is the class in y, so each is a tuple.
         n_rows, so_far
             As for :meth:`check`.
 
@@ -92,6 +92,7 @@ class GroupLimit:
         InvalidInput
             More than `DEFAULT_MAX_GROUPS` classes, or more groups than allowed.
         """
+        # `isinstance` is for the type checker, which does not know that these are tuples.
         classes = {pair[-1] for pair in pairs if isinstance(pair, tuple)}
         if len(classes) > DEFAULT_MAX_GROUPS:
             raise InvalidInput(
@@ -119,6 +120,8 @@ class GroupLimit:
         """
         if len(labels) > self.allowed:
             rows = self._count_rows(n_rows, so_far=so_far)
+            # The limit to pass instead, for the remedy. "N" stands for a number that is unknown:
+            # rows that follow, or other partitions, may have more groups.
             suggested = "N" if so_far or self.is_partial else len(labels)
             raise self._too_many_groups_error(f"{len(labels)} groups among {rows}", suggested)
 

@@ -158,7 +158,8 @@ class InMemoryRows(BaseRows, ABC):
     def blocks(self) -> Iterator[RowBlock]:
         """Yield all rows in validated blocks, from the beginning.
 
-        Each block drops or keeps incomplete rows as `on_missing` says.
+        Each block drops or keeps incomplete rows as `on_missing` says. Columns that were requested
+        besides the features are passed through.
         """
         size = rows_per_block(self.n_features)
         for start in range(0, self.n_rows, size):

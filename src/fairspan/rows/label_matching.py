@@ -171,13 +171,13 @@ class KnownLabels:
         class_type : type, optional
             Type of the classes of the rows, if known.
         """
-        # Groups may have fewer attributes than those of the fit.
+        # `values` has the labels of the fit by attribute, of which the rows may have fewer.
         compared = list(zip(types, self.values, strict=False))
         if self.classes:
             compared.append((class_type, self.classes))
         differences = []
         for row_type, known in compared:
-            fit_type = type(known[0])
+            fit_type = type(known[0])  # of all: a fit refuses labels of several types
             if row_type is not None and row_type is not fit_type:
                 differences.append(
                     f"{plural_type_name(row_type)} in these rows and {plural_type_name(fit_type)} "
@@ -280,7 +280,8 @@ def _convert(value: Label, target_type: type) -> Label | None:
     A number and a text are written alike if a program may write the text for the number, such as
     "1" or "1.0" for 1.
     """
-    if isinstance(value, tuple):  # a class of several attributes
+    # A class with several attributes is a tuple, and would have to be converted one by one.
+    if isinstance(value, tuple):
         return None
     if target_type is str:
         return str(value)
@@ -292,6 +293,7 @@ def _convert(value: Label, target_type: type) -> Label | None:
         return None
     if not math.isfinite(number):
         return None
+    # The conversion may have changed the value: int(2.5) is 2, and no program writes "2.5" for it.
     return number if set(_spellings(number)) & set(_spellings(value)) else None
 
 

@@ -150,7 +150,7 @@ def labels_from_series(
         and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no 128-bit integers
         and series.null_count() == 0
     ):
-        labels = _labels_from_array(series.to_numpy(), name="")  # no message about integers
+        labels = _labels_from_array(series.to_numpy(), name="")  # only errors about dates use it
     else:
         labels = CodedLabels.from_labels(series.to_list())
     return labels.with_column_names(tuple(name for name in names if name not in (None, "")))

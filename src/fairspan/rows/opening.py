@@ -43,7 +43,7 @@ def adapter_for(X: TableLike) -> SourceAdapter:
 
 
 def _adapters() -> Iterator[SourceAdapter]:
-    """Yield the adapters in the order in which they are asked; each is imported when it is."""
+    """Yield the adapters in the order in which they are tried; each is imported only then."""
     from fairspan.rows.files.file_rows import FileAdapter
 
     yield FileAdapter()
@@ -105,7 +105,8 @@ def open_group_rows(
     sensitive_features : array-like, data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-        How to treat rows in which a feature or the group is missing.
+        How to treat rows in which a feature or the group is missing: raise, drop them, or
+        keep missing features as NaN, for a fit by the EM algorithm ("em", "em-drop-empty").
 
     Returns
     -------
@@ -141,8 +142,8 @@ def open_rows(
     y, clusters : (n,) array-like, or column name of X, optional
         Class and cluster of each row; ignored without groups.
     attributes : sequence of str or int
-        Columns of X that are read with the features but are not features
-        (:mod:`fairspan.rows.attributes`).
+        Columns of X, such as age, that a restriction uses. They are read with the features but are
+        not features.
 
     Raises
     ------
@@ -172,6 +173,8 @@ def _open(X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> Rows:
             'FairPCA(missing_groups="ignore")',
         )
     if isinstance(metadata.groups, SingleGroup):
+        # All rows are one group, as in a fit without groups, which ignores y and clusters. Callers
+        # may pass them all the same.
         metadata = replace(metadata, classes=None, clusters=None)
     rows = adapter.open(X, metadata, on_missing)
     # After the lengths are checked: inconsistent lengths have a clearer message.
@@ -223,7 +226,7 @@ def map_rows(X: TableLike, row_map: RowMap) -> TableLike | None:
 
 
 def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
-    """Return the rows in blocks with the features that a function of rows takes.
+    """Return the rows in blocks with the features that `row_map`, a function of rows, takes.
 
     Features are matched by name if both have names; otherwise only their number is checked.
 
@@ -235,6 +238,8 @@ def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
         A feature is missing, or their number is wrong.
     """
     source = as_row_source(rows)
+    # Partitioned rows are refused even if this process could read them in blocks, like a file: they
+    # may be larger than memory, and the caller collects the results in one array.
     if source is None or as_partitioned(rows) is not None:
         raise InvalidType(
             f"X is of type {type(rows).__name__}, whose partitions are read in place",
@@ -296,11 +301,12 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
 
 def _match_in_memory(rows: InMemoryRows, known: KnownLabels) -> Rows:
     """Replace labels of rows in memory, with a notice if there are any to replace."""
-    labels = rows.finest_groups
-    # Labels stay as they are if two of them would become one.
-    if labels is None or known.of_pairs().match(labels) is labels:
+    labels = rows.finest_groups  # pairs of group and class, if the rows have classes
+    known_pairs = known.of_pairs()  # the same of the fit
+    # `match` returns the labels themselves if none is to be replaced, or if two would become one.
+    if labels is None or known_pairs.match(labels) is labels:
         return rows
-    if (notice := known.of_pairs().describe_matches(labels)) is not None:
+    if (notice := known_pairs.describe_matches(labels)) is not None:
         warn(notice)
     matched = rows
     if rows.groups is not None:

@@ -28,7 +28,8 @@ class SourceAdapter(ABC):
         metadata : RowMetadata
             Groups, classes, clusters and weights of the rows: values, or columns of `X`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-            How to treat rows in which a feature or the group is missing.
+            How to treat rows in which a feature or the group is missing: raise, drop them, or
+            keep missing features as NaN, for a fit by the EM algorithm ("em", "em-drop-empty").
 
         Returns
         -------

@@ -9,7 +9,6 @@ import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, closest_match, warn
 from fairspan.formatting.messages import counted, describe_position, shown_reason
-from fairspan.formatting.numbers import format_count, to_ascii
 from fairspan.linalg.rounding import MAX_EXACT_INTEGER
 from fairspan.registry import LazyModule
 from fairspan.rows.labels import format_list
@@ -235,7 +234,7 @@ def check_shape(shape: tuple[int, ...], X: TableLike = None) -> None:
     """
     if len(shape) != 2:
         raise InvalidInput(
-            f"X has {to_ascii(format_count(len(shape), 'dimension'))}, shape {shape}",
+            f"X has {counted(len(shape), 'dimension')}, shape {shape}",
             "Allowed: a table of shape (n rows, p features)",
             _table_remedy(len(shape), X),
         )

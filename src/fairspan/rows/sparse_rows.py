@@ -67,10 +67,11 @@ class SparseRows(InMemoryRows):
     def kept_mask(self) -> BoolArray:
         """Mask of the rows that are not dropped, shape (n,).
 
-        Dropped are rows with a missing cell or label if `on_missing` is "drop". No row is dropped
-        without groups.
+        If `on_missing` is "drop", rows with a missing cell or label are dropped; if it is "error",
+        the only other value for sparse rows, all are kept.
         """
         keep_mask = np.ones(self.n_rows, dtype=bool)
+        # Rows without any groups are all kept: the callers raise for them.
         if self.on_missing == "error" or self.groups is None:
             return keep_mask
         # Missing cells are stored entries that are NaN.
@@ -150,6 +151,7 @@ class SparseAdapter(SourceAdapter):
         received_dtype = np.dtype(cast("SparseTable", X).dtype)
         dtype = np.float32 if received_dtype == np.float32 else np.float64
         coordinates = np.empty((rows.shape[0], matrix.shape[1]), dtype)
+        # Some rows at a time, since their product is float64 before it is rounded to `dtype`.
         size = max(_CHUNK_ENTRIES // matrix.shape[1], 1)
         for start in range(0, len(coordinates), size):
             # Compute in float64: with a large mean, float32 would lose digits.
@@ -224,7 +226,7 @@ def _rebuild(X: SparseTable) -> SparseTable:
     sparse_format = getattr(X, "format", "")
     if sparse_format in ("csr", "csc", "bsr"):
         rebuilt = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-        _check_index_arrays(rebuilt)
+        _check_index_arrays(rebuilt)  # before a conversion follows the indices
         return rebuilt
     if sparse_format == "lil" and list(map(len, X.rows)) != list(map(len, X.data)):
         raise ValueError("a row of a lil matrix must have as many column indices as values")
