@@ -460,6 +460,7 @@ def _map_array(X: DaskArray, row_map: RowMap) -> DaskArray:
         _transform_block,
         function=row_map.function,
         empty=empty,
+        # The same rows in each chunk, and one column for each output.
         chunks=(X.chunks[0], (width,)),
         meta=empty[:, :0],
     )

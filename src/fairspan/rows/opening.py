@@ -207,10 +207,10 @@ def _check_no_metadata(metadata: RowMetadata) -> None:
 
 
 def map_rows(X: TableLike, row_map: RowMap) -> TableLike | None:
-    """Apply a row function where the data are stored, returning the same kind of object.
+    """Apply a row function, such as a projection, where the data are stored.
 
-    None for arrays and data frames in memory: the caller then applies the function itself. For open
-    rows the result is a numpy array.
+    The result is an object of the same kind, or a numpy array for open rows. None for arrays and
+    data frames in memory: the caller then applies the function itself.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
         if notice is not None:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
-    # Other rows: labels are matched block by block; missing cells stay as they are.
+    # Labels of other rows are matched in each block as it is read. This fills in no missing cells.
     return MappedRows(rows, known.match_block, fills_missing=False)
 
 
