@@ -55,7 +55,7 @@ def block_statistics(
                 group,
                 fold,
                 len(blocks),
-            )[:, :, 0]
+            )[:, :, 0]  # a mean over the block takes the place of its rows
     shares = weights / weights.sum(axis=0)
     means = np.einsum("fg,fmqg->mqg", shares, values)
     n_blocks = (weights > 0).sum(axis=0)

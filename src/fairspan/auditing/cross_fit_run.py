@@ -56,7 +56,9 @@ class CrossFitRun:
     def has_unstable_best_error(self, model_errors: Sequence[GroupErrors]) -> BoolArray:
         """Whether the best error of a group depends on the folds, for each model and group, (m, k).
 
-        It does if the optimism is a large share of the best error and the group has enough rows.
+        It does if the optimism, the held-out minus the in-sample error of the group's best
+        subspace, is more than 10 % of the best error: then the subspace varies with the rows that
+        are left out. Groups with too few rows get no estimates, and do not count.
 
         Parameters
         ----------

@@ -257,7 +257,7 @@ def cross_fit(
     keys = [_optima_key(model.subspace, total) for model in models]
     # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
-    best_on_all_rows = _best_subspaces_by_key(model_by_key, total, total)
+    best_on_all_rows = _best_subspaces_by_key(model_by_key, moments=total, total=total)
     with Stage("refitting without each fold", n_folds, "folds") as stage:
         fitter = _FoldFitter(models, in_sample, model_by_key, folds, stage)
         fold_fits = map_in_threads(fitter.fit_without, range(n_folds))
@@ -320,6 +320,8 @@ def _evaluated_models(
     total: Moments,
 ) -> tuple[EvaluatedModel, ...]:
     """Combine models with their refits, the indices of their group optima and baselines.
+
+    The group optima are the best subspaces with the dimension, center and scale of the model.
 
     Parameters
     ----------

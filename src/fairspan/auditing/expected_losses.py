@@ -103,7 +103,8 @@ class _Estimator:
         The disparity is the error of the second group of `disparity_pair` minus that of the first:
         of two groups in their order, or of more the largest minus the smallest. `min_cosine` is the
         smallest cosine of a principal angle between the model and a refit without one fold. Groups
-        with too few rows get no estimates; without any others, nor does the model.
+        with too few rows get no estimates; without any others, nor does the model. The instability
+        compares how much the refits vary with the width of the intervals of the losses.
         """
         model = self.models[i]
         # Without a baseline the change is that from the model itself, zero.
@@ -203,6 +204,8 @@ class _Estimator:
         # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
         # term.
         bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
+        # Smallest loss that these rows detect, and by which factor more rows detect this one; NaN
+        # if the state is conclusive.
         detectable_loss, size_factor = _sample_size_figures(
             state,
             loss,
@@ -210,7 +213,8 @@ class _Estimator:
             bias_of_best_error=bias_of_best_error,
             quantile=power_quantile(self._n_groups, self._options.level),
         )
-        # Harm of the fixed model that is within the spread of its refits.
+        # The harm is significant for the fixed model, but within the spread of its refits, so it
+        # may be due to the rows the model was fitted to.
         is_harm_unstable = state == "harmed" and claimed_loss <= refit_spread
         if is_harm_unstable:
             state = "inconclusive"
@@ -234,12 +238,17 @@ class _Estimator:
         )
 
     def _loss_interval(self, i: int, g: int, training_standard_error: float) -> LossInterval:
-        """Interval of the loss of group g under model i, with zeros if it is rounding error.
+        """Interval of the loss of group g under model i, set to zero if it is rounding error.
 
-        The cross-fitted loss is the held-out error minus that of the best subspace found without
-        the fold; the corrected loss subtracts the bias-corrected best error instead. The lower
-        limit is that of the cross-fitted loss, whose standard error includes that of the training
-        rows; the value and the upper limit are those of the corrected loss.
+        The loss is the held-out error of the model minus the best error of the group. For the
+        cross-fitted loss, that is the held-out error of the best subspace found without the fold,
+        which is too large, so the loss is too small; the corrected loss has the bias-corrected best
+        error instead. The lower limit is that of the cross-fitted loss, so that it is conservative;
+        the value and the upper limit are those of the corrected loss.
+
+        `training_standard_error` is the standard error of the cross-fitted loss due to the choice
+        of training rows, by which the lower limit is widened. The field `standard_error` of the
+        result has the variation between the rows only.
         """
         statistics = self._statistics
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])

@@ -137,10 +137,12 @@ def compute_feature_errors(
 ) -> FeatureErrors | None:
     """Compute the errors by feature.
 
-    None above 5,000 features and for models that are not projections. Expected errors are the
-    observed ones for a model without refits, since it was fitted to other rows; they are NaN for
-    groups that are not estimated, and for a model with refits if `folds` has no matrices in the
-    coordinates of the features.
+    None above 5,000 features and for models that are not projections.
+
+    The result has observed errors, and expected ones on new rows. Without refits, both are equal,
+    since the model was fitted to other rows. Expected errors are NaN for groups that are not
+    estimated; with refits also if they would require matrices by fold that `folds` does not have:
+    it may have none, or rows in other coordinates than the features.
 
     Parameters
     ----------
@@ -176,7 +178,11 @@ def compute_feature_errors(
 def _held_out_errors(
     folds: DenseFoldMoments, frame: ReferenceFrame, refits: Sequence[Projector]
 ) -> FloatArray:
-    """Errors by feature of each fold under the refit without it, averaged over folds, (k, p)."""
+    """Errors by feature of each group, (k, p), each row under the refit without its fold.
+
+    They are averages over the folds, with the fold's share of the group's weight. All are measured
+    about the centers of `frame`, those of all rows.
+    """
     total = folds.total
     errors = np.zeros((total.n_groups, total.n_features))
     labels = total.labels

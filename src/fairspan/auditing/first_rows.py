@@ -85,9 +85,12 @@ def summarize_first_rows(
     rows: Rows,
     moments: Moments,
 ) -> FirstRowsSummary | None:
-    """Summarize the first rows, at most 20,000.
+    """Summarize dependence and suspicious values in the first rows, at most about 20,000.
 
-    None if there are no rows or they are not read in this process.
+    The result has the autocorrelation and duplicates of rows, columns that may identify clusters,
+    features that look like identifiers, shares of values that equal the mean of their feature, and
+    codes that seem to stand for missing values, such as -99. None if there are no rows or they are
+    not read in this process.
 
     Parameters
     ----------
@@ -108,11 +111,14 @@ def summarize_first_rows(
         _autocorrelation_z(values[group_rows], group, models[0], moments)
         for group, group_rows in enumerate(sample.groups)
     ]
-    # Rows of few distinct values agree by chance.
+    # Rows are counted as duplicates only if some feature has many distinct values: without one,
+    # rows agree by chance.
     n_duplicates = 0
     if _has_continuous_feature(values[:_N_PREVIEW_ROWS]):
         n_duplicates = len(values) - len(np.unique(_row_hashes(values)))
     names = moments.feature_names or tuple(f"x{j}" for j in range(values.shape[1]))
+    # Named like an identifier, with distinct values that are not sorted; sorted ones are reported
+    # as a monotone feature.
     identifier_features = [
         name
         for j, name in enumerate(moments.feature_names or ())
@@ -151,8 +157,9 @@ class _Sample:
 def _read_sample(rows: RowSource, moments: Moments) -> _Sample | None:
     """Read the first rows; None if there are none.
 
-    Columns that may identify clusters are read along with the features: of files and frames those
-    of text or integers, of arrays the features of integers.
+    Columns that may identify clusters, the keys, are read along with the features: of files and
+    frames those of text or integers, of arrays the features of integers. There are none if the
+    clusters are given.
     """
     source = rows
     has_clusters = row_metadata(rows).has_clusters

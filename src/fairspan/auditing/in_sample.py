@@ -203,19 +203,24 @@ def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> boo
 def _eigenvector_residual(
     model: AuditedModel, folds: DenseFoldMoments
 ) -> tuple[FloatArray, FloatArray]:
-    """Deviations of (I - VV')SV by fold, and its value on all rows, which is zero in sample.
+    """Value of R = (I - VV')SV on all rows, which is zero in sample, and its variation by fold.
+
+    They are evidence whether the model was fitted to these rows: then the value is smaller than the
+    variation between folds explains.
 
     V is the model's basis, (p, d). S is the mixture sum_g w_g S_g of the groups' second moments: w
     are the weights of the certificate, which prove that the leading eigenvectors of S are optimal,
     or for PCA the shares of the groups, so that S is the second moment of all rows. If V was fitted
-    to these rows, it consists of eigenvectors of S, and (I - VV')SV is zero.
+    to these rows, it consists of eigenvectors of S, and R is zero.
 
     Returns
     -------
-    (K, p d) array, (p d,) array
-        Deviation of each fold times its share of the weight, and the value; see
-        :func:`_is_closer_than_chance`. All deviations are zero, which is no evidence, if V need not
-        be eigenvectors of a mixture, the groups are others, or all are rounding errors.
+    fold_scores : (K, p d) array
+        R of each fold minus R of all rows, times the fold's share of the weight. All zero, which is
+        no evidence, if V need not be eigenvectors of a mixture, the groups are others, or all are
+        rounding errors.
+    value : (p d,) array
+        R of all rows, the `distance` of :func:`_is_closer_than_chance`.
     """
     subspace = model.subspace
     total = folds.total
@@ -237,7 +242,8 @@ def _eigenvector_residual(
     scale = np.ones(len(basis)) if subspace.scale is None else subspace.scale
 
     def residual_images(moments: GroupMoments) -> FloatArray:
-        # Each group's own mean is that in these moments.
+        # (I - VV')SV with the second moments S of each group, (k, p, d). The mean of each group
+        # is that in these moments.
         center = moments.means if center_point.ndim > 1 else center_point
         applied = moments.second_moments_about(center).apply(basis / scale[:, None])
         applied = applied / scale[:, None]

@@ -121,10 +121,13 @@ class LossTest:
 def _in_model_basis(
     subspace: FairSubspace, moments: GroupMoments, total: GroupMoments
 ) -> FloatArray:
-    """Second moments (k, p, p) about the center, in a basis that begins with that of the model.
+    """Second moments of the groups, (k, p, p), in a basis that begins with that of the model.
 
-    `moments` may lack groups of `total`, which determines the centers.
+    They are about the points from which the model measures errors: its mean, or the means of the
+    groups in `total`, the moments of all rows. `moments` are these or those of a fold, which may
+    lack some of the groups.
     """
+    # Keep the centers of the groups that occur in `moments`, in their order.
     frame = subspace.reference_frame(total).select_groups(
         [*map(total.labels.index, moments.labels)]
     )

@@ -156,7 +156,11 @@ def _group_results(
     estimates: ModelEstimates,
     drift: Sequence[Estimate],
 ) -> tuple[GroupResult, ...]:
-    """Combine the figures of one model by group; `drift` has one estimate per group."""
+    """Combine the figures of one model by group.
+
+    `drift` has the change in error of each group since the fit; `estimates` has a record per group
+    with the figures for new rows, which the results have under the same names.
+    """
     return tuple(
         GroupResult(
             group=label,

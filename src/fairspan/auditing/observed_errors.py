@@ -165,8 +165,9 @@ class ErrorIntervals:
     ) -> "ErrorIntervals":
         """Delete-a-block jackknife intervals of the errors and of their disparity.
 
-        The interval of the disparity is simultaneous over all pairs of groups. `pooled` is the sum
-        of the blocks.
+        The disparity is the difference in error of two groups; of more than two groups, of those
+        with the largest and the smallest error. Its interval is simultaneous over all pairs of
+        groups. `pooled` is the sum of the blocks.
         """
         errors = observed.errors.errors
         leave_one_out = leave_one_block_out_errors(blocks, pooled, observed.model.subspace)

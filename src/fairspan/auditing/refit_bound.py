@@ -210,7 +210,8 @@ def _refit_problems(
     """Optimization problems that a refit to these rows would solve, by dimension.
 
     The criterion, center and scale of the features are those of the model, and the restriction too
-    unless `restricted` is False. A soft model may be refitted with extra dimensions.
+    unless `restricted` is False. A soft model, whose components may be shorter than one, may be
+    refitted with extra dimensions.
     """
     certificate = subspace.require_certificate()
     return build_problem_family(
@@ -236,7 +237,8 @@ def _with_objective(
     `errors` are those of the model on these rows, and `unrestricted` is the problem that a refit
     without the restriction would solve. The recentered objective is that of the model with its mean
     replaced by the mean of these rows. Only a model with center="global" has a mean of its own; for
-    others it equals the objective.
+    others it equals the objective. The scale is a magnitude of the objective, by which the gap is
+    divided for the relative gap.
     """
     criterion = unrestricted.criterion
     recentered_errors = errors
@@ -254,11 +256,12 @@ def _with_objective(
 
 
 def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
-    """Lower bound for any refit, or the reason why there is none.
+    """Lower bound on the objective of any refit to these rows, or the reason why there is none.
 
-    Every dual feasible choice of group weights gives a valid bound. For a proof by weights, take
-    the best of three: the saved weights, equal weights, and their midpoint; if the groups have
-    changed much, equal weights may be better. Other proofs hold for the same groups only.
+    A proof is a choice of dual variables from which a bound follows. For most criteria these are
+    group weights, and every dual feasible choice gives a valid bound: take the best of three, the
+    saved weights, equal weights, and their midpoint. If the groups have changed much since the fit,
+    equal weights may be better. Other proofs hold for the same groups only.
     """
     certificate = subspace.require_certificate()
     proof = certificate.proof
@@ -275,11 +278,14 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     if type(proof) is Proof:
         weight_by_group = dict(zip(certificate.groups, proof.weights.tolist(), strict=True))
         weights = np.array([weight_by_group.get(label, 0.0) for label in labels])
+        # Groups of the fit may be missing here: rescale the weights of the others. Weights may be
+        # negative, such as those of a criterion of equal errors.
         weights /= np.abs(weights).sum() or 1.0
         candidate_weights = [
             weights + share * (1 / len(labels) - weights) for share in (0.0, 0.5, 1.0)
         ]
-        # For a linear criterion, all three are the same.
+        # The criterion replaces each candidate by weights that are feasible for it. For a linear
+        # criterion, which fixes the weights, all three become the same.
         dual_weights = np.unique(
             [criterion.dual_feasible_weights(weights, problem) for weights in candidate_weights],
             axis=0,

@@ -67,9 +67,11 @@ def reduce_to_span(
     # origin, and by the components and center of each model.
     directions = [-scaled.shift[:, None]]
     for model, frame in zip(models, frames, strict=True):
+        # The columns of the encoder, and of the decoder if it is another matrix.
         directions.append(model.subspace.projector.stacked_columns)
         if frame.has_common_center:
             directions.append((frame.scaled_center - scaled.shift)[:, None])
+    # The rows would not determine best subspaces of more dimensions than they span.
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         raise IrreducibleRows("the models extend beyond the span of these few rows")
     joint_span = scaled.row_space.extend(np.hstack(directions))
@@ -110,7 +112,7 @@ def reduce_to_span(
         coordinates - origin,
         groups=rows.groups[row_positions[order]],
         weights=None if rows.weights is None else rows.weights[row_positions[order]],
-        weight_exponent=rows.weight_exponent,
+        weight_exponent=rows.weight_exponent,  # weights are in units of 2**weight_exponent
     )
     return ReducedRows(reduced, reduced_rows)
 

@@ -95,12 +95,12 @@ def compute_row_statistics(
     mean_weights = moments.weights / np.maximum(moments.counts, 1)
     aggregator = RowStatisticsAggregator(
         tuple(moments.labels),
-        # Powers of two, so that weights keep their digits.
-        np.ldexp(1.0, np.frexp(mean_weights)[1]),
-        tuple(optima),
-        tuple(models),
-        folds,
-        row_metadata(rows).has_clusters,
+        # Powers of two near the mean weights, so that weights keep their digits.
+        weight_units=np.ldexp(1.0, np.frexp(mean_weights)[1]),
+        optima=tuple(optima),
+        models=tuple(models),
+        folds=folds,
+        has_clusters=row_metadata(rows).has_clusters,
     )
     # For few features, starting threads costs more than the products.
     with single_thread_if_small(rows.n_features):
@@ -162,14 +162,15 @@ class RowStatisticsAggregator:
         """Return the sums over some rows; rows of weight zero count only for monotonicity.
 
         Each value is summed as its deviation from a reference mean, divided by the model's scale,
-        with weights in units of the group: this limits cancellation and overflow.
+        with weights in units of the group: this limits cancellation and overflow. None, which other
+        aggregators return for no rows, is never returned.
         """
         coder = LabelEncoder(self.labels)
         n_groups = len(self.labels)
         n_quantities = len(Quantity) if self.folds else 1
         n_folds = 1 if self.folds is None else self.folds.n_folds
         sums = RunningSums(
-            # The five sums are those that `RunningSums` lists.
+            # Five sums of each quantity: of w x, w^2, w^2 x, (w x)^2 and (w x)^4.
             power_sums=np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups)),
             totals=np.zeros((n_folds, 2, n_groups)),
             monotonicity=np.empty((4, 0)),
@@ -179,7 +180,8 @@ class RowStatisticsAggregator:
         row_offset = row_metadata(rows).row_offset
         for block in rows.blocks():
             assert block.groups is not None
-            # Once no column is increasing or decreasing (rows 2 and 3), further blocks cannot help.
+            # The last two rows of the monotonicity tell which columns are increasing or decreasing
+            # so far. Once there are none, further blocks cannot change that.
             if not sums.monotonicity.size or sums.monotonicity[2:].any():
                 sums.monotonicity = _merge_monotonicity(
                     sums.monotonicity, _monotonicity(block.values)
@@ -223,13 +225,16 @@ class RowStatisticsAggregator:
     def finish(self, sums: RunningSums) -> RowStatistics:
         """Compute means and standard errors from the sums.
 
-        Offsets (means x), standard errors and sums are in scaled units and relative to the
-        reference means; the result is not. Sums over all folds have shape (m, q, k), for m models,
-        q quantities and k groups.
+        The sums are of deviations from the reference means, which are the known errors of the
+        models and zero for differences, divided by a scale of each model. So are the `offsets`,
+        the means of these deviations, and the standard errors; the result is in units of errors
+        again. Sums over all folds have shape (m, q, k), for m models, q quantities (a single one
+        without folds) and k groups.
         """
         _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
         group_weights, counts = sums.totals.sum(axis=0)
         power_sums = sums.power_sums.sum(axis=0)
+        # In the order of `RunningSums.power_sums`.
         sum_wx, sum_w2, sum_w2x, sum_w2x2, sum_w4x4 = (power_sums[:, :, i] for i in range(5))
         offsets = sum_wx / group_weights
         # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
@@ -254,7 +259,8 @@ class RowStatisticsAggregator:
             )
             # About the reference mean; NaN if all values equal it.
             kurtosis = counts * sum_w4x4 / sum_w2x2**2
-        # Rows 2 and 3 tell which columns are increasing or decreasing; few rows may be by chance.
+        # The last two rows tell which columns are strictly increasing or decreasing. Columns of few
+        # rows may be so by chance.
         is_monotone = sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
         scales = self._scales()
         return RowStatistics(
@@ -262,6 +268,7 @@ class RowStatisticsAggregator:
             standard_errors=scales * standard_errors,
             n_independent=n_independent,
             kurtosis=kurtosis,
+            # Variation of the means between folds beyond that of their rows.
             training_standard_errors=scales * _training_standard_errors(sums, standard_errors),
             monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
         )

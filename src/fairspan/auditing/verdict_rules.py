@@ -211,7 +211,8 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     if not relevant or verdict.kind == "inconclusive":
         return verdict
     # Findings about one model or group, such as heavy tails or instability, are already accounted
-    # for in the states of the groups. Those about all rows, such as misleading columns, are not.
+    # for in the states of the groups. Those about all rows, such as misleading columns, are not;
+    # unless they may be harmless, like duplicates, they cast doubt on the verdict.
     misleading_data = [
         finding
         for finding in relevant

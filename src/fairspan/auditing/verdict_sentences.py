@@ -113,7 +113,7 @@ def state_costly_repair(
     ----------
     comparison : ModelComparison
     gain : str
-        Interval of the regained share of variance of the group most harmed by PCA.
+        Interval of the share of its variance that the group most harmed by PCA regains.
     paying : sequence of GroupResult
         Results under the fair model of the groups whose error rises.
     """
@@ -135,12 +135,12 @@ def state_helpful_repair(comparison: ModelComparison, gain: str, materiality: fl
     ----------
     comparison : ModelComparison
     gain : str
-        Interval of the regained share of variance of the group most harmed by PCA.
+        Interval of the share of its variance that the group most harmed by PCA regains.
     materiality : float
         Materiality threshold, as a share of a group's variance.
     """
     fair = comparison.fair
-    payers = describe_payers(fair)
+    payers = describe_payers(fair)  # a sentence on the groups whose error rises, or empty
     others = describe_other_groups(fair, comparison.labels_harmed_by_pca, materiality)
     recommendation = f"Use {fair.name}."
     if payers:
@@ -266,10 +266,11 @@ def describe_preferred_model(
     Parameters
     ----------
     candidates : sequence of ModelResult
-        In order of preference.
+        In order of preference; ordinary PCA may be one of them.
     helpful : set of str
-        Names of models that help.
+        Names of the fair models with the verdict "harm, repair helps".
     pca : ModelResult
+        Ordinary PCA, with which the fair models are compared.
     compared : str
         Models that were compared, such as "3 models compared".
     """
@@ -284,6 +285,7 @@ def describe_preferred_model(
         f"groups with the fewest {unit}s"
     )
     if candidates[0].name in helpful:
+        # A model that helps comes before models that harm fewer rows.
         reason = "the group that PCA harms most gains, and no other group is shown to become harmed"
     text = f"Among the {compared}, prefer {descriptions[0]}: {reason}."
     if len(descriptions) > 1:

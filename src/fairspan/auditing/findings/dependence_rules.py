@@ -19,7 +19,8 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
     """FS402, FS409, FS410: identifiers, candidate clusters, duplicates and autocorrelation.
 
     FS410 names the correlation of neighboring rows only if no column explains it as clusters, and
-    duplicates alone only if they are more than 10 % of the rows.
+    duplicates alone only if they are more than 10 % of the rows. Its setting has no value, since
+    the caller has to choose the cluster column.
     """
     if first_rows.identifier_features:
         noun = noun_form(len(first_rows.identifier_features), "feature", "features")

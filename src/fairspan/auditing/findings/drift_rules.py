@@ -19,6 +19,9 @@ def drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
     FS209 says by how much a refit to the audited rows could lower the criterion at most, which is
     the refit bound; FS210, which groups' errors changed significantly since the fit. Reports on
     fair models only, if there are any.
+
+    If a refit may help, FS209 warns that part of the gain may be due to chance if the group with
+    the largest loss is small: its loss is overestimated on few rows.
     """
     with_bound = [model for model in models if model.refit_bound is not None]
     fair_models = [model for model in with_bound if not model.is_pca]

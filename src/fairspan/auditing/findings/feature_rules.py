@@ -92,8 +92,9 @@ def features_encoding_group(moments: Moments, columns: FeatureNames) -> Iterator
     if moments.n_groups < 2 or df < _MIN_DF:
         return
     total_variances = moments.standard_deviations**2
-    # Use the degrees of freedom of an analysis of variance; otherwise every column would seem
-    # constant within many small groups.
+    # Compare mean squares as in an analysis of variance, with the degrees of freedom df within
+    # groups and n - 1 in total; otherwise every column would seem constant within many small
+    # groups.
     within_variances = (moments.proportions @ moments.variances) * ((n_rows - 1) / df)
     is_nearly_constant = within_variances < _MAX_WITHIN_GROUP_SHARE * total_variances
     encoding = np.flatnonzero((total_variances > 0) & is_nearly_constant).tolist()

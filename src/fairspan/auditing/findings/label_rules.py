@@ -77,6 +77,7 @@ def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
     """FS413: groups named by a text that usually marks a missing value."""
     placeholders = placeholder_labels(moments.labels, moments.counts.tolist())
     if placeholders is not None:
+        # Code that makes these labels missing, so that their rows are dropped.
         advice = (
             f"with pandas, labels.mask(labels.isin({placeholders.for_pandas})) and "
             'on_missing="drop"'

@@ -82,6 +82,7 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
         lost_text = (
             f" No row of {join_truncated(lost)} is left, so there are no figures for {pronoun}."
         )
+    # A sentence on the features that alone cause the most dropped rows.
     costliest_text = ""
     if missing.costliest_text:
         costliest_text = f" {missing.costliest_text}"
@@ -100,12 +101,13 @@ def largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
 def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Finding]:
     """FS411: missing cells were imputed by their expectation.
 
-    `completion` has the number of imputed cells of each group, and how far its correlations are
-    those of all groups.
+    `completion` has the number of imputed cells of each group, and the weight of the correlations
+    of all groups in its own ones, which is positive for groups with too few rows.
     """
     if not completion.n_missing_cells.any():
         return
-    n_columns = (moments.all_columns or moments).n_features  # attributes are imputed as well
+    # Columns that only a restriction uses, not the model, are imputed along with the features.
+    n_columns = (moments.all_columns or moments).n_features
     shares = completion.n_missing_cells / np.maximum(moments.counts * n_columns, 1)
     labels = moments.labels
     affected = np.flatnonzero(shares).tolist()
@@ -130,7 +132,10 @@ def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Find
 def codes_for_missing_values(
     first_rows: FirstRowsSummary, *, has_names: bool, are_all_rows: bool
 ) -> Iterator[Finding]:
-    """FS412: repeated values far from all others, such as -99, and spikes at zero.
+    """FS412: values that look like codes for missing ones.
+
+    Those are repeated values far from all others, such as -99, and many zeros away from the other
+    values.
 
     Parameters
     ----------

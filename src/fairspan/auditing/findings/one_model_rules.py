@@ -48,6 +48,7 @@ def absent_groups(model: ModelResult) -> Iterator[Finding]:
 def lossless(model: ModelResult) -> Iterator[Finding]:
     """FS206: no variance is lost in any group, up to rounding error."""
     if model.is_lossless:
+        # Advise fewer dimensions, unless there is only one.
         case: str | None = "one dimension"
         settings: list[Setting] = []
         if model.n_components > 1:
@@ -86,6 +87,8 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
             return
         scope = "new rows"
         best_error = largest_group.expected_best_error
+        # The loss may be largest in one group in units of error, and in another as a share of its
+        # variance; if that one is harmed, the message names it as well.
         estimated = [group for group in model.groups if group.group in losses]
         largest_share_group = max(estimated, key=relative_loss)
         is_another = largest_share_group.group not in largest_labels
@@ -131,8 +134,9 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
 def disparity(model: ModelResult) -> Iterator[Finding]:
     """FS201, FS202: whether the interval of the disparity contains zero.
 
-    The disparity is the difference in error of two groups: on new rows if it was estimated,
-    otherwise on the audited rows. None without an interval, or if no variance is lost.
+    The disparity is the error of the second group of the pair minus that of the first: on new rows
+    if it was estimated, otherwise on the audited rows. None without an interval, or if no variance
+    is lost.
     """
     difference = model.observed_disparity
     pair = model.disparity_pair
@@ -148,6 +152,7 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
     first, second = pair
     interval = to_ascii(format_interval(difference.low, difference.high))
     if difference.contains_zero:
+        # Named in the order of the subtraction, so that the sign of the limits can be interpreted.
         yield make_finding(
             "FS201",
             {
@@ -201,6 +206,7 @@ def not_proven_optimal(model: ModelResult) -> Iterator[Finding]:
         if reason:
             case = "unresolved for a reason"
             figures = {"reason": reason}
+        # Such a reason says that a column of very large numbers limits the precision.
         if reason and "column" in reason:
             case = "large column"
             settings = _settings_for_large_column(model)
@@ -234,8 +240,9 @@ def negative_losses(model: ModelResult) -> Iterator[Finding]:
 def unstable_model(model: ModelResult) -> Iterator[Finding]:
     """FS208: models that depend strongly on their rows.
 
-    Those are models under whose refits the error of a group varies by more than half the width of
-    the interval of its loss.
+    Those are models under whose refits without one fold the error of a group varies by more than
+    half the width of the interval of its loss; `instability` is the ratio. The message also gives
+    the cosine of the largest principal angle between the model and a refit.
     """
     if model.instability is not None and model.instability > 1:
         yield make_finding(

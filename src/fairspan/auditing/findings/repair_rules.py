@@ -64,7 +64,8 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
 def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS303: groups that keep clearly less variance than under the baseline PCA.
 
-    One finding per fair model, with the groups by decreasing cost.
+    One finding per fair model, with the groups by decreasing cost: the share of variance kept
+    before the repair, under PCA, minus that after it, under the fair model.
     """
     for model, pca in _pairs_with_pca(models):
         scope = _comparison_scope(model, pca)
