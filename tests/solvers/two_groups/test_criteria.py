@@ -13,6 +13,7 @@ from fairspan import (
     ErrorGap,
     FairPCA,
     GroupMoments,
+    MeanParity,
     MinimaxLoss,
     RobustErrorGap,
     TotalError,
@@ -392,3 +393,32 @@ def test_robust_bound_holds_where_nearly_tied_subspaces_miss_their_line(tol):
     if solution.status == "optimal":
         assert solution.objective <= least + solution.absolute_tol * 1.001
     assert solution.objective <= least * (1 + 1e-9)
+
+
+def _fit_equal_error(X, groups, tolerance):
+    model = FairPCA(2, criterion=EqualError(tolerance=tolerance), restriction=MeanParity())
+    return model.fit(X, sensitive_features=groups).solution_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_at_the_smallest_feasible_gap_counts_variances_outside_of_the_restriction(seed):
+    rng = np.random.default_rng(seed)
+    wide = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 5)) * 3 + rng.normal(size=5)
+    X = np.vstack([wide, rng.normal(size=(60, 5)) + rng.normal(size=5)])
+    groups = np.repeat(["a", "b"], 60)
+    infeasible, feasible = 0.0, 1e3
+    for _ in range(60):
+        middle = (infeasible + feasible) / 2
+        try:
+            _fit_equal_error(X, groups, middle)
+        except IncompatibleParameters:
+            infeasible = middle
+        else:
+            feasible = middle
+    solution = _fit_equal_error(X, groups, feasible)
+    assert solution.objective - solution.lower_bound <= 1e-6 * solution.objective
+    # Slightly above, the gap of the errors binds in the interior, and the optimum is proven.
+    interior = _fit_equal_error(X, groups, feasible * (1 + 1e-9))
+    assert interior.status == "optimal"
+    assert solution.lower_bound <= solution.objective
+    assert solution.objective == pytest.approx(interior.objective, rel=1e-5)

@@ -25,7 +25,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.error_rounding import target_gap
 from fairspan.certificates.evaluate_solution import certify
-from fairspan.certificates.proofs import MeanDistanceProof
+from fairspan.certificates.proofs import MeanDistanceProof, Proof
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS, VALUE_ROUNDING
@@ -219,14 +219,16 @@ def _solve_equal_errors(problem: Problem, tol: float) -> SearchResult:
     # The smallest gap equals the tolerance. Every multiplier of the gap then proves a lower bound
     # on the total error, none the exact optimum: choose the best of some. Large ones come closer
     # to the optimum, at a larger rounding error.
-    def safe_bound(multiplier: float) -> float:
-        """Lower bound on the total error, less its rounding error times `_ROUNDING_WEIGHT`."""
-        weights = problem.proportions + multiplier * gap_weights
-        smallest = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
-        return smallest.value - multiplier * tolerance - _ROUNDING_WEIGHT * smallest.rounding_error
+    def weights_of(multiplier: float) -> FloatArray:
+        return problem.proportions + multiplier * gap_weights
 
-    multiplier = max(_TRIAL_MULTIPLIERS, key=safe_bound)
-    weights = problem.proportions + multiplier * gap_weights
+    def discounted_gap(multiplier: float) -> float:
+        """Certified gap, in which the rounding allowance counts with `_ROUNDING_WEIGHT`."""
+        proof = Proof(weights_of(multiplier))
+        gap, rounding_allowance = proof.gap(problem, right.basis, right.errors)
+        return gap - (1 - _ROUNDING_WEIGHT) * rounding_allowance
+
+    weights = weights_of(min(_TRIAL_MULTIPLIERS, key=discounted_gap))
     return SearchResult(right.basis, weights, search.n_eigenproblems, search.trace)
 
 
