@@ -26,7 +26,7 @@ from fairspan.linalg.rounding import zero_negligible
 from fairspan.linalg.threads import limit_blas_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
-from fairspan.moments.compute import compute_moments, not_moments_error
+from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.second_moments import figure_roundings
 from fairspan.moments.wide import WideMoments
@@ -475,7 +475,7 @@ def _moments_of_two_groups(X: object, sensitive_features: object) -> GroupMoment
 
 
 def frontier_for_display(
-    moments: GroupMoments | WideMoments, n_components: int, center: Center, *, scale: bool
+    moments: Moments, n_components: int, center: Center, *, scale: bool
 ) -> Frontier:
     """Frontier with the resolution that a plot needs, however short the curve is.
 

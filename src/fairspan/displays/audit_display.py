@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from fairspan.formatting.names import readable_name
 from fairspan.formatting.numbers import format_level, format_tick
 from fairspan.parameters import check_choice
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.lines import Line2D
 
 AuditQuantity = Literal[
     "expected_loss", "observed_error", "observed_loss", "observed_variance_kept"
@@ -176,7 +180,9 @@ class AuditDisplay(BaseDisplay):
             axes.hlines(
                 y_positions[0], smallest, largest, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6
             )
-        handles = [self._draw_model(axes, i, y_positions[i], limits) for i in range(len(values))]
+        handles: list[Artist] = [
+            self._draw_model(axes, i, y_positions[i], limits) for i in range(len(values))
+        ]
         labels = [readable_name(name) for name in self.models]
         if self.show_observed:
             observed = values_of(self.records, "observed_loss")
@@ -216,7 +222,7 @@ class AuditDisplay(BaseDisplay):
             y_positions += offsets[:, None] * _MODEL_SPREAD
         return y_positions
 
-    def _state_handles(self) -> dict[str, Any]:
+    def _state_handles(self) -> dict[str, "Line2D"]:
         """Legend entries of the states that occur."""
         from matplotlib.lines import Line2D
 
@@ -236,7 +242,7 @@ class AuditDisplay(BaseDisplay):
 
     def _draw_model(
         self, axes: Axes, i: int, y_positions: FloatArray, limits: tuple[float, float]
-    ) -> Any:
+    ) -> "Line2D":
         """Draw markers and intervals of the i-th model, and return its legend entry.
 
         Parameters
@@ -309,8 +315,8 @@ class AuditDisplay(BaseDisplay):
         return axis_limits(self.records, self.quantity, values, _MAX_UNCERTAIN_RATIO)
 
     def _draw_extras(
-        self, axes: Axes, handles: list[Any], labels: list[str]
-    ) -> tuple[list[Any], list[str]]:
+        self, axes: Axes, handles: "list[Artist]", labels: list[str]
+    ) -> "tuple[list[Artist], list[str]]":
         """Draw additional artists, and return the legend's handles and labels with theirs.
 
         A hook for subclasses; here there are none.

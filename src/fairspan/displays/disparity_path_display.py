@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Self, TypeGuard
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from fairspan.progress import track
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
+
     from fairspan.estimator.fair_pca import FairPCA
 
 # Range of penalties in decades (10^-2 to 10^1), around the default of 0.5, and number of values.
@@ -211,7 +213,7 @@ class DisparityPathDisplay(BaseDisplay):
         add_header(axes, title, [*handles.values()], [*handles], note=self._note(axes))
         return upper, lower
 
-    def _draw_panel(self, panel: Axes, path: FloatArray, pca_value: float) -> dict[str, Any]:
+    def _draw_panel(self, panel: Axes, path: FloatArray, pca_value: float) -> "dict[str, Line2D]":
         """Draw a quantity at each value of the parameter, with a line at its value under PCA.
 
         Returns the legend entries: handles by label.
@@ -225,7 +227,7 @@ class DisparityPathDisplay(BaseDisplay):
             color=FAIR_STYLE.color,
             markersize=4.5,
         )
-        handles: dict[str, Any] = {"PCA": pca_line, plot_label(readable_name(self.name)): path_line}
+        handles = {"PCA": pca_line, plot_label(readable_name(self.name)): path_line}
         if self.selected_value is not None:
             selected_line = panel.axvline(self.selected_value, color=MUTED, linewidth=1)
             handles[f"selected: {format_tick(self.selected_value)}"] = selected_line

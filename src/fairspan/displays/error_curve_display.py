@@ -48,6 +48,8 @@ from fairspan.progress import overall_progress, track
 from fairspan.typing import BoolArray, IntegerArray
 
 if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
+
     from fairspan.estimator.fair_pca import FairPCA
 
 _OBSERVED_LINE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
@@ -373,7 +375,7 @@ class ErrorCurveDisplay(BaseDisplay):
         if has_interval.any():
             axes.fill_between(d, low, high, color=style.color, alpha=_BAND_ALPHA, linewidth=0)
 
-    def _legend(self) -> dict[str, Any]:
+    def _legend(self) -> "dict[str, Line2D]":
         """Return the legend's handles by label."""
         from matplotlib.lines import Line2D
 

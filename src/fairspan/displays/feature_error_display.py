@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class FeatureErrorDisplay(BaseDisplay):
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per group and feature shown."""
         records = self.errors.records
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, list[object]] = {}
         for name in ("model", "group", "feature"):
             columns[name] = [record[name] for record in records]
         for name in ("observed_error", "expected_error"):

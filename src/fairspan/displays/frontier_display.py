@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from fairspan.problem.criteria.criterion import Criterion
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
     from fairspan.estimator.fair_pca import FairPCA
 
 # Margin as a share of the extent.
@@ -233,7 +235,7 @@ class FrontierDisplay(BaseDisplay):
         add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
         return (axes,)
 
-    def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
+    def _draw_curve(self, axes: Axes) -> "tuple[list[Artist], list[str]]":
         """Draw the frontier, the diagonal of equal errors, PCA and the achievable region.
 
         Returns the handles and labels of their legend entries.
@@ -263,7 +265,7 @@ class FrontierDisplay(BaseDisplay):
         )
         legend_marker = copy(pca_marker)
         legend_marker.set_markersize(_MARKER_SIZE)
-        handles: list[Any] = [frontier_line, diagonal, legend_marker]
+        handles: list[Artist] = [frontier_line, diagonal, legend_marker]
         labels = ["frontier", "equal errors", "PCA"]
         if self.achievable_region is not None:
             handles += axes.fill(

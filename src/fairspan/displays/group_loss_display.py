@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from fairspan.parameters import check_bool
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
     from fairspan.estimator.fair_pca import FairPCA
 
 
@@ -147,8 +149,8 @@ class GroupLossDisplay(AuditDisplay):
         return {**super().to_columns(), "bound": [bound] * len(self.records)}
 
     def _draw_extras(
-        self, axes: Axes, handles: list[Any], labels: list[str]
-    ) -> tuple[list[Any], list[str]]:
+        self, axes: Axes, handles: "list[Artist]", labels: list[str]
+    ) -> "tuple[list[Artist], list[str]]":
         if self.bound is None:
             return handles, labels
         line = axes.axvline(self.bound, color=FOREGROUND, linewidth=1.6, gid="bound", zorder=1.5)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from fairspan.rows.labels import printable
 from fairspan.typing import FloatArray, IndexArray
 
 if TYPE_CHECKING:
+    from matplotlib.image import AxesImage
+
     from fairspan.estimator.fair_pca import FairPCA
 
 # Row height and maximum figure width, in inches.
@@ -189,7 +191,7 @@ class LoadingsDisplay(BaseDisplay):
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns: feature, and the loadings of each component."""
         shown = self.shown_features
-        columns: dict[str, list[Any]] = {"feature": [self.features[j] for j in shown]}
+        columns: dict[str, list[object]] = {"feature": [self.features[j] for j in shown]}
         for i, loadings in enumerate(self.loadings):
             columns[f"component {i + 1}"] = loadings[shown].tolist()
         return columns
@@ -286,7 +288,11 @@ def _color_range(values: FloatArray) -> float:
 
 
 def annotate_cells(
-    axes: Axes, image: Any, values: FloatArray, format_value: Callable[[float], str], label: str
+    axes: Axes,
+    image: "AxesImage",
+    values: FloatArray,
+    format_value: Callable[[float], str],
+    label: str,
 ) -> None:
     """Write the values into the cells of a heat map, or add a color bar if they are too small.
 

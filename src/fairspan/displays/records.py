@@ -76,7 +76,7 @@ def to_columns(records: Sequence[Record], *names: str) -> dict[str, list[Any]]:
     return columns
 
 
-def fitted_moments(estimator: "FairPCA", purpose: str) -> Any:
+def fitted_moments(estimator: "FairPCA", purpose: str) -> Moments:
     """Return the group moments of a fitted FairPCA; `purpose` names the caller in errors.
 
     Raises

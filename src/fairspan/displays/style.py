@@ -17,8 +17,10 @@ from fairspan.formatting.numbers import format_tick
 from fairspan.formatting.terminal import wrap_text
 
 if TYPE_CHECKING:
+    import matplotlib.artist
     import matplotlib.axes
     import matplotlib.figure
+    import matplotlib.transforms
 
 # Forward references: matplotlib is imported lazily.
 Axes: TypeAlias = "matplotlib.axes.Axes"
@@ -168,7 +170,7 @@ def root_figure(axes: Axes) -> Figure:
     return figure
 
 
-def adapt_to_background(artists: Sequence[Any], background: Any) -> None:
+def adapt_to_background(artists: "Sequence[matplotlib.artist.Artist]", background: Any) -> None:
     """Replace the colors of this module by lighter ones if the figure background is dark.
 
     Parameters
@@ -303,7 +305,7 @@ def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -
 def add_header(
     axes: Axes,
     title: str,
-    handles: Sequence[Any] = (),
+    handles: "Sequence[matplotlib.artist.Artist]" = (),
     labels: Sequence[str] = (),
     *,
     note: str = "",
@@ -359,7 +361,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     return max(int(width / max(widths)), 1)
 
 
-def _offset_transform(axes: Axes, right: float, up: float) -> Any:
+def _offset_transform(axes: Axes, right: float, up: float) -> "matplotlib.transforms.Transform":
     """Return the transform of axes coordinates (0 to 1) plus an offset in points."""
     from matplotlib.transforms import ScaledTranslation
 

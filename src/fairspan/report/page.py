@@ -8,7 +8,6 @@ from functools import cache
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -70,7 +69,7 @@ def render_page(report: Report) -> str:
     return template.render(_page_context(report))
 
 
-def _page_context(report: Report) -> dict[str, Any]:
+def _page_context(report: Report) -> dict[str, object]:
     """Return the variables of page.html, the template of the page.
 
     With two groups, the slider runs along the frontier, and the figure of dimensions is shown in
@@ -301,7 +300,9 @@ def _jinja_environment() -> Environment:
     return environment
 
 
-def slider_data(report: Report, mark_positions: Sequence[Sequence[SvgPosition]]) -> dict[str, Any]:
+def slider_data(
+    report: Report, mark_positions: Sequence[Sequence[SvgPosition]]
+) -> dict[str, object]:
     """Build the data of the slider.
 
     Parameters

@@ -51,7 +51,7 @@ class ReportSettings:
     n_components: int | float | None
     center: Center
     scale: bool
-    displays: tuple[Any, ...] = ()
+    displays: tuple[object, ...] = ()
     estimation: EstimationOptions = DEFAULT_OPTIONS
 
     @classmethod
@@ -111,7 +111,7 @@ class ReportSettings:
             check_integer("n_components", n_components)
         if criteria is None:
             builtin_names = registry.builtin_names("criterion")
-            other_criteria: Sequence[Any] = [name for name in builtin_names if name != main.name]
+            other_criteria: Sequence[object] = [name for name in builtin_names if name != main.name]
         else:
             other_criteria = _check_sequence("compare", criteria)
         # Remove duplicates by equality: some criteria contain a mapping and are not hashable.

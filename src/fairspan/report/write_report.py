@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from fairspan.auditing.audit import check_one_assignment
 from fairspan.auditing.estimation_options import EstimationOptions, estimation_options
@@ -41,7 +41,10 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.opening import match_groups, open_rows, row_remedies
 from fairspan.storage.atomic import check_suffix, write_atomic
-from fairspan.typing import LabelsLike, TableLike, WeightsLike
+from fairspan.typing import LabelsLike, Record, TableLike, WeightsLike
+
+if TYPE_CHECKING:
+    from fairspan.estimator.fair_pca import FairPCA
 
 _EXTRA = "report"
 _REQUIRED_PACKAGES = ("jinja2", "matplotlib")
@@ -73,7 +76,7 @@ def write_report(
     level: float = DEFAULT_LEVEL,
     materiality: float = 0.01,
     on_missing: OnMissing = "error",
-) -> dict[str, Any]:
+) -> Record:
     """Write an HTML report on the effect of PCA and fair criteria on each group.
 
     The page is a single self-contained file, identical for the same rows and settings. Requires the
@@ -235,14 +238,13 @@ class _RequestedSettings:
 
     def completed_by(self, model: FairSubspace) -> "_RequestedSettings":
         """Return the settings with those of a model in place of those that were not given."""
-        changes: dict[str, Any] = {}
-        if self.n_components is None:
-            changes["n_components"] = model.dimension
-        if self.center is None:
-            changes["center"] = model.center
-        if self.scale is None:
-            changes["scale"] = model.scale is not None
-        return replace(self, **changes)
+        model_is_scaled = model.scale is not None
+        return replace(
+            self,
+            n_components=model.dimension if self.n_components is None else self.n_components,
+            center=model.center if self.center is None else self.center,
+            scale=model_is_scaled if self.scale is None else self.scale,
+        )
 
     def validated(self) -> ReportSettings:
         """Return the settings, with defaults for those that were not given.
@@ -313,7 +315,7 @@ class _RowArguments:
             moments = compute_group_moments(rows, limit)
             return _DescribedRows(moments, rows, compute_fingerprint(rows))
 
-    def replaced_by(self, moments: Any, models: Any) -> _DescribedRows:
+    def replaced_by(self, moments: GroupMoments, models: object) -> _DescribedRows:
         """Take moments in place of rows, none of which may be given."""
         given = (self.X, self.sensitive_features, self.y, self.clusters, self.sample_weight)
         _check_moments_only(given, moments)
@@ -368,7 +370,7 @@ def make_report(
 
 
 def _open_test_rows(
-    test: tuple[Any, ...] | None, on_missing: OnMissing, attributes: Sequence[ColumnKey]
+    test: tuple[object, ...] | None, on_missing: OnMissing, attributes: Sequence[ColumnKey]
 ) -> Rows | None:
     """Open held-out rows, with their clusters if there is a third element; None without any.
 
@@ -409,7 +411,7 @@ def add_displays(report: Report) -> Report:
     return replace(report, displays=tuple(displays))
 
 
-def _main_estimator(report: Report) -> Any:
+def _main_estimator(report: Report) -> "FairPCA":
     """Refit the main model as an estimator, for displays."""
     from fairspan.estimator.fair_pca import FairPCA
 
@@ -480,7 +482,7 @@ def _check_moments_only(row_arguments: Sequence[object], moments: object) -> Non
 
 
 def _check_arguments(
-    models: object, test: Any, name: object, title: object, *, has_clusters: bool
+    models: object, test: object, name: object, title: object, *, has_clusters: bool
 ) -> None:
     """Check the types of arguments of `write_report`, and that `test` comes with models.
 
