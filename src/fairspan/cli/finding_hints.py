@@ -25,7 +25,7 @@ def with_command_hints(audit: "Audit") -> "Audit":
 
 
 def with_command_hints_in_report(report: "Report") -> "Report":
-    """Return the report with such findings, also those on the user's models."""
+    """Return the report with findings that name options, also those on the user's models."""
     user_models = report.user_models
     if user_models is not None:
         user_models = replace(user_models, audit=with_command_hints(user_models.audit))
@@ -45,6 +45,8 @@ def with_command_hint(finding: Finding) -> Finding:
     message = finding.message
     for setting in finding.settings:
         option = _option_of(setting)
+        # The phrase that is replaced includes its parentheses, if the message names the setting in
+        # parentheses only.
         if setting.phrase.startswith("("):
             option = f"({option})"
         message = message.replace(setting.phrase, option)

@@ -165,6 +165,8 @@ def audit_data(
         audited = with_pca_baselines(audited, data.moments)
     options = audit_options.estimation_options
     if data.row_source is None and test is None:
+        # Moments of the individual files; empty for a single file, whose moments are audited as one
+        # block, without intervals.
         blocks = [each.with_attributes(data.restriction_columns) for each in data.blocks]
         return with_command_hints(audit_moments(audited, blocks or [data.moments], options))
     options = replace(options, max_memory=data.limit.max_memory)

@@ -51,7 +51,8 @@ def write_moments(
     )
     moments = all_groups.drop_small_groups(min_group_size)
     write_atomic(out, moments.to_bytes())
-    # With y, the file also has moments by group and class, which have fewer rows than the group.
+    # Moments of one or two rows reveal these rows. With y, the file also has moments by group and
+    # class, its finest ones, which have fewer rows than the group.
     group_counts = moments.finest
     warn_about_tiny_groups(
         zip(group_counts.labels, group_counts.counts.tolist(), strict=True),

@@ -73,6 +73,7 @@ class MomentsFolderRows(FileRows):
             options["label"] = [chosen.roles.classes]
         if chosen.roles.weights is not None:
             options["weight"] = [chosen.roles.weights]
+        # All parts are read with the same options, so the first one stands for them.
         if rows.parts:
             options["na_values"] = rows.parts[0].na_values.to_words()
             csv_format = rows.parts[0].csv_format

@@ -23,9 +23,14 @@ def command_advice(advice: "NumberAdvice") -> str:
 
 
 def _style_advice(advice: "NumberAdvice") -> str:
-    """Return which options to add, or which one to omit."""
+    """Return which options make the numbers readable, or which one to omit.
+
+    A reading is a style of numbers in which the column can be read, such as a decimal comma.
+    Several are possible for texts such as "1,234"; then the advice says what each would mean.
+    """
 
     def options(reading: "StyleReading") -> str:
+        # Options that differ from the style with which the file is read now.
         changes = reading.changes_from(advice.current)
         return " ".join(
             f"--{name} {_SHELL_VALUES.get(value, value)}" for name, value in changes.items()
@@ -34,6 +39,7 @@ def _style_advice(advice: "NumberAdvice") -> str:
     if len(advice.readings) > 1:
         return advice.each_reading(options)
     added = options(advice.readings[0])
+    # Nothing to add: the numbers have the default style, and a given option prevents reading them.
     return f"Add {added} to the command" if added else f"Omit --{advice.superfluous_option}"
 
 

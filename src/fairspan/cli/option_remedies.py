@@ -87,7 +87,7 @@ def command_remedies(command: click.Command) -> dict[Cause, Remedy]:
     if "--on-missing" in options:
         has_groups = "--missing-group" in options
         remedies |= missing_remedies(
-            "--on-missing {}",
+            "--on-missing {}",  # the remedies fill in the value
             # Commands without groups apply a saved model, whose fit decided whether cells may be
             # missing.
             allows_em=has_groups,

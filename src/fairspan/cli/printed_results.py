@@ -47,7 +47,8 @@ def audit_text(result: "Audit") -> str:
 def certificate_text(certificate: "Certificate") -> str:
     """Format a certificate for standard output, with its width and colors.
 
-    The first sentence gives the objective, its lower bound and the gap, the second the status.
+    The first sentence gives the objective, the lower bound on it for any subspace that satisfies
+    the constraints, and the gap; the second gives the status.
     """
     parameters = printable(
         format_parameters(reported_parameters(certificate.criterion, certificate.groups))

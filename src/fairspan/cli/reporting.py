@@ -111,7 +111,7 @@ def build_file_report(
         )
     report_data = ReportData(moments, rows, held_out, read_options.resources.max_memory)
     report = make_report(report_data, settings, provenance, audited)
-    report = with_command_hints_in_report(report)
+    report = with_command_hints_in_report(report)  # findings name options of the command line
     if page is not None:
         write_page(page, report)
     return report

@@ -112,7 +112,8 @@ class AuditDisplay(BaseDisplay):
     def compute(cls, audit: Any, quantity: str | None = None) -> Self:
         """Compute the display of an audit.
 
-        The default quantity is the expected loss if there are estimates, else the observed error.
+        The default quantity is the expected loss if there are estimates for new rows, else the
+        observed error.
         """
         has_estimates = any(model.has_estimates for model in audit.models)
         if quantity is None:
@@ -124,6 +125,7 @@ class AuditDisplay(BaseDisplay):
                 "Allowed: 'observed_error', 'observed_loss' and 'observed_variance_kept'",
                 "Audit rows with folds, or choose another quantity",
             )
+        # Observed values within their rounding errors are drawn at zero.
         records = [record for model in audit.models for record in records_without_rounding(model)]
         pca_models = tuple(model.name for model in audit.models if model.is_pca)
         return cls(records, cast(AuditQuantity, quantity), pca_models, audit.level)

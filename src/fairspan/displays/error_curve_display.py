@@ -183,6 +183,7 @@ class ErrorCurveDisplay(BaseDisplay):
         return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)
 
     @classmethod
+    # Shares of the stages in the run time, in percent.
     @overall_progress("computing the curve", fitting=15, refitting_without_each_fold=60, reading=25)
     def compute(
         cls,
@@ -217,7 +218,8 @@ class ErrorCurveDisplay(BaseDisplay):
         is_expected = rows is not None and not reason
         prefix = "expected" if is_expected else "observed"
         shown_quantity = f"{prefix}_{quantity}"
-        if quantity == "error":  # the best possible loss is zero, so it is not shown
+        # Add each group's best error as a third model. Its best loss, zero, is not shown.
+        if quantity == "error":
             pca_records = [record for record in records if record["model"] == PCA_NAME]
             best_errors = values_of(pca_records, f"{prefix}_best_error")
             records += best_records(pca_records, shown_quantity, best_errors)

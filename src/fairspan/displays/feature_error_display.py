@@ -151,6 +151,7 @@ class FeatureErrorDisplay(BaseDisplay):
             for result in audit.models
             if result.feature_errors is not None
         }
+        # Without any errors by feature there is no name to choose; `_from_errors` raises the error.
         name = next(iter(errors_by_model), "") if model is None else model
         if errors_by_model:
             check_choice("model", name, tuple(errors_by_model))

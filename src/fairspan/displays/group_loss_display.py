@@ -114,15 +114,16 @@ class GroupLossDisplay(AuditDisplay):
         *,
         show_observed: bool = False,
     ) -> Self:
-        """Compute the losses of each group under PCA and the estimator, and the bound.
+        """Compute the losses of each group under PCA and the estimator.
 
         Parameters and exceptions as for `from_estimator`. With rows, the losses are expected losses
-        on new rows and there is no bound; without, they are those of the training rows.
+        on new rows. Without rows, they are those of the training rows, and the display has a lower
+        bound on the largest loss of any subspace on these, if the criterion bounds it.
         """
         moments = fitted_moments(estimator, cls.__name__)
         check_bool("show_observed", show_observed)
         d = estimator.subspace_.dimension
-        fits = {d: estimator}
+        fits = {d: estimator}  # by dimension, of which there is one here
         status = estimator.solution_.status_text
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         if rows is not None:

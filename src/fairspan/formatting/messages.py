@@ -45,7 +45,10 @@ def quoted_label(label: object) -> str:
 
 
 def _quoted(value: object, max_length: int) -> str:
-    """Quote a value, the parts of a tuple one by one; text is truncated after `max_length`."""
+    """Quote a value for a message, the parts of a tuple one by one.
+
+    Text is truncated after `max_length` characters, and within what seems to be several cells.
+    """
     if isinstance(value, tuple):
         parts = [_quoted(part, max_length) for part in value]
         if len(parts) == 1:

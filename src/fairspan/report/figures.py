@@ -304,7 +304,7 @@ def _describe_estimate(record: Mapping[str, Any]) -> str:
 
 
 def losses_figure(report: Report) -> PageFigure:
-    """Figure of the observed losses under PCA and the main criterion.
+    """Figure of the observed losses under PCA and the main criterion, for the groups drawn.
 
     It shows the certificate's lower bound if that bounds the largest loss: the objective is then
     the largest excess loss, not divided by the group's variance.
@@ -339,14 +339,16 @@ def losses_figure(report: Report) -> PageFigure:
 def dimensions_figure(report: Report) -> PageFigure:
     """Figure of the losses by number of dimensions, expected ones if available.
 
-    Without a frontier of two groups, the page's slider runs over the dimensions, and its marks are
-    in this figure.
+    It has a panel for each group drawn, with the curves of PCA and the main criterion. The page's
+    slider selects a step: a point of the frontier of two groups, which is in another figure; or, if
+    there is no frontier, a number of dimensions, which is marked in the panels of this figure.
     """
     curves = report.curves
     name = report.main.name
     n_groups = len(report.group_names)
     records = curves.records(name)
-    # Records of one model and dimension are consecutive, one per group.
+    # Records of one model and dimension are consecutive, one per group. Keep those of the groups
+    # that are drawn: with many groups, the ones with the largest losses.
     drawn_records = [
         record
         for start in range(0, len(records), n_groups)
@@ -376,7 +378,7 @@ def dimensions_figure(report: Report) -> PageFigure:
             f"{observed_losses}."
         )
     alt_text = f"Largest loss of a group under PCA and {name}: {'; '.join(largest_losses)}."
-    # One mark per group, in its own panel.
+    # At each step of the slider, one mark per group in its own panel, at the loss of the fair fit.
     groups = _drawn_groups(report)
     points: list[list[PanelPoint]] = []
     if curves.frontier is None:

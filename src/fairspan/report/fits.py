@@ -127,9 +127,10 @@ def audit_fits(
     settings: ReportSettings,
     estimation: EstimationOptions,
 ) -> tuple[Audit, FoldMoments | None]:
-    """Audit all fits on the rows, or on the moments without rows.
+    """Audit all fits on the rows, or on the moments if there are no rows.
 
-    With many groups, criteria that are slow to refit get no estimates for new rows, and no verdict.
+    With many groups, criteria that are slow to refit get no estimates for new rows, and no verdict;
+    the models then have a reason in `no_refit_reason`.
 
     Parameters
     ----------

@@ -162,6 +162,9 @@ def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
 def render_sentence(name: str, report: Report) -> Markup:
     """Render the sentence that a macro of sentences.html makes from the results.
 
+    Losses are observed ones, unless a variable is about estimates for new rows. "Tied" values are
+    equal up to the tolerance of a fit.
+
     Parameters
     ----------
     name : str
@@ -178,12 +181,15 @@ def render_sentence(name: str, report: Report) -> Markup:
     certificate = report.main_fit.certificate
     pca_losses = [group.observed_loss for group in pca.groups]
     main_losses = [group.observed_loss for group in main.groups]
+    # By number of dimensions.
     largest_pca_losses = [float(result.pca_losses.max()) for result in report.curves.dimensions]
+    # Results under PCA and under the main model, of groups whose loss increases.
     increased_losses = [
         (before, after)
         for before, after in zip(pca.groups, main.groups, strict=True)
         if after.observed_loss > before.observed_loss * (1 + LOOSE_TOL)
     ]
+    main_findings, _ = split_findings(report)  # without those on other models
     context = {
         "report": report,
         "pca": pca,
@@ -200,7 +206,7 @@ def render_sentence(name: str, report: Report) -> Markup:
         "largest_pca_losses": largest_pca_losses,
         "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
         "harm_by_dimension": harm_by_dimension(report),
-        "main_findings": split_findings(report)[0],
+        "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "harmless_state": _HARMLESS_STATE,
         "verdict_kinds": _VERDICT_KINDS,

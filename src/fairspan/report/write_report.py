@@ -401,7 +401,8 @@ def add_displays(report: Report) -> Report:
     for requested in report.settings.displays:
         if isinstance(requested, str | ExternalObject) and estimator is None:
             estimator = _main_estimator(report)
-        # A name is replaced by the display that its class computes from the estimator.
+        # A name is replaced by the display that its class computes from the estimator; for another
+        # object, only its type is checked.
         no_parameters = None
         display = resolve_object(
             "display", requested, Display, DISPLAYS.__getitem__, no_parameters, estimator

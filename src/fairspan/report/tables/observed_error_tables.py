@@ -73,8 +73,8 @@ def criteria_table(report: Report) -> Table:
     The worst group has the largest loss, or keeps the smallest share of its variance.
     """
     models = report.audit.models
-    # Observed disparities and their intervals. A value within its rounding error, a tiny share of
-    # the total variance, is shown as zero; the ends of intervals are not changed.
+    # Observed disparities and their intervals. A value below a threshold for rounding errors, a
+    # tiny share of the total variance, is shown as zero; the ends of intervals are not changed.
     disparities = [model.observed_disparity for model in models]
     thresholds = [AGREEMENT_TOL * fit.certificate.total_variance for fit in report.fits]
     disparity_values = [
