@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairspan.registration import register_classes
 from fairspan.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ __all__ = [
     "verify",
     "write_report",
 ]
+
+# Before anything else is imported: lower layers look these classes up by name.
+register_classes()
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion, Criterion, LinearCriterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.limits import ParityLimit
 from fairspan.problem.piecewise import AffinePieces, Blocks
 from fairspan.problem.problem import Problem
@@ -30,6 +31,7 @@ __all__ = [
     "LinearCriterion",
     "ParityLimit",
     "Problem",
+    "ProblemView",
     "Restriction",
     "RowBlock",
     "RowSource",

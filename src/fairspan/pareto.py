@@ -10,11 +10,12 @@ import numbers
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from fairspan.certificates.evaluate_solution import rotate_to_principal_axes
+from fairspan.class_loaders import load_class
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_moments
 from fairspan.estimator.fit_settings import FitSettings
@@ -45,12 +46,10 @@ from fairspan.solvers.two_groups.frontier import (
     frontier_vertices,
     supporting_contact,
 )
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, PlottedDisplay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from fairspan.displays.frontier_display import FrontierDisplay
 
 # Criterion that is ordinary PCA.
 _PCA_CRITERION = "total_error"
@@ -284,7 +283,7 @@ class Frontier:
 
     def plot(
         self, ax: "Axes | None" = None, *, criteria: Sequence[str | Criterion] | None = None
-    ) -> "FrontierDisplay":
+    ) -> PlottedDisplay:
         """Plot the frontier; needs the extra `plot`.
 
         Parameters
@@ -299,10 +298,9 @@ class Frontier:
         displays.FrontierDisplay
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
-        # Imported here, since the module of the display imports this one.
-        from fairspan.displays.frontier_display import FrontierDisplay
-
-        return FrontierDisplay.from_frontier(self, criteria).plot(ax)
+        # By name, since the display is built on frontiers.
+        display = load_class("result display", "frontier").from_frontier(self, criteria)
+        return cast(PlottedDisplay, display.plot(ax))
 
     def __repr__(self) -> str:
         first, second = map(format_label, self.groups)

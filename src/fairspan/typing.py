@@ -1,7 +1,7 @@
 """Types of tables, labels, arrays and random numbers used in signatures."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
     import pyarrow as pa
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from narwhals.stable.v2.typing import IntoDataFrame
 
 AnyArray = npt.NDArray[Any]
@@ -41,3 +43,28 @@ JsonValue: TypeAlias = str | float | bool | Sequence["JsonValue"] | Mapping[str,
 """Value that JSON can represent."""
 Record: TypeAlias = dict[str, object]
 """Values by name, as methods called `to_dict` return them."""
+
+
+class PlottedDisplay(Protocol):
+    """Display that has been drawn, following scikit-learn's convention.
+
+    The displays of :mod:`fairspan.displays` are such; lower layers name the type without importing
+    them.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    axes_ : tuple of matplotlib Axes
+        The panels; `(ax_,)` if there is only one.
+    figure_ : matplotlib Figure
+    """
+
+    ax_: "Axes"
+    axes_: "tuple[Axes, ...]"
+    figure_: "Figure"
+
+    def plot(self, ax: "Axes | None" = None) -> "PlottedDisplay":
+        """Draw again, on the given axes or on those of a new figure."""
+
+    def frame(self) -> Any:
+        """Return the plotted data as a pandas DataFrame."""

@@ -49,7 +49,7 @@ def test_a_column_that_is_the_group_is_named(scale):
     rows = with_column(np.where(GROUPS == "a", 1.0, 2.0))
     [finding] = audit_frame("FS401", rows, GROUPS, scale=scale)
     assert finding.message.startswith("feature 'SEX' encodes the group")
-    assert finding.message.endswith("Exclude the feature (drop the column).")
+    assert finding.message.endswith("Exclude every such feature (drop the column).")
     assert finding.columns == ("SEX",)
     assert not audit_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
 

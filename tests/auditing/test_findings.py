@@ -424,7 +424,7 @@ def finding_of(code, model=None, groups=()):
         "Message.",
         model=model,
         groups=tuple(groups),
-        remedy=entry.recommendation,
+        remedy=entry.recommendation_in(None),
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
     )

@@ -27,6 +27,7 @@ from fairspan.auditing.models import (
 from fairspan.auditing.results import ModelResult, change_records
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_rules import make_verdicts
+from fairspan.class_loaders import load_class
 from fairspan.errors import InvalidInput, InvalidType, caller_remedies
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
@@ -45,11 +46,10 @@ from fairspan.rows.opening import (
     row_remedies,
     warn_about_unused_categories,
 )
+from fairspan.typing import PlottedDisplay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from fairspan.displays.audit_display import AuditDisplay
 
 _FINDING_INDENT = " " * len("FS101 ")
 # Difference between the seeds of two repeats. One audit uses its seed and the next four at most.
@@ -201,7 +201,7 @@ class Audit:
             "feature_errors": feature_error_records,
         }
 
-    def plot(self, ax: "Axes | None" = None, *, quantity: str | None = None) -> "AuditDisplay":
+    def plot(self, ax: "Axes | None" = None, *, quantity: str | None = None) -> PlottedDisplay:
         """Plot one quantity for every model and group (requires the `plot` extra).
 
         Parameters
@@ -225,10 +225,9 @@ class Audit:
         InvalidInput
             The expected loss was requested, but the audit has no estimates.
         """
-        # Imported here, since the module of the display imports this one, and few audits are drawn.
-        from fairspan.displays.audit_display import AuditDisplay
-
-        return AuditDisplay.compute(self, quantity).plot(ax)
+        # By name, since displays are built on audits, and few audits are drawn.
+        display = load_class("result display", "audit").compute(self, quantity)
+        return cast(PlottedDisplay, display.plot(ax))
 
     def table(self) -> Table:
         """Return the results by model and group as a table, with verdicts and findings as notes.

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, TypedDict, cast
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from fairspan.rows.labels import to_python_label, to_python_labels
 from fairspan.storage.archive import open_archive, write_archive
 from fairspan.storage.fields import FieldReader, FileKind
 from fairspan.typing import AnyArray, FloatArray, JsonValue
-
-if TYPE_CHECKING:
-    from fairspan.model.subspace import FairSubspace
 
 _SUBSPACE_FILE = FileKind("subspace", "a consistent subspace")
 _CENTERS = ("global", "group", "none")
@@ -73,49 +70,60 @@ class UnresolvedObject:
         )
 
 
-def write_subspace(path: str | os.PathLike[str], subspace: "FairSubspace") -> None:
+class SubspaceFields(TypedDict):
+    """Fields of a :class:`~fairspan.model.subspace.FairSubspace`, by name, as a file holds them."""
+
+    components: FloatArray
+    mean: FloatArray | None
+    scale: FloatArray | None
+    center: Center
+    feature_names: tuple[str, ...] | None
+    certificate: Certificate | None
+    oblique_decoder: FloatArray | None
+    whitening: FloatArray | None
+    imputation_model: NormalModel | None
+
+
+def write_subspace(path: str | os.PathLike[str], subspace: SubspaceFields) -> None:
     """Write a subspace to exactly the given path, atomically.
 
     Arrays are stored as such; the certificate and names of features in the JSON header.
     """
-    certificate = subspace.certificate
+    certificate = subspace["certificate"]
     proof = None if certificate is None else certificate.proof
     # None also for a proof of another package, which is not stored.
     arrays_of_proof = proof_arrays(proof)
     header = {
-        "center": subspace.center,
-        "feature_names": subspace.feature_names,
+        "center": subspace["center"],
+        "feature_names": subspace["feature_names"],
         "certificate": None if certificate is None else _certificate_to_dict(certificate),
         "proof": None if proof is None or arrays_of_proof is None else proof.kind,
     }
     optional_arrays = {
-        "components": subspace.components,
-        "mean": subspace.mean,
-        "scale": subspace.scale,
-        "oblique_decoder": subspace.oblique_decoder,
-        "whitening": subspace.whitening,
+        "components": subspace["components"],
+        "mean": subspace["mean"],
+        "scale": subspace["scale"],
+        "oblique_decoder": subspace["oblique_decoder"],
+        "whitening": subspace["whitening"],
     }
     arrays = {name: array for name, array in optional_arrays.items() if array is not None}
     if arrays_of_proof is not None:
         arrays |= {f"proof_{name}": array for name, array in arrays_of_proof.items()}
-    if subspace.imputation_model is not None:
-        arrays["normal_mean"] = subspace.imputation_model.mean
-        arrays["normal_covariance"] = subspace.imputation_model.covariance
+    if (imputation_model := subspace["imputation_model"]) is not None:
+        arrays["normal_mean"] = imputation_model.mean
+        arrays["normal_covariance"] = imputation_model.covariance
     write_archive(path, _SUBSPACE_FILE.name, header, arrays)
 
 
 def read_subspace(
     path: str | os.PathLike[str],
-    subspace_class: type["FairSubspace"],
     custom_objects: Sequence[object] = (),
-) -> "FairSubspace":
-    """Read a subspace from a file.
+) -> SubspaceFields:
+    """Read the fields of a subspace from a file.
 
     Parameters
     ----------
     path : str or path
-    subspace_class : class
-        FairSubspace, or a subclass.
     custom_objects : sequence of objects
         Criterion and restriction objects of other packages, matched by name.
 
@@ -145,7 +153,7 @@ def read_subspace(
         feature_names = None
         if not fields.is_null("feature_names"):
             feature_names = fields.read_unique_texts("feature_names", length=p)
-        return subspace_class(
+        return SubspaceFields(
             components=components,
             mean=_read_optional_array(fields, "mean", "p", (p,)),
             scale=_read_optional_array(fields, "scale", "p", (p,), positive=True),

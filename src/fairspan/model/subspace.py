@@ -20,7 +20,7 @@ from fairspan.model.other_packages import (
     reconstruction_model,
 )
 from fairspan.model.row_checks import warn_if_far
-from fairspan.model.serialization import read_subspace, write_subspace
+from fairspan.model.serialization import SubspaceFields, read_subspace, write_subspace
 from fairspan.model.standardization import Standardization
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
@@ -385,7 +385,18 @@ class FairSubspace:
             The name belongs to another kind of file, such as a table, or cannot be written.
         """
         check_suffix(path, subject="a model is")  # begins the message of an error
-        write_subspace(path, self)
+        fields = SubspaceFields(
+            components=self.components,
+            mean=self.mean,
+            scale=self.scale,
+            center=self.center,
+            feature_names=self.feature_names,
+            certificate=self.certificate,
+            oblique_decoder=self.oblique_decoder,
+            whitening=self.whitening,
+            imputation_model=self.imputation_model,
+        )
+        write_subspace(path, fields)
 
     @classmethod
     def load(
@@ -407,7 +418,7 @@ class FairSubspace:
         CorruptFile
             The file is truncated, modified or of another kind.
         """
-        return read_subspace(path, cls, custom_objects)
+        return cls(**read_subspace(path, custom_objects))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Export :meth:`transform` as an ONNX graph; needs the extra `onnx`.

@@ -241,7 +241,7 @@ class FrameRows(ColumnRows, InMemoryRows):
 
         categories = self.selection.categories[column]
         series = self.frame[column]
-        cells: pa.ChunkedArray = series.to_arrow() if isinstance(series, nw.Series) else series
+        cells = series if isinstance(series, pa.ChunkedArray) else series.to_arrow()
         texts = cells.cast("string")  # unify string types
         code_or_null = compute.index_in(texts, value_set=pa.array(categories, pa.string()))
         codes = np.asarray(compute.fill_null(code_or_null, -1))
@@ -282,7 +282,8 @@ def _has_numpy_numbers(frame: pd.DataFrame) -> bool:
 
 def _pandas_frame(frame: EagerFrame) -> pd.DataFrame | None:
     """Return the pandas frame that narwhals wraps; None for other frames."""
-    native = frame.to_native() if isinstance(frame, nw.DataFrame) else frame
+    # A Table of pyarrow has no such method; a test of the class would import narwhals for files.
+    native = frame.to_native() if hasattr(frame, "to_native") else frame
     return native if hasattr(native, "iloc") else None  # only pandas (and its kin) has `iloc`
 
 

@@ -43,6 +43,8 @@ class FindingEntry:
         the caveat.
     other_messages : dict of str to str
         Messages for other cases of the same observation, by name of the case.
+    other_remedies : dict of str to str
+        Remedies of those cases whose remedy differs.
     """
 
     title: str
@@ -54,11 +56,15 @@ class FindingEntry:
     caveat: str = ""
     may_be_harmless: bool = False
     other_messages: Mapping[str, str] = field(default_factory=dict)
+    other_remedies: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def recommendation(self) -> str:
-        """Remedy without the fields of a single finding, and the further remedy."""
-        remedy = _FIELD.sub("", self.remedy)
+    def remedy_in(self, case: str | None) -> str:
+        """Remedy in one of the other cases, by its name, or in the usual case (None)."""
+        return self.remedy if case is None else self.other_remedies.get(case, self.remedy)
+
+    def recommendation_in(self, case: str | None) -> str:
+        """Remedy in a case without the fields of a single finding, and the further remedy."""
+        remedy = _FIELD.sub("", self.remedy_in(case))
         return f"{remedy} {self.further_remedy}".rstrip()
 
 
@@ -178,8 +184,9 @@ ENTRIES = {
             "no estimates": "{models}: {were} fitted to these rows{inference}. The intervals are "
             "for this fixed projection; errors on new rows may be larger. {remedy}",
         },
-        remedy="Audit held-out rows.",
-        further_remedy="No action is needed if you report the estimates for new rows.",
+        remedy="No action is needed if you report the estimates for new rows. Otherwise audit "
+        "held-out rows.",
+        other_remedies={"no estimates": "Audit held-out rows."},
     ),
     "FS204": FindingEntry(
         title="not proven optimal",
@@ -309,7 +316,7 @@ ENTRIES = {
         message="{features} {encode} the group: (nearly) constant within groups and different "
         "between them. Such a feature can mask or reverse the effect of a projection on the "
         "groups. {remedy}",
-        remedy="Exclude the feature{setting}.",
+        remedy="Exclude every such feature{setting}.",
     ),
     "FS402": FindingEntry(
         title="a row number or an identifier",
@@ -320,7 +327,7 @@ ENTRIES = {
         other_messages={
             "named": "{features}: all values differ, and the name suggests an identifier. {remedy}",
         },
-        remedy="Exclude the feature{setting}, unless it is a measurement.",
+        remedy="Exclude every such feature{setting}, unless it is a measurement.",
         caveat="a feature may be an identifier",
     ),
     "FS403": FindingEntry(
@@ -472,7 +479,7 @@ def make_finding(
     entry = ENTRIES[code]
     template = entry.message if case is None else entry.other_messages[case]
     values = {"model": model, "setting": _setting_in_parentheses(settings), **figures}
-    remedy = entry.remedy.format_map(values)
+    remedy = entry.remedy_in(case).format_map(values)
     return Finding(
         code=code,
         severity=entry.severity,
@@ -480,7 +487,7 @@ def make_finding(
         model=model,
         groups=tuple(groups),
         columns=tuple(columns),
-        remedy=entry.recommendation,
+        remedy=entry.recommendation_in(case),
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
         settings=tuple(settings),

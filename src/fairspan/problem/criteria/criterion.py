@@ -24,22 +24,21 @@ any other that bounds of w.e bound     `Criterion`: `name`, `value`, `scores`,  
 Every criterion with pieces is solved and certified by the existing solvers. One without returns
 None from `pieces`, and a solver must support it. A constraint on e, such as equal errors, overrides
 `constraint_violation` and `constraint_text` (equal_error.py). A criterion that is selected by name
-is listed in catalog.py and in :mod:`fairspan.registry`.
+is listed in criterion_catalog.py and
+in :mod:`fairspan.registry`.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import DEFAULT_FORMULA, CriterionFormula
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from fairspan.problem.problem import Problem
 
 
 class Criterion(ABC):
@@ -69,7 +68,7 @@ class Criterion(ABC):
         """Name by which the criterion is selected."""
 
     @abstractmethod
-    def pieces(self, problem: "Problem") -> AffinePieces | None:
+    def pieces(self, problem: ProblemView) -> AffinePieces | None:
         """Return the criterion as a sum of maxima of affine functions; None if it is not one."""
 
     def check_groups(self, group_labels: list[Label]) -> None:
@@ -100,47 +99,47 @@ class Criterion(ABC):
         """Amount by which (k,) errors violate the constraint; positive only if they do."""
         return 0.0
 
-    def with_defaults(self, problem: "Problem") -> Self:
+    def with_defaults(self, problem: ProblemView) -> Self:
         """Return a copy with the parameters that depend on the data filled in."""
         return self
 
-    def divisors(self, problem: "Problem") -> FloatArray:
+    def divisors(self, problem: ProblemView) -> FloatArray:
         """Divisor of each group's error, shape (k,)."""
         return np.ones(problem.n_groups)
 
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
+    def value(self, errors: FloatArray, problem: ProblemView) -> float:
         """Value of the criterion at (k,) errors."""
         return problem.affine_pieces.value(errors)
 
-    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+    def scores(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Smooth functions of (..., k) errors, whose block maxima sum to the value, (..., m)."""
         return problem.affine_pieces.piece_values(errors)
 
-    def score_gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Gradients of the scores at (k,) errors, shape (m, k)."""
         return problem.affine_pieces.coefficients
 
-    def dual_feasible_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: ProblemView) -> FloatArray:
         """Dual-feasible weights near the given (k,) weights."""
         pieces = problem.affine_pieces
         return np.asarray(pieces.nearest_multipliers(weights) @ pieces.coefficients)
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: "Problem"
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Lower bound on the value, given a lower bound on w.e for dual-feasible weights w."""
         pieces = problem.affine_pieces
         return min_weighted_error - float(pieces.nearest_multipliers(weights) @ pieces.offsets)
 
-    def magnitude(self, errors: FloatArray, problem: "Problem") -> float:
+    def magnitude(self, errors: FloatArray, problem: ProblemView) -> float:
         """Magnitude of the value at (k,) errors; by default its absolute value."""
         return abs(self.value(errors, problem))
 
-    def largest_scaled_error(self, errors: FloatArray, problem: "Problem") -> float:
+    def largest_scaled_error(self, errors: FloatArray, problem: ProblemView) -> float:
         """Largest of (k,) errors within the allowed directions, in units of the divisors."""
         return float(((errors - problem.embedding.fixed_errors) / problem.divisors).max())
 
-    def scale(self, errors: FloatArray, problem: "Problem") -> float:
+    def scale(self, errors: FloatArray, problem: ProblemView) -> float:
         """Magnitude with which the gap is compared.
 
         Under a restriction, at most the largest error within the allowed directions.
@@ -166,7 +165,7 @@ class Criterion(ABC):
         common_error = 0.0 if self.common_shift_slope is None else float(fixed_errors.min())
         return fixed_errors - common_error, common_error
 
-    def unresolved_reason(self, scale: float, problem: "Problem") -> str:
+    def unresolved_reason(self, scale: float, problem: ProblemView) -> str:
         """Reason why double precision cannot resolve a gap of this scale.
 
         Used if no feature is so large that it is the reason by itself.
@@ -175,7 +174,7 @@ class Criterion(ABC):
         return f"the objective is no more than {scale / max_variance:.0e} of the variance"
 
     def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: "Problem"
+        self, error_rounding: FloatArray, errors: FloatArray, problem: ProblemView
     ) -> float:
         """Bound the rounding error of the value, given that of the errors.
 
@@ -190,11 +189,11 @@ class Criterion(ABC):
         """Formula in words that reports print."""
         return DEFAULT_FORMULA
 
-    def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
+    def theorem_3_2_holds(self, problem: ProblemView) -> bool | None:
         """Whether that theorem of Vu et al. (2022) applies; None where it is irrelevant."""
         return None
 
-    def check_problem(self, problem: "Problem") -> None:
+    def check_problem(self, problem: ProblemView) -> None:
         """Raise Incompatible if no lower bound can be proven for this problem."""
         # Loss-based criteria have pieces, which cost one eigenproblem per group: do not compute
         # them here.
@@ -207,10 +206,10 @@ class LinearCriterion(Criterion):
     """Base class of weighted sums of the groups' errors; a weight may be negative."""
 
     @abstractmethod
-    def group_weights(self, problem: "Problem") -> FloatArray:
+    def group_weights(self, problem: ProblemView) -> FloatArray:
         """Weight of each group's error, shape (k,)."""
 
-    def pieces(self, problem: "Problem") -> AffinePieces:
+    def pieces(self, problem: ProblemView) -> AffinePieces:
         """Return one piece, with the groups' weights as coefficients."""
         return AffinePieces(self.group_weights(problem)[None], np.zeros(1))
 
@@ -227,12 +226,12 @@ class ConcaveScoresCriterion(Criterion):
     that is all there is may be repeated).
     """
 
-    def pieces(self, problem: "Problem") -> AffinePieces | None:
+    def pieces(self, problem: ProblemView) -> AffinePieces | None:
         """Return None: concave scores are not affine."""
         return None
 
     @abstractmethod
-    def affine_minorant(self, problem: "Problem") -> AffinePieces:
+    def affine_minorant(self, problem: ProblemView) -> AffinePieces:
         """Sum of maxima of affine functions of the errors that is nowhere above the criterion.
 
         A lower bound on it is one on the criterion. If a score can decrease while the error of a
@@ -241,30 +240,30 @@ class ConcaveScoresCriterion(Criterion):
         """
 
     @abstractmethod
-    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+    def scores(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Scores at (..., k) errors, shape (..., m)."""
 
     @abstractmethod
-    def score_gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Gradients of the scores at (k,) errors, shape (m, k)."""
 
     @abstractmethod
     def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: "Problem"
+        self, error_rounding: FloatArray, errors: FloatArray, problem: ProblemView
     ) -> float:
         """Bound the rounding error of the value, given that of the errors."""
 
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
+    def value(self, errors: FloatArray, problem: ProblemView) -> float:
         """Largest score at (k,) errors."""
         return float(self.scores(errors, problem).max())
 
-    def dual_feasible_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: ProblemView) -> FloatArray:
         """Dual-feasible weights of the minorant near the given (k,) weights."""
         minorant = self.affine_minorant(problem)
         return np.asarray(minorant.nearest_multipliers(weights) @ minorant.coefficients)
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: "Problem"
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Lower bound on the minorant, given a lower bound on w.e for dual-feasible weights w."""
         minorant = self.affine_minorant(problem)

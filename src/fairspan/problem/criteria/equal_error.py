@@ -10,8 +10,8 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg import scaled_to_one
 from fairspan.parameters import check_number, make_plain
 from fairspan.problem.criteria.criterion import LinearCriterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
-from fairspan.problem.problem import Problem
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 
@@ -108,11 +108,11 @@ class EqualError(LinearCriterion):
                 "Use 'error_gap' with a large penalty, or merge groups",
             )
 
-    def group_weights(self, problem: Problem) -> FloatArray:
+    def group_weights(self, problem: ProblemView) -> FloatArray:
         """Return the groups' proportions; the constraint is checked separately."""
         return problem.proportions
 
-    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: ProblemView) -> FloatArray:
         """Return weights with a positive sum.
 
         For such weights w.e is their sum times q.e plus a multiple of the gap.
@@ -121,7 +121,7 @@ class EqualError(LinearCriterion):
         return scaled if scaled.sum() > 0 else problem.proportions
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Lower bound from w / sum(w) = q + nu (1, -1).
 

@@ -10,9 +10,9 @@ from fairspan.errors import InvalidParameter, UnknownGroup
 from fairspan.linalg.rounding import EPS, TINY
 from fairspan.parameters import check_number, make_plain, plain_value
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion, Criterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.piecewise import AffinePieces, Blocks
-from fairspan.problem.problem import Problem
 from fairspan.rows.label_matching import remedy_for
 from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
@@ -74,11 +74,11 @@ class ErrorGap(Criterion):
                 "Use EqualError() to require equal errors at any cost",
             )
 
-    def pieces(self, problem: Problem) -> AffinePieces | None:
+    def pieces(self, problem: ProblemView) -> AffinePieces | None:
         """Return the pieces of :meth:`gap_pieces`; None in subclasses that are not affine."""
         return self.gap_pieces(problem)
 
-    def gap_pieces(self, problem: Problem) -> AffinePieces:
+    def gap_pieces(self, problem: ProblemView) -> AffinePieces:
         """Return the error gap with this penalty as a sum of two maxima.
 
         One is for the largest and one for the smallest error: max_a (q.e + penalty e_a) + max_b
@@ -98,7 +98,7 @@ class ErrorGap(Criterion):
         coefficients = np.vstack([q + penalties, -penalties])
         return AffinePieces(coefficients, np.zeros(2 * k), Blocks((0, k)))
 
-    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: ProblemView) -> FloatArray:
         """Return w = q + penalty (u - v) with u and v on the simplex.
 
         These are the w with sum 1 and ``|w - q|_1 <= 2 penalty``. The deviation of the given
@@ -111,16 +111,16 @@ class ErrorGap(Criterion):
         return np.asarray(problem.proportions + deviation * (limit / norm))
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Return the lower bound on w.e, which for such weights bounds the value too."""
         return min_weighted_error
 
-    def radii(self, problem: Problem) -> FloatArray:
+    def radii(self, problem: ProblemView) -> FloatArray:
         """Radii eps_g of the robust criterion, shape (k,); zero for this one."""
         return np.zeros(problem.n_groups)
 
-    def pair_weights(self, problem: Problem) -> FloatArray:
+    def pair_weights(self, problem: ProblemView) -> FloatArray:
         """Weights v = q + penalty (1_a - 1_b) of each ordered pair of groups, shape (m, k)."""
         units = np.eye(problem.n_groups)
         contrasts = np.zeros((1, 1))
@@ -128,14 +128,14 @@ class ErrorGap(Criterion):
             contrasts = (units[:, None] - units)[units == 0]
         return np.asarray(problem.proportions + self.penalty * contrasts)
 
-    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def scores(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Concave score of each ordered pair of groups at (..., k) errors, shape (..., m)."""
         v = self.pair_weights(problem)
         root_radii = np.sqrt(self.radii(problem))
         roots = np.sqrt(errors[..., None, :]) + np.where(v >= 0, root_radii, -root_radii)
         return np.asarray((v * np.maximum(roots, 0.0) ** 2).sum(axis=-1))
 
-    def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Gradients of the scores; infinite where an error is zero and its radius is not."""
         v = self.pair_weights(problem)
         radii = self.radii(problem)
@@ -225,7 +225,7 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
             ),
         )
 
-    def radii(self, problem: Problem) -> FloatArray:
+    def radii(self, problem: ProblemView) -> FloatArray:
         """Radii eps_g, shape (k,): as given, or alpha / sqrt(n_g).
 
         The group weights n_g are in units of 2**weight_exponent, an even power.
@@ -237,16 +237,16 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
         radii = float(self.radius) / np.sqrt(problem.group_weights)
         return np.asarray(np.ldexp(radii, -(problem.weight_exponent // 2)))
 
-    def pieces(self, problem: Problem) -> AffinePieces | None:
+    def pieces(self, problem: ProblemView) -> AffinePieces | None:
         """Pieces of the error gap if every radius is zero; otherwise None."""
         return None if self.radii(problem).any() else self.gap_pieces(problem)
 
-    def affine_minorant(self, problem: Problem) -> AffinePieces:
+    def affine_minorant(self, problem: ProblemView) -> AffinePieces:
         """Return the pieces of the error gap, since h(v, e, eps) >= v e."""
         return self.gap_pieces(problem)
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Lower bound of the error gap, valid since h(v, e, eps) >= v e.
 
@@ -257,7 +257,7 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
         return self.value(np.maximum([min_weighted_error], 0.0), problem)
 
     def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+        self, error_rounding: FloatArray, errors: FloatArray, problem: ProblemView
     ) -> float:
         """Bound the rounding error of the value by the largest over ordered pairs of groups.
 
@@ -272,7 +272,7 @@ class RobustErrorGap(ErrorGap, ConcaveScoresCriterion):
         group_rounding = error_rounding + root_rounding + EPS * radii
         return float((np.abs(self.pair_weights(problem)) @ group_rounding).max())
 
-    def theorem_3_2_holds(self, problem: Problem) -> bool:
+    def theorem_3_2_holds(self, problem: ProblemView) -> bool:
         """Whether the condition of Theorem 3.2 of Vu et al. holds.
 
         For each group, penalty <= q_g or its best error is at least eps_g. Otherwise equation (6)

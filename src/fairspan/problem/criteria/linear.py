@@ -10,8 +10,8 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import ANGLE_TOL
 from fairspan.parameters import check_number, make_plain
 from fairspan.problem.criteria.criterion import LinearCriterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import CriterionFormula
-from fairspan.problem.problem import Problem
 from fairspan.rows.label_matching import remedy_for
 from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
@@ -41,7 +41,7 @@ class TotalError(LinearCriterion):
         "the error over all rows.",
     )
 
-    def group_weights(self, problem: Problem) -> FloatArray:
+    def group_weights(self, problem: ProblemView) -> FloatArray:
         """Return the groups' proportions."""
         return problem.proportions
 
@@ -121,22 +121,22 @@ class Disparity(LinearCriterion):
                 ),
             )
 
-    def group_weights(self, problem: Problem) -> FloatArray:
+    def group_weights(self, problem: ProblemView) -> FloatArray:
         """Return the weights of the total error and of the signed gap; one may be negative."""
         if problem.n_groups < 2:
             return problem.proportions
         signs = np.where(np.arange(2) == self._protected_index(problem), 1.0, -1.0)
         return np.asarray(self.trade_off * problem.proportions + (1 - self.trade_off) * signs)
 
-    def magnitude(self, errors: FloatArray, problem: Problem) -> float:
+    def magnitude(self, errors: FloatArray, problem: ProblemView) -> float:
         """Weighted error with absolute coefficients, since the value itself may cancel to zero."""
         return problem.affine_pieces.magnitude(errors)
 
-    def with_defaults(self, problem: Problem) -> "Disparity":
+    def with_defaults(self, problem: ProblemView) -> "Disparity":
         """Return a copy in which the protected group is named."""
         return replace(self, protected=problem.group_labels[self._protected_index(problem)])
 
-    def _protected_index(self, problem: Problem) -> int:
+    def _protected_index(self, problem: ProblemView) -> int:
         """Index of the protected group; by default, that of the largest error under ordinary PCA.
 
         Ties go to the last such group, so that rounding does not decide, for example if PCA leaves

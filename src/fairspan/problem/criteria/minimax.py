@@ -15,9 +15,9 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.parameters import check_bool, make_plain, non_default_parameters
 from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
 from fairspan.problem.piecewise import AffinePieces
-from fairspan.problem.problem import Problem
 from fairspan.rows.labels import format_list
 from fairspan.typing import FloatArray
 
@@ -65,7 +65,7 @@ class MinimaxCriterion(Criterion):
         """One, unless the groups' errors have different divisors."""
         return None if self.relative else 1.0
 
-    def divisors(self, problem: Problem) -> FloatArray:
+    def divisors(self, problem: ProblemView) -> FloatArray:
         """Divisors of the groups' errors: ones, or the groups' variances tr S_g, shape (k,).
 
         Under a restriction, the variances are those in all directions.
@@ -95,13 +95,13 @@ class MinimaxCriterion(Criterion):
             )
         return traces
 
-    def pieces(self, problem: Problem) -> AffinePieces:
+    def pieces(self, problem: ProblemView) -> AffinePieces:
         """Return one piece per group."""
         divisors = problem.divisors
         return AffinePieces(np.diag(1 / divisors), self.reference_errors(problem) / divisors)
 
     @abstractmethod
-    def reference_errors(self, problem: Problem) -> FloatArray:
+    def reference_errors(self, problem: ProblemView) -> FloatArray:
         """Error b_g with which each group's error is compared, shape (k,)."""
 
 
@@ -165,7 +165,7 @@ class MinimaxLoss(MinimaxCriterion):
         ),
     )
 
-    def reference_errors(self, problem: Problem) -> FloatArray:
+    def reference_errors(self, problem: ProblemView) -> FloatArray:
         """Return the best error of each group."""
         return problem.best_errors
 
@@ -174,7 +174,7 @@ class MinimaxLoss(MinimaxCriterion):
         """Whether losses are not divided by variances."""
         return not self.relative
 
-    def value(self, errors: FloatArray, problem: Problem) -> float:
+    def value(self, errors: FloatArray, problem: ProblemView) -> float:
         """max_g (e_g - e*_g) / s_g, clipped at zero, since only rounding makes it negative.
 
         Under a restriction the errors exclude the common error, so the value is clipped at minus
@@ -237,7 +237,7 @@ class MinimaxError(MinimaxCriterion):
         ),
     )
 
-    def reference_errors(self, problem: Problem) -> FloatArray:
+    def reference_errors(self, problem: ProblemView) -> FloatArray:
         """Return zeros: errors are compared as they are."""
         return np.zeros(problem.n_groups)
 
@@ -272,7 +272,7 @@ class LeastVariance(Criterion):
         "and the smallest of them is at most the mean.",
     )
 
-    def pieces(self, problem: Problem) -> AffinePieces:
+    def pieces(self, problem: ProblemView) -> AffinePieces:
         """Return one piece per group, offset by its variance in the allowed directions."""
         return AffinePieces(np.eye(problem.n_groups), problem.second_moments.traces)
 
@@ -280,12 +280,12 @@ class LeastVariance(Criterion):
         """Return zeros: variance in forbidden directions cannot be kept, so it does not count."""
         return np.zeros_like(fixed_errors), 0.0
 
-    def scale(self, errors: FloatArray, problem: Problem) -> float:
+    def scale(self, errors: FloatArray, problem: ProblemView) -> float:
         """Smallest variance kept by a group, with or without a restriction."""
         return self.magnitude(errors, problem)
 
     def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+        self, error_rounding: FloatArray, errors: FloatArray, problem: ProblemView
     ) -> float:
         """Sum the rounding errors of the errors and of the variances they are subtracted from."""
         variance_rounding = problem.rounding.variance_rounding(problem.second_moments)

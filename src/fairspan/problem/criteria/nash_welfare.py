@@ -9,8 +9,8 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import scaled_to_one
 from fairspan.linalg.rounding import EPS, TINY
 from fairspan.problem.criteria.criterion import Criterion
+from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.formulas import KY_FAN_TEXT, CriterionFormula
-from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
 
@@ -44,7 +44,7 @@ class NashWelfare(Criterion):
         "w_g c_g are equal.",
     )
 
-    def check_problem(self, problem: Problem) -> None:
+    def check_problem(self, problem: ProblemView) -> None:
         """Raise Incompatible if a group has no variance, whose logarithm is undefined."""
         second_moments = problem.second_moments
         variance_rounding = problem.rounding.variance_rounding(second_moments)
@@ -58,28 +58,28 @@ class NashWelfare(Criterion):
                 "Exclude that group, or use 'minimax_loss'",
             )
 
-    def pieces(self, problem: Problem) -> None:
+    def pieces(self, problem: ProblemView) -> None:
         """Return None: the logarithm is not piecewise linear."""
 
-    def value(self, errors: FloatArray, problem: Problem) -> float:
+    def value(self, errors: FloatArray, problem: ProblemView) -> float:
         """-(1 / k) sum_g log(tr S_g - e_g); infinite if a group keeps no variance."""
         variances_kept = problem.second_moments.traces - errors
         return float(self.scores(errors, problem)[0]) if (variances_kept > 0).all() else np.inf
 
-    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def scores(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Return the value as a single smooth score, shape (1,)."""
         return np.array([-np.log(self._clipped_variance_kept(errors, problem)).mean()])
 
-    def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Gradient of the score at (k,) errors, shape (1, k)."""
         return (1 / (len(errors) * self._clipped_variance_kept(errors, problem)))[None, :]
 
-    def _clipped_variance_kept(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def _clipped_variance_kept(self, errors: FloatArray, problem: ProblemView) -> FloatArray:
         """Variances kept c_g, clipped below at epsilon times the group's variance."""
         traces = problem.second_moments.traces
         return np.maximum(traces - errors, EPS * traces)
 
-    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: ProblemView) -> FloatArray:
         """Return positive weights.
 
         For such weights mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M).
@@ -91,7 +91,7 @@ class NashWelfare(Criterion):
         return 1 / problem.second_moments.traces
 
     def lower_bound(
-        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+        self, min_weighted_error: float, weights: FloatArray, problem: ProblemView
     ) -> float:
         """Lower bound on the value -(1 / k) sum_g log c_g: mean log(k w_g) - log(tr M - L(M)).
 
@@ -109,20 +109,20 @@ class NashWelfare(Criterion):
         """Return zeros: variance in forbidden directions cannot be kept, so it does not count."""
         return np.zeros_like(fixed_errors), 0.0
 
-    def magnitude(self, errors: FloatArray, problem: Problem) -> float:
+    def magnitude(self, errors: FloatArray, problem: ProblemView) -> float:
         """Return 1: differences of logarithms are already relative."""
         return 1.0
 
-    def largest_scaled_error(self, errors: FloatArray, problem: Problem) -> float:
+    def largest_scaled_error(self, errors: FloatArray, problem: ProblemView) -> float:
         """Return 1, like the magnitude."""
         return 1.0
 
-    def unresolved_reason(self, scale: float, problem: Problem) -> str:
+    def unresolved_reason(self, scale: float, problem: ProblemView) -> str:
         """Reason that the logarithm amplifies the rounding error of small variances."""
         return "a group keeps so little of its variance that the logarithm is uncertain"
 
     def rounding_bound(
-        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+        self, error_rounding: FloatArray, errors: FloatArray, problem: ProblemView
     ) -> float:
         """Sum the logarithm's rounding error and that of its argument, amplified by it."""
         variances_kept = np.maximum(problem.second_moments.traces - errors, TINY)

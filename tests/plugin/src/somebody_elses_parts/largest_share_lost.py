@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairspan.extending import AffinePieces, Criterion, Problem
+from fairspan.extending import AffinePieces, Criterion, ProblemView
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class LargestShareLost(Criterion):
 
     name: ClassVar[str] = "largest_share_lost"
 
-    def pieces(self, problem: Problem) -> AffinePieces:
+    def pieces(self, problem: ProblemView) -> AffinePieces:
         """One affine function for each group; a group without variance cannot lose any."""
         traces = problem.second_moments.traces
         varying = traces > 0
