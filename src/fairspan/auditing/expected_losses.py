@@ -219,9 +219,7 @@ class _Estimator:
         if is_harm_unstable:
             state = "inconclusive"
         change = self._change(i, g, change_spread)
-        n_clusters = None
-        if self._options.has_clusters:
-            n_clusters = loss.n
+        n_clusters = loss.n if self._options.has_clusters else None
         return GroupEstimates(
             expected_error=Estimate(error, max(error - error_margin, 0.0), error + error_margin),
             expected_loss=Estimate(loss.value, low, loss.high),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.auditing.models import AuditedModel
-from fairspan.moments.wide import WideMoments
+from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.in_memory import InMemoryRows
@@ -62,15 +62,15 @@ def reduce_to_span(
         )
     model_scale = scales[0]
     scaled = wide_moments if model_scale is None else wide_moments.divided_by(model_scale)
-    frames = [model.subspace.reference_frame(wide_moments) for model in models]
+    centers = [_shifted_center(model, wide_moments, scaled) for model in models]
     # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
     # origin, and by the components and center of each model.
     directions = [-scaled.shift[:, None]]
-    for model, frame in zip(models, frames, strict=True):
+    for model, center in zip(models, centers, strict=True):
         # The columns of the encoder, and of the decoder if it is another matrix.
         directions.append(model.subspace.projector.stacked_columns)
-        if frame.has_common_center:
-            directions.append((frame.scaled_center - scaled.shift)[:, None])
+        if center is not None:
+            directions.append(center)
     # The rows would not determine best subspaces of more dimensions than they span.
     if max(model.subspace.dimension for model in models) > scaled.row_space.n_axes:
         raise IrreducibleRows("the models extend beyond the span of these few rows")
@@ -78,27 +78,10 @@ def reduce_to_span(
     # Coordinates of the origin of the features, which is minus the shift; it becomes the origin of
     # the new coordinates.
     origin = joint_span.project(directions[0])[:, 0]
-    reduced = []
-    for model, frame in zip(models, frames, strict=True):
-        # The columns of the encoder, and of the decoder if it is not the transposed encoder (an
-        # oblique projection), are directions and so need no shift.
-        projector = model.subspace.projector
-        reduced_projector = projector.with_stacked_columns(
-            joint_span.project(projector.stacked_columns)
-        )
-        mean = None
-        if frame.has_common_center:
-            shifted_center = (frame.scaled_center - scaled.shift)[:, None]
-            mean = joint_span.project(shifted_center)[:, 0] - origin
-        subspace = replace(
-            model.subspace,
-            components=reduced_projector.encoder,
-            oblique_decoder=reduced_projector.oblique_decoder,
-            mean=mean,
-            scale=None,
-            feature_names=None,
-        )
-        reduced.append(replace(model, subspace=subspace))
+    reduced = [
+        _reduce_model(model, center, joint_span, origin)
+        for model, center in zip(models, centers, strict=True)
+    ]
     assert rows.groups is not None
     row_positions = np.concatenate(
         [group_rows.row_indices for group_rows in wide_moments.group_rows]
@@ -115,6 +98,47 @@ def reduce_to_span(
         weight_exponent=rows.weight_exponent,  # weights are in units of 2**weight_exponent
     )
     return ReducedRows(reduced, reduced_rows)
+
+
+def _shifted_center(
+    model: AuditedModel, wide_moments: WideMoments, scaled: WideMoments
+) -> FloatArray | None:
+    """Return the scaled center of a model minus the shift of the rows, as a (p, 1) column.
+
+    None if the model centers each group at its own mean. `scaled` are the moments in the units of
+    the model.
+    """
+    frame = model.subspace.reference_frame(wide_moments)
+    if not frame.has_common_center:
+        return None
+    return (frame.scaled_center - scaled.shift)[:, None]
+
+
+def _reduce_model(
+    model: AuditedModel, center: FloatArray | None, joint_span: RowSpace, origin: FloatArray
+) -> AuditedModel:
+    """Express a model in the coordinates of the joint span, whose origin is at `origin`.
+
+    `center` is the center of the model minus the shift of the rows, (p, 1), or None.
+    """
+    # The columns of the encoder, and of the decoder if it is not the transposed encoder (an oblique
+    # projection), are directions and so need no shift.
+    projector = model.subspace.projector
+    reduced_projector = projector.with_stacked_columns(
+        joint_span.project(projector.stacked_columns)
+    )
+    mean = None
+    if center is not None:
+        mean = joint_span.project(center)[:, 0] - origin
+    subspace = replace(
+        model.subspace,
+        components=reduced_projector.encoder,
+        oblique_decoder=reduced_projector.oblique_decoder,
+        mean=mean,
+        scale=None,
+        feature_names=None,
+    )
+    return replace(model, subspace=subspace)
 
 
 def _are_equal(first: FloatArray | None, second: FloatArray | None) -> bool:

@@ -113,8 +113,8 @@ def leading_subspace_krylov(
     >>> subspace.leading.eigenvalues.round(9)
     array([3., 2.])
     """
-    # Rayleigh-Ritz: V is the orthonormal `basis`, `images` is AV for the operator A. `projected`
-    # is V'AV, whose eigenvalues and eigenvectors (the latter times V) give the Ritz pairs.
+    # Rayleigh-Ritz: V is the orthonormal `basis` and `images` is AV; the eigenpairs of
+    # V'AV, which is `projected`, give the Ritz pairs.
     d = n_components
     orthogonal_to = np.empty((n_features, 0)) if orthogonal_to is None else orthogonal_to
     max_dim = n_features - orthogonal_to.shape[1]
@@ -152,16 +152,15 @@ def leading_subspace_krylov(
         new_columns = orthonormalize_against(
             np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
         )[:, : max_dim - basis.shape[1]]
-        if new_columns.shape[1] == 0:  # the basis already contains all residuals
+        if new_columns.shape[1] == 0:  # the basis contains all residuals
             break
         # Apply the operator to the new columns only: its products take most of the time.
         new_images = operator(new_columns)
         projected = _extended_projection(projected, basis, new_columns, new_images)
         basis = np.hstack([basis, new_columns])
         images = np.hstack([images, new_images])
-    leading = LeadingSubspace.from_eigenpairs(
-        ritz_values, ritz_vectors, d, max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
-    )
+    tie_tol = max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
+    leading = LeadingSubspace.from_eigenpairs(ritz_values, ritz_vectors, d, tie_tol)
     return ApproximateSubspace(leading, ritz_vectors, sum_error)
 
 

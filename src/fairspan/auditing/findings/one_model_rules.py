@@ -1,6 +1,6 @@
 """FS107 and FS201 to FS208: observations about one model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.findings.finding import Finding, Setting
@@ -15,7 +15,7 @@ from fairspan.formatting.numbers import (
     format_relative,
     to_ascii,
 )
-from fairspan.rows.labels import format_list
+from fairspan.rows.labels import Label, format_list
 
 # A larger ratio of two errors says only that one of them is negligible, so it is not shown.
 _MAX_ERROR_RATIO = 1e6
@@ -87,17 +87,9 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
             return
         scope = "new rows"
         best_error = largest_group.expected_best_error
-        # The loss may be largest in one group in units of error, and in another as a share of its
-        # variance; if that one is harmed, the message names it as well.
-        estimated = [group for group in model.groups if group.group in losses]
-        largest_share_group = max(estimated, key=relative_loss)
-        is_another = largest_share_group.group not in largest_labels
-        if is_another and largest_share_group.state == "harmed":
+        share_figures = _largest_share_figures(model, losses, largest_labels)
+        if share_figures:
             case = "another has the largest share"
-            share_figures = {
-                "largest_share_group": quote_group(largest_share_group.group),
-                "largest_share": ascii_share(relative_loss(largest_share_group)),
-            }
     verb = "has"
     errors = "Its error is"
     each_group = "this group"
@@ -129,6 +121,24 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
         model=model.name,
         groups=(*largest_labels, smallest_label),
     )
+
+
+def _largest_share_figures(
+    model: ModelResult, losses: Mapping[Label, float], largest_labels: Sequence[Label]
+) -> dict[str, str]:
+    """Name and share of the group whose loss is the largest share of its own variance.
+
+    Empty unless that group is harmed and is not among `largest_labels`, the groups of the largest
+    loss in units of error, so that the message has to name it as well.
+    """
+    estimated = [group for group in model.groups if group.group in losses]
+    largest_share_group = max(estimated, key=relative_loss)
+    if largest_share_group.group in largest_labels or largest_share_group.state != "harmed":
+        return {}
+    return {
+        "largest_share_group": quote_group(largest_share_group.group),
+        "largest_share": ascii_share(relative_loss(largest_share_group)),
+    }
 
 
 def disparity(model: ModelResult) -> Iterator[Finding]:
