@@ -555,12 +555,11 @@ def _fit_moments(
     feature_covariance = covariance[np.ix_(design.predictors, design.predictors)]
     mean = moments.mean[design.predictors]
     target_mean = float(moments.mean[design.position])
-    abs_basis = np.abs(basis).T
     # factor.T @ factor is the inverse of the covariance of the coordinates.
     factor = inverse_factor(
         basis.T @ feature_covariance @ basis,
-        deviation_bounds=abs_basis @ moments.standard_deviations[design.predictors],
-        mean_bounds=abs_basis @ np.abs(mean),
+        deviation_bounds=np.abs(basis).T @ moments.standard_deviations[design.predictors],
+        mean_bounds=np.abs(basis).T @ np.abs(mean),
         names=design.coordinate_names,
     )
     degrees_of_freedom = _residual_degrees_of_freedom(moments, len(design.coordinate_names))
