@@ -583,8 +583,7 @@ def _fit_moments(
             errors,
         )
     else:
-        # sigma^2 (X'WX)^-1, in which the total weight cancels: sigma^2 is proportional to it, and
-        # X'WX is the covariance (with a one for the constant) times it.
+        # sigma^2 (X'WX)^-1: both factors are in proportion to the total weight, which cancels.
         component_covariance *= mean_error / degrees_of_freedom
     least_squares_fit = LeastSquares(
         target=target,
