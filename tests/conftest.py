@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 import session_cache
 import verified_fits
+from fairspan.certificates import eigensolver
 from fairspan.solvers import auto
 
 MARKERS = {
@@ -52,7 +53,7 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: {meaning}")
     verified_fits.record_fits()
     if config.getoption("--path") == "projected":
-        auto.SMALL_SUBSPACES_FROM = auto._MIN_SUBSPACE_TOL = 0
+        eigensolver.SMALL_SUBSPACES_FROM = auto._MIN_SUBSPACE_TOL = 0
         auto._MAX_COMPONENT_RATIO = auto._MAX_EFFECTIVE_RANK_RATIO = float("inf")
 
 

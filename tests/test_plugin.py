@@ -30,6 +30,7 @@ from fairspan.extending import (
     ConcaveScoresCriterion,
     Criterion,
     LinearCriterion,
+    Restriction,
 )
 from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
@@ -569,6 +570,28 @@ def test_rows_that_the_command_line_cannot_use(run, words, said):
     assert said in " ".join(error.split())
 
 
+class EqualMeans(Restriction):
+    """Mean parity, by another package."""
+
+    name = "equal_means"
+    forbids_mean_differences_only = True
+
+    def allowed_directions(self, means, covariances, n_components):
+        differences = means[1:] - means[0]
+        return np.linalg.svd(differences)[2][len(differences) :].T
+
+
+def test_means_that_rounding_keeps_apart_are_refused_for_every_restriction():
+    rng = np.random.default_rng(0)
+    rows, groups = rng.normal(size=(300, 6)), np.repeat(["a", "b"], 150)
+    fair = FairPCA(2, criterion="total_error", restriction=EqualMeans())
+    reduced = fair.fit(rows, sensitive_features=groups).transform(rows)
+    assert np.allclose(reduced[:150].mean(axis=0), reduced[150:].mean(axis=0))
+    rows[groups == "b"] += 1e12 * np.arange(1, 7)
+    with pytest.raises(IncompatibleParameters, match="double precision misses it"):
+        fair.fit(rows, sensitive_features=groups)
+
+
 class Half:
     """What is named like a criterion, and is none."""
 
@@ -585,6 +608,48 @@ class WithoutProof(Criterion):
 
     def pieces(self, problem):
         return None
+
+
+class LargestRoot(Criterion):
+    """The largest root of an error, with a bound of its own: neither pieces nor concave scores."""
+
+    name = "largest_root"
+
+    def value(self, errors, problem):
+        return float(np.sqrt(errors.max()))
+
+    def pieces(self, problem):
+        return None
+
+    def scores(self, errors, problem):
+        return np.sqrt(errors)
+
+    def score_gradients(self, errors, problem):
+        return np.diag(0.5 / np.sqrt(errors))
+
+    def dual_feasible_weights(self, weights, problem):
+        return np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
+
+    def lower_bound(self, min_weighted_error, weights, problem):
+        return float(np.sqrt(max(min_weighted_error, 0.0)))
+
+
+class LargestRootOfLoss(LargestRoot):
+    """The same, said to be of losses, whose pieces a solver does not compute to choose."""
+
+    uses_excess_loss = True
+
+
+@pytest.mark.parametrize("criterion", [LargestRoot(), LargestRootOfLoss()])
+@pytest.mark.parametrize("solver", ["auto", "dual_newton"])
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_a_criterion_that_no_solver_searches_is_refused(criterion, solver, n_groups):
+    """Not handed to the search of another criterion, whose answer would be wrong."""
+    rows = np.random.default_rng(0).normal(size=(30, 4))
+    fair = FairPCA(2, criterion=criterion, solver=solver)
+    with pytest.raises(IncompatibleParameters, match="maxima of affine functions") as refused:
+        fair.fit(rows, sensitive_features=np.arange(30) % n_groups)
+    assert "Solvers that support it" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -481,7 +481,7 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
     assert model.moments_.matrix_free == is_sparse
     judge(rows, model)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairspan.solvers.auto.SMALL_SUBSPACES_FROM", 10**9)
+        patch.setattr("fairspan.certificates.eigensolver.SMALL_SUBSPACES_FROM", 10**9)
         dense = rows.model().fit_moments(rows.moments())
     judge(rows, dense)
     refute(model, dense, names="a way and dense")

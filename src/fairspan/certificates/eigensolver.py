@@ -4,6 +4,14 @@ from enum import StrEnum
 
 from fairspan.linalg.rounding import FIGURE_ROUNDING, SUM_ROUNDING
 
+# Number of features from which a fit may search within a growing subspace (PROJECTED): the fewest
+# for which that was measured to be faster than LAPACK (:mod:`fairspan.solvers.auto`).
+SMALL_SUBSPACES_FROM = 500
+# Accuracy to which such a search finds the groups' optima: this fraction of the gap that would be
+# allowed if the objective were the total variance. Losses are differences from the optima, so they
+# are inexact by a negligible part of that gap.
+OPTIMA_TOL = 1e-4
+
 
 class Eigensolver(StrEnum):
     """Method of solving eigenproblems; compares equal to plain text, as files store it.

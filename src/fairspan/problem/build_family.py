@@ -4,7 +4,6 @@ import numbers
 from dataclasses import replace
 
 from fairspan.errors import IncompatibleParameters
-from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EPS
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
@@ -14,7 +13,6 @@ from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import check_enough_directions
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions.covariance_parity import CovarianceParity
 from fairspan.problem.restrictions.restriction import Restriction, differences_of
 from fairspan.problem.rounding_budget import RoundingBudget, RowRank
 from fairspan.typing import FloatArray
@@ -162,25 +160,9 @@ def _restriction_in_coordinates(
         directions is not given.
     """
     # A restriction that counts no directions is the same in all coordinates.
-    counts_directions = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
-    if not restriction.forbids_mean_differences_only and not counts_directions:
+    if not restriction.forbids_mean_differences_only and not restriction.counts_directions:
         return restriction
-    moments = coordinates.coordinate_moments
     n_features = coordinates.moments_of_rows.n_features
-    rank = differences_of(restriction, moments).shape[1]
-    n_available = n_features - rank
+    rank = differences_of(restriction, coordinates.coordinate_moments).shape[1]
     check_enough_directions(n_components, n_features, rank)
-    if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
-        return restriction
-    n_directions = restriction.n_directions
-    if n_directions is None or not n_components <= n_directions <= n_available:
-        n_varying = coordinates.n_axes
-        raise IncompatibleParameters(
-            f"{restriction!r} was requested for rows that vary along only {n_varying} of "
-            f"{counted(n_features, 'direction')}",
-            f"Allowed: n_directions from {n_components} to {n_available}; up to "
-            f"{n_features - n_varying}, directions without variance suffice",
-            "Choose such a number, or another n_components",
-        )
-    # Directions without variance, which the coordinates omit, are selected last.
-    return replace(restriction, n_directions=min(n_directions, moments.n_features - rank))
+    return restriction.in_row_coordinates(coordinates, n_components, n_features - rank)

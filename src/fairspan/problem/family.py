@@ -21,10 +21,7 @@ from fairspan.problem.mean_agreement import ConstrainedMeans
 from fairspan.problem.oblique import ObliqueShift, oblique_shift
 from fairspan.problem.problem import Embedding, Problem
 from fairspan.problem.reduction import Reduction, restricted_rounding
-from fairspan.problem.restrictions.covariance_parity import CovarianceParity
-from fairspan.problem.restrictions.mean_parity import MeanParity
 from fairspan.problem.restrictions.restriction import Restriction
-from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.typing import FloatArray
 
 # Directions are few if they are at most this fraction (1 / n) of all.
@@ -172,7 +169,7 @@ class ProblemFamily:
         """
         restriction = cast(Restriction, self.restriction)
         means = restriction.constrained_means(self.moments)
-        if isinstance(restriction, CovarianceParity):
+        if restriction.uses_common_mean:
             common_mean = self._mean_offset  # zero unless errors are about the origin
             length = float(np.linalg.norm(common_mean))
             max_length = float(np.linalg.norm(self.moments.standard_deviations))
@@ -385,10 +382,9 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
         Along some component, means differ by more than a millionth of its standard deviation.
     """
     restriction = family.restriction
-    # Only these make means agree; a restriction of a user need not.
-    if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
+    if restriction is None or not restriction.requires_equal_means:
         return
-    # A single group has one mean, which differs from no other. But `Uncorrelated` compares the
-    # covariances of the features with its columns instead, and these exist within one group, too.
-    if family.moments.n_groups > 1 or isinstance(restriction, Uncorrelated):
+    # A single group has one mean, which differs from no other. But covariances of the features with
+    # other columns may differ from zero within one group, too.
+    if family.moments.n_groups > 1 or restriction.compares_covariances:
         family.constrained_means.check_agree(projector)

@@ -23,9 +23,7 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
 from fairspan.moments.wide import RowSpace
 from fairspan.problem.directions import mean_difference_directions, pairs_to_compare
-from fairspan.problem.restrictions.mean_parity import MeanParity
 from fairspan.problem.restrictions.restriction import Restriction
-from fairspan.problem.restrictions.uncorrelated import Uncorrelated
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Largest difference of means that must be equal, relative to the standard deviation of a component.
@@ -106,7 +104,7 @@ class ConstrainedMeans:
         restriction = self.restriction
         # Means must agree along these directions, onto which rows are projected.
         columns = projector.encoder.T
-        tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
+        tolerance = restriction.max_mean_distance
         if tolerance == 0 and self._clearly_agree(columns):
             return
         observed = self._observed_differences(columns)
@@ -215,7 +213,7 @@ class ConstrainedMeans:
         restriction = self.restriction
         along = restriction.variances_of(self.moments, columns)
         variances = along[self._pairs].max(axis=1)
-        if isinstance(restriction, Uncorrelated):
+        if restriction.compares_covariances:
             return np.asarray(variances)
         # A pair of groups may vary more than the rows of all groups do.
         return np.asarray(np.minimum(variances, self._pooled_variances(columns)))
@@ -326,7 +324,7 @@ class ConstrainedMeans:
         # Errors about each group's mean have no common center: use the mean of all rows.
         has_common_center = self.center_point.ndim == 1
         center_point = self.center_point if has_common_center else self.moments.mean
-        if isinstance(self.restriction, Uncorrelated):
+        if self.restriction.compares_covariances:
             # A covariance is a sum of products of deviations, and of those of the groups' means.
             magnitudes = np.sqrt(self._variances)[self._pairs].max(axis=1)
             center_point = self.moments.mean

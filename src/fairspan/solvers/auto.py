@@ -6,6 +6,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from fairspan.certificates import eigensolver
 from fairspan.certificates.certificate import Certificate
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
@@ -20,7 +21,6 @@ _EXACT_SOLVERS = ("boundary", "dual_newton")
 # Run time within a search subspace relative to LAPACK, single-threaded: 0.45 to 0.95 at p = 500,
 # d = 5 to 20; 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8 (p = 500 and
 # 1000); for face images with p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
-SMALL_SUBSPACES_FROM = 500
 _MAX_COMPONENT_RATIO = 1 / 8
 # (tr M)^2 / |M|_F^2 is the effective rank. For noise it is p / 3 or more, and the search takes 1.2
 # to 3.9 times as long as LAPACK; for spectra like 1 / i or exp(-40 i / p) it is at most p / 18.
@@ -129,7 +129,7 @@ def _subspace_is_faster(problem: Problem, tol: float) -> bool:
     """
     p = problem.n_features
     q = problem.proportions
-    if p < SMALL_SUBSPACES_FROM or problem.n_components > _MAX_COMPONENT_RATIO * p:
+    if p < eigensolver.SMALL_SUBSPACES_FROM or problem.n_components > _MAX_COMPONENT_RATIO * p:
         return False
     if tol < _MIN_SUBSPACE_TOL:
         return False

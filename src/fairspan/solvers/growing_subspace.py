@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.certificates.eigensolver import OPTIMA_TOL, Eigensolver
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.certificates.proofs import SupportingLinesProof
 from fairspan.certificates.status import Status
@@ -80,8 +80,6 @@ class _SearchLimits:
 
 
 _LIMITS = _SearchLimits()
-# Accuracy of the groups' optima, relative to the gap if the objective were the total variance.
-OPTIMA_TOL = 1e-4
 
 
 def solve_growing(

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.eigensolver import Eigensolver
+from fairspan.certificates.eigensolver import OPTIMA_TOL, Eigensolver
 from fairspan.certificates.evaluate_solution import EM_CONVERGENCE_TOL, evaluate_solution
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
 from fairspan.linalg.rounding import ENTRY_TERMS
@@ -18,7 +18,6 @@ from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray, ModelLike
 from fairspan.verification.check_components import component_entry_rounding, feature_deviations
 from fairspan.verification.tolerances import ROUNDING_FACTOR

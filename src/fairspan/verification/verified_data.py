@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fairspan.certificates import eigensolver
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.formatting.messages import counted
@@ -20,7 +21,6 @@ from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import Label, format_list, label_type
 from fairspan.rows.opening import match_groups, open_rows
-from fairspan.solvers import auto
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
 from fairspan.verification.verification_failure import VerificationFailure
 
@@ -134,7 +134,7 @@ class VerifiedData:
         # one a fit used also depends on the form of its data and on its solver, unknown here.
         is_possible = {
             Eigensolver.DENSE: True,
-            Eigensolver.PROJECTED: n_features >= auto.SMALL_SUBSPACES_FROM,
+            Eigensolver.PROJECTED: n_features >= eigensolver.SMALL_SUBSPACES_FROM,
             Eigensolver.MATRIX_FREE: self.matrix_free or n_features > compute.MAX_DENSE_FEATURES,
             Eigensolver.THIN: self.is_wide or has_few_rows,
         }

@@ -1,6 +1,6 @@
 """Equal means and nearly equal covariances of two groups' projected rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING, ZERO_EIGENVALUE
+from fairspan.moments.wide import RowSpace
 from fairspan.parameters import check_integer, check_number, make_plain
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.directions import equal_means_basis, split_by_variance
@@ -71,6 +72,8 @@ class CovarianceParity(Restriction):
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
     is_rotation_equivariant: ClassVar[bool] = True
+    uses_common_mean: ClassVar[bool] = True
+    requires_equal_means: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:
@@ -85,6 +88,40 @@ class CovarianceParity(Restriction):
                 "Allowed: one of them, or neither: they select different methods",
                 "Drop one of them",
             )
+
+    @property
+    def counts_directions(self) -> bool:
+        """True unless there is a tolerance, which takes the place of a number of directions."""
+        return self.tolerance is None
+
+    def in_row_coordinates(
+        self, coordinates: RowSpace, n_components: int, n_available: int
+    ) -> Restriction:
+        """Equivalent restriction in coordinates of the space that the rows span.
+
+        Raises
+        ------
+        Incompatible
+            The number of directions is not given, or fewer are available.
+        """
+        moments = coordinates.coordinate_moments
+        if moments.n_groups == 1:
+            return self  # the covariance of one group is compared with no other
+        n_features = coordinates.moments_of_rows.n_features
+        n_directions = self.n_directions
+        if n_directions is None or not n_components <= n_directions <= n_available:
+            n_varying = coordinates.n_axes
+            raise IncompatibleParameters(
+                f"{self!r} was requested for rows that vary along only {n_varying} of "
+                f"{counted(n_features, 'direction')}",
+                f"Allowed: n_directions from {n_components} to {n_available}; up to "
+                f"{n_features - n_varying}, directions without variance suffice",
+                "Choose such a number, or another n_components",
+            )
+        # Directions without variance, which the coordinates omit, are selected last. As many are
+        # forbidden in the coordinates as in the features.
+        n_forbidden = n_features - n_available
+        return replace(self, n_directions=min(n_directions, moments.n_features - n_forbidden))
 
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool

@@ -189,6 +189,16 @@ class MeanParity(Restriction):
         """True unless there is a tolerance or rows are shifted."""
         return self.tolerance == 0 and not self.oblique
 
+    @property
+    def requires_equal_means(self) -> bool:
+        """True: exactly, up to the tolerance, or after the shift of the rows."""
+        return True
+
+    @property
+    def max_mean_distance(self) -> float:
+        """The tolerance."""
+        return self.tolerance
+
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:

@@ -21,6 +21,7 @@ from typing import ClassVar
 from fairspan.errors import IncompatibleParameters
 from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
+from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.directions import central_differences, mean_difference_directions
@@ -50,12 +51,22 @@ class Restriction(ABC):
     oblique : bool
         Whether rows are shifted until the means agree before they are projected
         (:mod:`fairspan.problem.oblique`).
+    within_groups : bool
+        Whether the covariances that are compared are about the mean of each group.
+    compares_covariances : bool
+        Whether `constrained_means` are covariances of the features with other columns.
+    uses_common_mean : bool
+        Whether `allowed_directions` depends on the direction of the mean of all rows, in which
+        there is something to keep if errors are about the origin.
     """
 
     is_rotation_equivariant: ClassVar[bool] = False
     within_classes: str | Sequence[Label] | None = None
     columns: tuple[ColumnKey, ...] = ()
     oblique: bool = False
+    within_groups: bool = False
+    compares_covariances: ClassVar[bool] = False
+    uses_common_mean: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -103,6 +114,42 @@ class Restriction(ABC):
         Components can then be nested.
         """
         return False
+
+    @property
+    def requires_equal_means(self) -> bool:
+        """Whether `constrained_means` must agree in every solution, which is then checked.
+
+        By default only if the restriction says that it forbids their differences: other ones need
+        not make means agree.
+        """
+        return self.forbids_mean_differences_only or self.oblique
+
+    @property
+    def max_mean_distance(self) -> float:
+        """Largest distance between two projected means that must agree; 0 if they must be equal."""
+        return 0.0
+
+    @property
+    def counts_directions(self) -> bool:
+        """Whether the number of allowed directions depends on the number of features."""
+        return False
+
+    def in_row_coordinates(
+        self, coordinates: RowSpace, n_components: int, n_available: int
+    ) -> "Restriction":
+        """Equivalent restriction in coordinates of the space that the rows span.
+
+        By default the restriction itself, which suits those that count no directions.
+
+        Parameters
+        ----------
+        coordinates : RowSpace
+        n_components : int
+            d.
+        n_available : int
+            Number of directions of the features along which no two constrained means differ.
+        """
+        return self
 
     def constrained_means(self, moments: Moments) -> FloatArray:
         """Means from which the directions are computed, shape (m, p): by default those of groups.

@@ -64,6 +64,7 @@ class Uncorrelated(Restriction):
     within_groups: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "uncorrelated"
     forbids_mean_differences_only: ClassVar[bool] = True
+    compares_covariances: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         received: ColumnKey | Iterable[ColumnKey] = self.columns

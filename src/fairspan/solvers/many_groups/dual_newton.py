@@ -13,11 +13,18 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.criteria.equal_error import EqualError
+from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash_search import NashSearch
 from fairspan.solvers.many_groups.searches import PiecewiseSearch, RobustSearch
 from fairspan.solvers.solver import Solver
+from fairspan.solvers.support import not_supported
 from fairspan.typing import RandomSource
+
+_NO_SEARCH = (
+    "it supports sums of maxima of affine functions of the errors, maxima of concave scores, and "
+    "Nash welfare"
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,11 @@ class DualNewton(Solver):
         """Reason why the solver does not support a problem; None if it does."""
         if isinstance(problem.criterion, EqualError):
             return "equal errors are supported by 'boundary' only, for one or two groups"
-        return None
+        has_own_search = isinstance(problem.criterion, ConcaveScoresCriterion | NashWelfare)
+        # The pieces of excess losses cost an eigenproblem per group: `solve` finds out for those.
+        if has_own_search or problem.criterion.uses_excess_loss or problem.pieces is not None:
+            return None
+        return _NO_SEARCH
 
     def solve(self, problem: Problem, tol: float, random_state: RandomSource = None) -> Certificate:
         """Find a subspace with a small objective, and a bound.
@@ -64,6 +75,11 @@ class DualNewton(Solver):
         Returns
         -------
         Certificate
+
+        Raises
+        ------
+        IncompatibleParameters
+            There is no search for the criterion.
         """
         # Each search returns its best basis and keeps the group weights that prove the bound.
         search: PiecewiseSearch | RobustSearch | NashSearch
@@ -71,8 +87,10 @@ class DualNewton(Solver):
             search = PiecewiseSearch(problem, tol)
         elif isinstance(problem.criterion, ConcaveScoresCriterion):
             search = RobustSearch(problem, tol)
-        else:  # the only other built-in criterion is Nash welfare
+        elif isinstance(problem.criterion, NashWelfare):
             search = NashSearch(problem, tol)
+        else:
+            raise not_supported(self.name, problem, _NO_SEARCH)
         return certify(
             problem,
             search.run(),
