@@ -242,8 +242,8 @@ def _eigenvector_residual(
     scale = np.ones(len(basis)) if subspace.scale is None else subspace.scale
 
     def residual_images(moments: GroupMoments) -> FloatArray:
-        # (I - VV')SV with the second moments S of each group, (k, p, d). The mean of each group
-        # is that in these moments.
+        # (I - VV')SV with the second moments S of each group, (k, p, d). If each group has its own
+        # center, that is its mean in these moments, not in those of all rows.
         center = moments.means if center_point.ndim > 1 else center_point
         applied = moments.second_moments_about(center).apply(basis / scale[:, None])
         applied = applied / scale[:, None]
@@ -282,8 +282,14 @@ def _moment_difference(
 
     Returns
     -------
-    (K, m) array, (m,) array
-        For m figures of all groups that both have, in units of the pooled standard deviations.
+    fold_scores : (K, m) array
+        Deviations of m figures of each fold from those of all rows, times the fold's share of the
+        group's weight. The figures are those of all groups that both have, in units of the pooled
+        standard deviations.
+    distance : (m,) array
+        Figures of the training rows minus those of all audited rows, divided by sqrt(1 + n / n_fit)
+        for n audited and n_fit training rows: then it has the variance of the audited figures if
+        these are new rows.
     """
     total = folds.total
     scale = _pooled_scale(folds.total)
