@@ -433,8 +433,8 @@ def audit(
         repeats=repeats,
     )
     if X is not None:
-        attributes = restriction_columns(models)
-        with caller_remedies(row_remedies(X)):
+        attributes = restriction_columns(models)  # columns to read in addition to the features
+        with caller_remedies(row_remedies(X)):  # errors advise to change arguments of this call
             rows = open_rows(
                 X,
                 sensitive_features,
@@ -462,7 +462,9 @@ def _checked_blocks(
 ) -> Sequence[GroupMoments]:
     """Return the blocks of moments, a single one as a list.
 
-    Raise an error if they are no blocks, or an argument was given that requires rows.
+    Raise an error if they are no blocks, or an argument was given that requires rows:
+    `extra_labels`, labels of rows by argument name, which are None if they were not given; or
+    several `repeats`, since blocks are not assigned to folds, but are themselves the folds.
     """
     for name, values in extra_labels.items():
         if values is not None:

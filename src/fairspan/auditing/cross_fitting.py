@@ -253,7 +253,7 @@ def cross_fit(
         K, counting empty folds.
     """
     total = folds.total
-    # Models that agree in dimension, center and scale share the best subspaces.
+    # Models that agree in dimension, center and scale, their key, share the best subspaces.
     keys = [_optima_key(model.subspace, total) for model in models]
     # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
@@ -277,6 +277,7 @@ def cross_fit(
         ),
         models=_evaluated_models(models, errors, refits_by_model, optima_indices, total),
         fold_shares=1 - training_weights / total.weights,
+        # With no more rows than dimensions, the best subspace contains all of them.
         has_enough_rows=np.array(
             [min_training_counts > model.subspace.dimension for model in models]
         ),
@@ -335,7 +336,8 @@ def _evaluated_models(
     for model, model_errors, refits, optima_index in zip(
         models, errors, refits_by_model, optima_indices, strict=True
     ):
-        # Without refits, the only fit is the model itself.
+        # Errors of each group under each fit, by which the model varies with its rows. Without
+        # refits, the only fit is the model itself.
         refit_errors = model_errors[None]
         min_cosine = 1.0
         if refits.projectors:
@@ -396,7 +398,8 @@ class _FoldFitter:
     def fit_without(self, fold: int) -> _FoldFit:
         """Fit the groups' best subspaces, and refit the in-sample models, without one fold.
 
-        Calls for several folds may run in threads.
+        All refits share a cache of eigenproblems: one PCA with the largest dimension serves all
+        that are ordinary PCA. Calls for several folds may run in threads.
         """
         training = self.folds.excluding(fold)
         pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
@@ -590,7 +593,7 @@ class _TrainingMoments:
     def second_moments_about(
         self, center: Center, scale: FloatArray | None
     ) -> tuple[Moments, SecondMoments]:
-        """Return the scaled moments and their second moments about a center.
+        """Return the scaled moments and their second moments about a center, computed once.
 
         If models differ in dimension, the spectrum of each group is computed up front, since the
         fits of all dimensions need it.
@@ -621,7 +624,8 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
     """Refit a model with its own settings, keeping its scale.
 
     A model without certificate is refitted as ordinary PCA, like PCA itself. The tolerance is at
-    least `model.refit_tol`, which curves over the dimension set to save time.
+    least `model.refit_tol`, which curves over the dimension set to save time. Returns the projector
+    of the refit, in the same units as the model.
     """
     subspace = model.subspace
     certificate = model.subspace.certificate
@@ -630,6 +634,8 @@ def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
         return Projector(training.pca_components(pca_center, subspace.scale)[: subspace.dimension])
     center = subspace.center
     moments, second_moments = training.second_moments_about(center, subspace.scale)
+    # Start from the model, if its weights are for the same groups. A nested fit, which solves one
+    # problem per component, is not started from the model.
     warm_start = None
     if certificate.groups == tuple(moments.labels) and not subspace.is_nested:
         # The rows and the subspace may be in other coordinates than those of the fit.

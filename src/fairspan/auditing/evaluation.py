@@ -113,6 +113,7 @@ def evaluate_on_rows(
     if first_pass.folded_rows is None:
         # No estimates were requested, or there is no memory for moments by fold.
         evaluation = _evaluate_without_folds(models, first_pass, imputations, options)
+        # Monotone columns are reported only if there is a projection.
         if not projections:
             evaluation = replace(evaluation, monotone_columns=())
         return evaluation
@@ -141,8 +142,8 @@ def _evaluate_with_folds(
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of all rows.
     folded_rows : FoldedRows
-        The first imputation by fold, with the models in its coordinates; the others get the same
-        folds.
+        The first imputation by fold, with the models in its coordinates: those of the features, or
+        of the span of the rows if these are fewer. The other imputations get the same folds.
     imputations : sequence of Rows
         Copies of the rows with imputed cells, or the rows alone if no cell is missing.
     options : EstimationOptions
@@ -172,10 +173,10 @@ def _evaluate_with_folds(
             moments,
             _row_intervals(item, run.statistics, i, options.level),
             estimates[i],
-            run.fit.refit_failures.get(item.model.name),
-            options,
-            run.fit.models[i].refits,
-            folds,
+            no_estimates_reason=run.fit.refit_failures.get(item.model.name),
+            options=options,
+            refits=run.fit.models[i].refits,
+            folds=folds,
         )
         for i, item in enumerate(observed)
     ]
@@ -194,7 +195,8 @@ def _evaluate_without_folds(
 ) -> Evaluation:
     """Evaluate models without estimates for new rows.
 
-    The reason in `first_pass` why there are none is that of projections.
+    `first_pass` has the reason why there are none for projections, or None if they were not
+    requested. Other models never have estimates, for a reason of their own.
     """
     moments = first_pass.moments
     observed = observe_models(models, moments)
@@ -311,7 +313,7 @@ def _estimate_from_blocks(
     """Estimate each model and group for new rows, with two or more blocks of moments as folds.
 
     `pooled` is the sum of the blocks. With too few blocks, in-sample models are not refitted, and
-    `failures` names them.
+    the `failures` of the result name them, with the reason.
     """
     folds = DenseFoldMoments(tuple(blocks))
     observed = observe_models(models, pooled, models, folds)

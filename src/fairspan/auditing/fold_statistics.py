@@ -74,8 +74,8 @@ class FoldedRows:
         """Read all rows once and accumulate their moments by fold.
 
         Sparse rows with too many features for (p, p) matrices are kept, except incomplete ones, and
-        moments without a fold are computed from the rows of the others. With classes of y, matrices
-        are needed all the same, to add the moments of the classes.
+        moments without a fold are computed from the rows of the others. Not so with classes of y:
+        the moments of a group are then the sum of those of its classes, which requires matrices.
 
         Parameters
         ----------
@@ -163,6 +163,7 @@ def read_moments(
         return FirstPass(moments or compute_moments(rows, limit))
     folds = Folds(options.folds, options.seed)
     n_features = rows.n_features
+    # Moments by fold of few features fit into memory; sparse rows that are kept need no matrices.
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
     if is_limited and not _needs_no_matrices(rows):
         # Moments of all rows give the number of groups. Clusters require moments by fold: whether
@@ -240,9 +241,9 @@ def cross_fit_rows(
     statistics = compute_row_statistics(
         folded.rows,
         folded.fold_moments.total,
-        fit.optima,
-        fit.models,
-        folded.folds,
+        optima=fit.optima,
+        models=fit.models,
+        folds=folded.folds,
     )
     runs = [CrossFitRun(fit, statistics)]
     if not runs[0].has_unstable_best_error(model_errors).any():
@@ -267,7 +268,7 @@ def error_statistics(
 ) -> RowStatistics:
     """Means and standard errors of the models' errors, from one pass over the rows.
 
-    Each model gets a center and scale of its own; no best subspaces are computed.
+    No best subspaces are computed: the optima give only the center and scale of each model.
     """
     optima = []
     evaluated_models = []
@@ -279,7 +280,9 @@ def error_statistics(
             evaluated_models.append(
                 EvaluatedModel(optima_index=i, model=subspace.projector, errors=errors.errors)
             )
-        else:  # it takes rows uncentered and unscaled, and its errors are not known from moments
+        else:
+            # It takes rows uncentered and unscaled. Its errors are not known from moments, so sums
+            # are not taken relative to them, but of the squared residuals themselves.
             no_center = np.zeros((1, moments.n_features))
             no_reference_errors = np.zeros(moments.n_groups)
             optima.append(GroupOptima(no_center, scale=None))

@@ -222,8 +222,8 @@ def _default_name(model: object, n_features: int | None) -> str:
 def read_model(name: str, model: object, n_features: int | None = None) -> AuditedModel:
     """Read a model for auditing under this name, without a baseline.
 
-    A model that is not a projection gets a placeholder as subspace. Only models with a certificate
-    carry moments.
+    A model that is not a projection gets a placeholder as subspace, and is evaluated row by row
+    instead. Only models with a certificate carry moments of their training rows.
     """
     adapted = adapt_model(model, n_features)
     shown_name = printable(name)
@@ -247,7 +247,8 @@ def read_model(name: str, model: object, n_features: int | None = None) -> Audit
         )
     certificate = adapted.mapping.certificate
     if certificate is None:
-        # A bare subspace or PCA is refitted as PCA; other models are known by their methods only.
+        # A bare subspace or PCA is refitted as PCA. Another model that is read through its methods,
+        # as `row_model` tells, cannot be refitted, since it is not known how it was fitted.
         reason = "" if adapted.is_pca or adapted.row_model is None else _UNKNOWN_TRAINING
         return AuditedModel(
             shown_name,

@@ -194,6 +194,7 @@ def _with_recommended_model(
             largest_loss[model.name],
         )
     )
+    # Models without estimates could not be compared.
     scope = "compared" if len(estimated) == 1 + len(competitors) else "with estimates"
     advice = describe_preferred_model(candidates, helpful, pca, f"{len(estimated)} models {scope}")
     if candidates[0].name == verdict.model:
