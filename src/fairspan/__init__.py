@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         regression,
         selection,
     )
-    from fairspan.auditing.audit import Audit, audit
+    from fairspan.auditing.audit import audit
+    from fairspan.auditing.audit_result import Audit
     from fairspan.certificates.certificate import Certificate
     from fairspan.certificates.status import Status
     from fairspan.estimator.fair_pca import FairPCA
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 # Module of each public name. Names are imported on first use, to keep `import fairspan` fast.
 _MODULE_BY_NAME = {
-    "Audit": "fairspan.auditing.audit",
+    "Audit": "fairspan.auditing.audit_result",
     "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.model.subspace",
     "GroupMoments": "fairspan.moments.group_moments",

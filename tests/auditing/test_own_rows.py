@@ -7,11 +7,11 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from case_selection import select_cases
-from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.distributions import f_cdf
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
 from fairspan.auditing.models import audited_models
+from fairspan.auditing.stages import audit_rows
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 

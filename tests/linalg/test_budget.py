@@ -152,7 +152,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: audit(MODEL, rows(40, 3), np.arange(40) % 2),
         ),
         (
-            "fairspan.auditing.audit.evaluate_on_moments",
+            "fairspan.auditing.stages.evaluate_on_moments",
             lambda: audit(MODEL, moments=MOMENTS),
         ),
         (

@@ -8,7 +8,7 @@ fold is nearly unbiased.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from fairspan.auditing.cross_fitting import CrossFit, Quantity
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.metrics import GroupErrors
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 # If the held-out error of the best subspace exceeds its in-sample error by more than this share of
 # the best error, the estimate depends on the folds and is averaged over several assignments.
@@ -70,3 +70,57 @@ class CrossFitRun:
         optimism = self.held_out_best_errors - best_errors
         relative_optimism = np.divide(optimism, best, out=np.zeros_like(optimism), where=best > 0)
         return np.asarray(self.fit.has_enough_rows & (relative_optimism > MAX_OPTIMISM))
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedCrossFit:
+    """Cross-fit of m models, repeated under further fold assignments for those that are unstable.
+
+    A model is unstable if the best error of a group depends on the folds. All figures come from the
+    first assignment, except best errors of unstable models, which are averaged over assignments, so
+    that figures of a model do not depend on which other models are audited.
+
+    Attributes
+    ----------
+    first : CrossFitRun
+        Cross-fit of all models under the first assignment.
+    unstable_models : (u,) array of int
+        Indices of the unstable models.
+    further : sequence of CrossFitRun
+        Cross-fits of the unstable models only, one per further assignment; empty if there are none.
+    """
+
+    first: CrossFitRun
+    unstable_models: IntegerArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    further: Sequence[CrossFitRun] = ()
+
+    @property
+    def held_out_best_errors(self) -> FloatArray:
+        """Mean held-out errors of the groups' best subspaces for each model, (m, k)."""
+        result = self.first.held_out_best_errors.copy()
+        if self.further:
+            errors = [result[self.unstable_models]]
+            errors += [run.held_out_best_errors for run in self.further]
+            result[self.unstable_models] = np.mean(errors, axis=0)
+        return result
+
+    @property
+    def corrected_best_errors(self) -> FloatArray:
+        """Bias-corrected best error of each group on new rows for each model, (m, k)."""
+        result = self.first.corrected_best_errors.copy()
+        if self.further:
+            errors = [result[self.unstable_models]]
+            errors += [run.corrected_best_errors for run in self.further]
+            result[self.unstable_models] = np.mean(errors, axis=0)
+        return result
+
+    @property
+    def has_enough_rows(self) -> BoolArray:
+        """Whether a group has more training rows than dimensions, whichever fold is left out.
+
+        One value for each model and group, (m, k), under all assignments.
+        """
+        result = self.first.fit.has_enough_rows.copy()
+        for run in self.further:
+            result[self.unstable_models] &= run.fit.has_enough_rows
+        return result

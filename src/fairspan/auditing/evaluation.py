@@ -8,8 +8,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fairspan.auditing.block_statistics import block_statistics
-from fairspan.auditing.cross_fit_run import CrossFitRun
+from fairspan.auditing.cross_fit_run import CrossFitRun, RepeatedCrossFit
 from fairspan.auditing.cross_fitting import Quantity, cross_fit
 from fairspan.auditing.estimates import ModelEstimates
 from fairspan.auditing.estimation_options import EstimationOptions
@@ -17,6 +19,7 @@ from fairspan.auditing.expected_losses import estimate_models
 from fairspan.auditing.fold_statistics import (
     FirstPass,
     FoldedRows,
+    cross_fit_again,
     cross_fit_rows,
     error_statistics,
     read_moments,
@@ -34,6 +37,7 @@ from fairspan.auditing.observed_errors import (
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import IncompatibleParameters
+from fairspan.metrics import GroupErrors
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import MIN_FOLDS, DenseFoldMoments, FoldMoments
 from fairspan.moments.group_moments import GroupMoments
@@ -154,19 +158,14 @@ def _evaluate_with_folds(
     folded_rows = replace(folded_rows, models=with_no_refit_reasons(folded_rows.models, observed))
     folded_by_imputation = [folded_rows, *map(folded_rows.with_rows, imputations[1:])]
     in_sample = [item.status.in_sample for item in observed]
-    runs_by_imputation = [
-        cross_fit_rows(folded, model_errors, in_sample) for folded in folded_by_imputation
-    ]
-    runs = runs_by_imputation[0]
-    if len(runs_by_imputation) > 1:
-        runs = pool_runs(runs_by_imputation)
-    run = runs[0]
+    cross_fit = _cross_fit_imputations(folded_by_imputation, model_errors, in_sample)
+    run = cross_fit.first
     subspaces = [model.subspace for model in folded_rows.models]
     loss_tests = [
         LossTest(subspaces, folded.fold_moments, options.level, options.seed)
         for folded in folded_by_imputation
     ]
-    estimates = estimate_models(runs, model_errors, loss_tests, options)
+    estimates = estimate_models(cross_fit, model_errors, loss_tests, options)
     results = [
         model_result(
             item,
@@ -185,6 +184,44 @@ def _evaluate_with_folds(
     if folded_rows.rows.n_features != moments.n_features:
         monotone_columns = ()
     return Evaluation(results, moments, monotone_columns, folds)
+
+
+def _cross_fit_imputations(
+    imputations: Sequence[FoldedRows],
+    model_errors: Sequence[GroupErrors],
+    in_sample: Sequence[bool],
+) -> RepeatedCrossFit:
+    """Cross-fit models to the imputations of rows, and pool them.
+
+    Models for which the best error of a group depends on the folds, in any imputation, are fitted
+    again under further fold assignments; not if in some imputation there are no such models.
+
+    Parameters
+    ----------
+    imputations : sequence of FoldedRows
+    model_errors : sequence of m GroupErrors
+        Errors of each model on all rows.
+    in_sample : sequence of m bool
+        Models to refit without each fold.
+    """
+    first_runs = [cross_fit_rows(folded, model_errors, in_sample) for folded in imputations]
+    # Whether a model has a group whose best error depends on the folds, one array per imputation.
+    is_unstable = [run.has_unstable_best_error(model_errors).any(axis=1) for run in first_runs]
+    first = pool_runs(first_runs)
+    if not all(is_model_unstable.any() for is_model_unstable in is_unstable):
+        return RepeatedCrossFit(first)
+    unstable_models = np.flatnonzero(np.logical_or.reduce(is_unstable))
+    unstable_errors = [model_errors[i] for i in unstable_models.tolist()]
+    further_runs = [
+        cross_fit_again(
+            replace(folded, models=[folded.models[i] for i in unstable_models.tolist()]),
+            unstable_errors,
+        )
+        for folded in imputations
+    ]
+    # The runs of all imputations under one assignment are pooled.
+    further = [pool_runs(runs) for runs in zip(*further_runs, strict=True)]
+    return RepeatedCrossFit(first, unstable_models, further)
 
 
 def _evaluate_without_folds(
@@ -334,5 +371,5 @@ def _estimate_from_blocks(
         reason = f"{len(blocks)} blocks are too few for refitting it without each"
         failures |= {model.name: reason for model in itertools.compress(models, in_sample)}
     loss_test = LossTest([model.subspace for model in models], folds, options.level, options.seed)
-    estimates = estimate_models([run], model_errors, [loss_test], options)
+    estimates = estimate_models(RepeatedCrossFit(run), model_errors, [loss_test], options)
     return _BlockEstimates(observed, estimates, failures)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairspan.auditing.cross_fit_run import CrossFitRun
+from fairspan.auditing.cross_fit_run import RepeatedCrossFit
 from fairspan.auditing.cross_fitting import Quantity
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates, State
 from fairspan.auditing.estimation_options import EstimationOptions
@@ -29,7 +29,7 @@ from fairspan.metrics import GroupErrors
 
 
 def estimate_models(
-    runs: Sequence[CrossFitRun],
+    cross_fit: RepeatedCrossFit,
     model_errors: Sequence[GroupErrors],
     loss_tests: Sequence[LossTest],
     options: EstimationOptions,
@@ -45,17 +45,15 @@ def estimate_models(
 
     Parameters
     ----------
-    runs : sequence of CrossFitRun
-        One run per fold assignment. Best errors are averaged over the runs for models with an
-        unstable group, whose best error depends on the folds; all other figures come from the first
-        run, so they do not depend on which other models are audited.
+    cross_fit : RepeatedCrossFit
+        Cross-fit of the models, under one fold assignment or several.
     model_errors : sequence of GroupErrors
         Errors of each model on the audited rows.
     loss_tests : sequence of LossTest
         One test per imputation; a loss is significant only if it is in every imputation.
     options : EstimationOptions
     """
-    estimator = _Estimator(runs, model_errors, loss_tests, options)
+    estimator = _Estimator(cross_fit, model_errors, loss_tests, options)
     return [estimator.estimate_model(i) for i in range(len(estimator.models))]
 
 
@@ -64,38 +62,24 @@ class _Estimator:
 
     def __init__(
         self,
-        runs: Sequence[CrossFitRun],
+        cross_fit: RepeatedCrossFit,
         model_errors: Sequence[GroupErrors],
         loss_tests: Sequence[LossTest],
         options: EstimationOptions,
     ) -> None:
-        first = runs[0]
+        first = cross_fit.first
         self._statistics = first.statistics
         self._model_errors = model_errors
         self._loss_tests = loss_tests
         self._options = options
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
         self.models = first.fit.models
-        # Models, (m, 1), with a group whose best error depends on the folds: their best errors are
-        # averaged over the runs, which are fold assignments.
-        is_group_unstable = first.has_unstable_best_error(model_errors)
-        needs_averaging = np.asarray(is_group_unstable.any(axis=1))[:, None]
-        held_out_best = np.where(
-            needs_averaging,
-            np.mean([run.held_out_best_errors for run in runs], axis=0),
-            first.held_out_best_errors,
-        )
         self._means = first.statistics.means.copy()
         self._means[:, Quantity.CROSS_FITTED_LOSS] = (
-            self._means[:, Quantity.HELD_OUT_ERROR] - held_out_best
+            self._means[:, Quantity.HELD_OUT_ERROR] - cross_fit.held_out_best_errors
         )
-        self._best_errors_new_rows = np.where(
-            needs_averaging,
-            np.mean([run.corrected_best_errors for run in runs], axis=0),
-            first.corrected_best_errors,
-        )
-        has_enough_rows = np.logical_and.reduce([run.fit.has_enough_rows for run in runs])
-        self._is_estimated = has_enough_rows & (first.statistics.n_independent > 1)
+        self._best_errors_new_rows = cross_fit.corrected_best_errors
+        self._is_estimated = cross_fit.has_enough_rows & (first.statistics.n_independent > 1)
 
     def estimate_model(self, i: int) -> ModelEstimates:
         """Estimate all groups of a model, their disparity and the model's instability.

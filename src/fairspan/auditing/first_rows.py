@@ -45,6 +45,25 @@ _IDENTIFIER_NAME = re.compile(r"(^|[^A-Za-z])(?i:id|uid|uuid|identifier)([^A-Za-
 _HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
+@dataclass(frozen=True)
+class CandidateClusters:
+    """A column whose values may identify clusters of dependent rows.
+
+    Attributes
+    ----------
+    column : str
+        Name of the column.
+    n_values : int
+        Number of its distinct values, that is of possible clusters.
+    intraclass_correlation : float
+        Correlation between the errors of two rows with the same value.
+    """
+
+    column: str
+    n_values: int
+    intraclass_correlation: float
+
+
 @dataclass(frozen=True, eq=False)
 class FirstRowsSummary:
     """Summary of the first rows of a table.
@@ -59,9 +78,8 @@ class FirstRowsSummary:
     n_duplicates : int
         Number of rows that equal an earlier row in every feature; 0 if all features take so few
         values that duplicates are expected.
-    candidate_clusters : tuple of (str, int, float)
-        Columns whose values group rows with similar errors: (name, number of distinct values,
-        intraclass correlation of the errors).
+    candidate_clusters : tuple of CandidateClusters
+        Columns whose values group rows with similar errors.
     share_at_mean : (k, p) array
         Share of each group's rows in which a feature equals its overall mean, as after mean
         imputation.
@@ -74,7 +92,7 @@ class FirstRowsSummary:
     n_rows: int
     autocorrelation_z: FloatArray
     n_duplicates: int
-    candidate_clusters: tuple[tuple[str, int, float], ...]
+    candidate_clusters: tuple[CandidateClusters, ...]
     share_at_mean: FloatArray
     identifier_features: tuple[str, ...]
     codes: Mapping[str, ColumnCodes]
@@ -283,11 +301,10 @@ def _autocorrelation_z(
 
 def _candidate_clusters(
     sample: _Sample, model: AuditedModel, moments: Moments
-) -> Iterator[tuple[str, int, float]]:
+) -> Iterator[CandidateClusters]:
     """Yield the columns whose values explain the rows' errors far better than chance.
 
-    Each as name, number of distinct values and intraclass correlation. None for a model that is not
-    a projection.
+    There are none for a model that is not a projection.
     """
     if model.row_model is not None or not sample.keys:
         return
@@ -305,7 +322,8 @@ def _candidate_clusters(
         present = codes >= 0
         correlation = _intraclass_correlation(codes[present], ranks[present])
         if correlation is not None and correlation > _MIN_INTRACLASS_CORRELATION:
-            yield name, len(np.unique(codes[present])), correlation
+            n_values = len(np.unique(codes[present]))
+            yield CandidateClusters(name, n_values, correlation)
 
 
 def _intraclass_correlation(codes: IndexArray, values: FloatArray) -> float | None:

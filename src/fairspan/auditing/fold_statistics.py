@@ -203,12 +203,8 @@ def _no_folds_reason(n_groups: int, n_features: int, max_memory: int | None) -> 
 
 def cross_fit_rows(
     folded: FoldedRows, model_errors: Sequence[GroupErrors], in_sample: Sequence[bool]
-) -> list[CrossFitRun]:
-    """Cross-fit the models and evaluate them on the rows, for one fold assignment or several.
-
-    If the groups' best errors depend on the folds, four further assignments are added, except for
-    rows that have no matrices by fold; they serve only to average the best errors, so models are
-    not refitted and the rows are evaluated from their moments.
+) -> CrossFitRun:
+    """Cross-fit the models, and evaluate them on the rows.
 
     Parameters
     ----------
@@ -217,11 +213,6 @@ def cross_fit_rows(
         Errors of each model on all rows.
     in_sample : sequence of bool
         Models to refit without each fold, since they were fitted to these rows.
-
-    Returns
-    -------
-    list of CrossFitRun
-        One per fold assignment.
 
     Raises
     ------
@@ -245,17 +236,32 @@ def cross_fit_rows(
         models=fit.models,
         folds=folded.folds,
     )
-    runs = [CrossFitRun(fit, statistics)]
-    if not runs[0].has_unstable_best_error(model_errors).any():
-        return runs
-    labels = folded.fold_moments.total.labels
-    no_refits = [False] * len(model_errors)
+    return CrossFitRun(fit, statistics)
+
+
+def cross_fit_again(folded: FoldedRows, model_errors: Sequence[GroupErrors]) -> list[CrossFitRun]:
+    """Cross-fit models under four further fold assignments, for the groups' best errors.
+
+    Models are not refitted, and the rows are evaluated from their moments. There are none for rows
+    that have no matrices by fold.
+
+    Parameters
+    ----------
+    folded : FoldedRows
+        The rows under the first assignment, with the models whose best errors depend on it.
+    model_errors : sequence of GroupErrors
+        Errors of each of these models on all rows.
+    """
+    runs: list[CrossFitRun] = []
+    errors = [errors.errors for errors in model_errors]
+    no_refits = [False] * len(errors)
     for _ in range(_N_EXTRA_ASSIGNMENTS):
         folded = folded.with_new_folds()
-        if not isinstance(folded.fold_moments, DenseFoldMoments):
+        moments = folded.fold_moments
+        if not isinstance(moments, DenseFoldMoments):
             break
-        fit = cross_fit(folded.models, errors, no_refits, folded.fold_moments, n_folds)
-        statistics = block_statistics(fit, labels, folded.fold_moments.by_fold)
+        fit = cross_fit(folded.models, errors, no_refits, moments, folded.folds.n_folds)
+        statistics = block_statistics(fit, moments.total.labels, moments.by_fold)
         runs.append(CrossFitRun(fit, statistics))
     return runs
 

@@ -46,18 +46,14 @@ def impute_rows(
     return copies, moments
 
 
-def pool_runs(imputations: Sequence[Sequence[CrossFitRun]]) -> list[CrossFitRun]:
-    """Pool the imputations, for each fold assignment that all of them have.
-
-    Those with stable best errors have one assignment, others several.
-    """
-    return [
-        CrossFitRun(
-            _pool_cross_fits([run.fit for run in runs]),
-            pool_statistics([run.statistics for run in runs]),
-        )
-        for runs in zip(*imputations, strict=False)
-    ]
+def pool_runs(imputations: Sequence[CrossFitRun]) -> CrossFitRun:
+    """Pool the cross-fits of several imputations; a single one is returned as it is."""
+    if len(imputations) == 1:
+        return imputations[0]
+    return CrossFitRun(
+        _pool_cross_fits([run.fit for run in imputations]),
+        pool_statistics([run.statistics for run in imputations]),
+    )
 
 
 def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:

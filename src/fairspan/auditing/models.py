@@ -1,7 +1,6 @@
-"""Models under audit and their ordinary-PCA baselines, for one or several dimensions."""
+"""Models under audit and their ordinary-PCA baselines."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,10 +20,6 @@ from fairspan.typing import FloatArray
 
 _PCA_CRITERION = "total_error"
 _UNKNOWN_TRAINING = "how it was fitted is unknown, so it was not refitted for cross-fitting"
-MAX_ESTIMATED_DIMENSIONS = 16
-"""Maximum number of dimensions with estimates for new rows."""
-
-
 # Relative tolerance of fits for curves and pages: finer than a plot resolves and far below the
 # sampling uncertainty.
 CURVE_TOL = 1e-6
@@ -326,69 +321,101 @@ def with_pca_baselines(
     list of AuditedModel
         The models, with the names of their baselines, followed by the added ones.
     """
-    name_by_key: dict[_BaselineKey, str] = {
-        _baseline_key(model): model.name for model in models if model.is_pca
-    }
+    keys = [_BaselineKey.from_model(model) for model in models]
+    name_by_key = {key: model.name for key, model in zip(keys, models, strict=True) if model.is_pca}
+    # A model for each key that lacks a baseline, whose training rows this is fitted to.
     needed = {
-        _baseline_key(model): model
-        for model in models
-        if (model.training_moments or (row_moments is not None and model.is_fair))
-        and _baseline_key(model) not in name_by_key
+        key: model
+        for key, model in zip(keys, models, strict=True)
+        if key not in name_by_key
+        and (model.training_moments or (row_moments is not None and model.is_fair))
     }
     used_names = {model.name for model in models}
     baselines = []
-    # The example is one of the models with this key.
     for key, example in needed.items():
-        dimension, center, is_scaled, _ = key
-        name = _baseline_name(key, list(needed))
+        name = _baseline_name(key, needed)
         # The name may be taken by a user's model or by the baseline of other training rows.
         if name in used_names:
             name = f"{name} for {example.name}"
-        if example.training_moments is not None:
-            pca = audited_pca(
-                example.training_moments, dimension, center, scale=is_scaled, name=name
-            )
-        else:
-            assert row_moments is not None
-            scale = example.subspace.scale
-            scaled_moments = row_moments if scale is None else row_moments.divided_by(scale)
-            # Fit to rows in the model's units, and then let the PCA divide rows by its scale.
-            pca = audited_pca(scaled_moments, dimension, center, scale=False, name=name)
-            if scale is not None:
-                mean = None if pca.subspace.mean is None else pca.subspace.mean * scale
-                pca = replace(pca, subspace=replace(pca.subspace, scale=scale, mean=mean))
+        pca = _fit_baseline(example, row_moments, name)
         baselines.append(replace(pca, training_moments=example.training_moments))
         used_names.add(name)
         name_by_key[key] = name
-    named = []
-    for model in models:
-        baseline = None
-        if not model.is_pca:
-            baseline = name_by_key.get(_baseline_key(model))
-        named.append(replace(model, baseline=baseline))
+    named = [
+        replace(model, baseline=None if model.is_pca else name_by_key.get(key))
+        for key, model in zip(keys, models, strict=True)
+    ]
     return named + baselines
 
 
-# Dimension, center, whether scaled, and fingerprint of the training rows.
-_BaselineKey = tuple[int, Center, bool, bytes]
+def _fit_baseline(model: AuditedModel, row_moments: Moments | None, name: str) -> AuditedModel:
+    """Fit ordinary PCA with the dimension, center and units of a model, under this name.
 
-
-def _baseline_key(model: AuditedModel) -> _BaselineKey:
-    """Return what a model shares with its baseline."""
-    is_scaled = model.subspace.scale is not None
-    # Identify training rows by the bytes of their means; a saved model has only the overall mean.
-    means = model.subspace.mean
+    It is fitted to the training rows of the model if these are known, otherwise to the audited
+    rows, of which `row_moments` are the moments.
+    """
+    dimension = model.subspace.dimension
+    center = model.subspace.center
+    scale = model.subspace.scale
     if model.training_moments is not None:
-        means = model.training_moments.means
-    fingerprint = b"" if means is None else means.tobytes()
-    return model.subspace.dimension, model.subspace.center, is_scaled, fingerprint
+        return audited_pca(
+            model.training_moments, dimension, center, scale=scale is not None, name=name
+        )
+    assert row_moments is not None
+    scaled_moments = row_moments if scale is None else row_moments.divided_by(scale)
+    # Fit to rows in the model's units, and then let the PCA divide rows by its scale.
+    pca = audited_pca(scaled_moments, dimension, center, scale=False, name=name)
+    if scale is None:
+        return pca
+    mean = None if pca.subspace.mean is None else pca.subspace.mean * scale
+    return replace(pca, subspace=replace(pca.subspace, scale=scale, mean=mean))
 
 
-def _baseline_name(key: _BaselineKey, keys: Sequence[_BaselineKey]) -> str:
-    """Return "PCA" with the qualifiers that distinguish it from the other baselines."""
-    qualifiers = (f"d={key[0]}", f"center={key[1]}", "scaled" if key[2] else "unscaled")
-    varies = [len({other[i] for other in keys}) > 1 for i in range(3)]
-    return " ".join(["PCA", *itertools.compress(qualifiers, varies)])
+@dataclass(frozen=True)
+class _BaselineKey:
+    """Properties that a model shares with its baseline PCA.
+
+    Attributes
+    ----------
+    dimension : int
+    center : {"global", "group", "none"}
+    is_scaled : bool
+        Whether features are scaled.
+    training_rows : bytes
+        Fingerprint of the training rows: the bytes of their means.
+    """
+
+    dimension: int
+    center: Center
+    is_scaled: bool
+    training_rows: bytes
+
+    @classmethod
+    def from_model(cls, model: AuditedModel) -> "_BaselineKey":
+        """Return the key of a model."""
+        # A saved model has only the overall mean of its training rows, not those of the groups.
+        means = model.subspace.mean
+        if model.training_moments is not None:
+            means = model.training_moments.means
+        return cls(
+            dimension=model.subspace.dimension,
+            center=model.subspace.center,
+            is_scaled=model.subspace.scale is not None,
+            training_rows=b"" if means is None else means.tobytes(),
+        )
+
+
+def _baseline_name(key: _BaselineKey, keys: Iterable[_BaselineKey]) -> str:
+    """Return "PCA" with the qualifiers that distinguish it from the baselines with other keys."""
+    keys = list(keys)
+    words = ["PCA"]
+    if len({other.dimension for other in keys}) > 1:
+        words.append(f"d={key.dimension}")
+    if len({other.center for other in keys}) > 1:
+        words.append(f"center={key.center}")
+    if len({other.is_scaled for other in keys}) > 1:
+        words.append("scaled" if key.is_scaled else "unscaled")
+    return " ".join(words)
 
 
 def _check_same_features(models: Sequence[AuditedModel]) -> None:
@@ -410,74 +437,3 @@ def _describe_features(model: AuditedModel) -> str:
     if names is None:
         return f"{model.subspace.n_features} without names"
     return format_list(list(names))
-
-
-def pca_by_dimension(
-    moments: Moments, dimensions: Sequence[int], center: Center, *, scale: bool
-) -> list[AuditedModel]:
-    """Ordinary PCA with each number of dimensions, from one fit.
-
-    The models have no certificate, since that of the fit is for the largest dimension.
-    """
-    largest_pca = audited_pca(moments, max(dimensions), center, scale=scale)
-    return [
-        replace(
-            largest_pca,
-            name=dimension_name("PCA", d),
-            subspace=replace(
-                largest_pca.subspace,
-                components=largest_pca.subspace.components[:d],
-                certificate=None,
-            ),
-        )
-        for d in dimensions
-    ]
-
-
-def dimension_name(name: str, n_components: int) -> str:
-    """Name of a model at a number of dimensions.
-
-    Examples
-    --------
-    >>> dimension_name("PCA", 3)
-    'PCA, d = 3'
-    """
-    return f"{name}, d = {n_components}"
-
-
-def select_dimensions(
-    n_features: int, requested: int, max_count: int = MAX_ESTIMATED_DIMENSIONS
-) -> list[int]:
-    """Select at most `max_count` dimensions to audit, in ascending order.
-
-    All of them, or the requested one, the smallest ones and evenly spaced larger ones.
-
-    Examples
-    --------
-    >>> select_dimensions(5, 2)
-    [1, 2, 3, 4, 5]
-    >>> chosen = select_dimensions(81, 34, 40)
-    >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
-    (40, [19, 20, 23, 26, 30, 33], True, 81)
-    """
-    if n_features <= max_count:
-        return list(range(1, n_features + 1))
-    smallest = list(range(1, max_count // 2 + 1))
-    # Reserve one slot for the requested dimension.
-    spaced = np.linspace(smallest[-1], n_features, max_count - len(smallest))[1:]
-    return sorted({requested, *smallest, *spaced.round().astype(int).tolist()})
-
-
-def select_estimated(dimensions: Sequence[int], requested: int) -> list[int]:
-    """Select the audited dimensions that get estimates for new rows, at most 16.
-
-    They include the requested one. The choice is that of :func:`select_dimensions`, applied to
-    positions in the list from 1.
-
-    Examples
-    --------
-    >>> select_estimated(range(1, 41), 30)
-    [1, 2, 3, 4, 5, 6, 7, 8, 13, 17, 22, 26, 30, 31, 35, 40]
-    """
-    position = list(dimensions).index(requested) + 1
-    return [dimensions[i - 1] for i in select_dimensions(len(dimensions), position)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.findings.finding import Finding, Setting
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.audit_result import Audit
     from fairspan.report.report import Report
 
 # Maximum number of columns in a hint.

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.dimensions_to_audit import pca_by_dimension, select_dimensions
 from fairspan.auditing.models import (
     AuditedModel,
     audited_models,
     audited_pca,
     known_labels_of,
-    pca_by_dimension,
     restriction_columns,
-    select_dimensions,
     with_pca_baselines,
 )
+from fairspan.auditing.stages import audit_moments, audit_rows
 from fairspan.cli.finding_hints import with_command_hints
 from fairspan.cli.inputs import DEFAULT_VARIANCE_KEPT, InputData, open_input
 from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions

@@ -21,7 +21,7 @@ from fairspan.problem.part_parameters import reported_parameters
 from fairspan.rows.labels import printable
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.audit_result import Audit
     from fairspan.certificates.certificate import Certificate
 
 # Maximum width of a group name.

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairspan.auditing.audit import Audit, audit, format_finding
+from fairspan.auditing.audit import audit
+from fairspan.auditing.audit_result import Audit, format_finding
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
 from fairspan.certificates.certificate import Certificate

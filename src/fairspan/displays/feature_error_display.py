@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from fairspan.auditing.audit import Audit, audit_rows
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.feature_errors import (
     MAX_FEATURES_SHOWN,
     FeatureErrors,
@@ -14,6 +14,7 @@ from fairspan.auditing.feature_errors import (
 )
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import read_model
+from fairspan.auditing.stages import audit_rows
 from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.loadings_display import annotate_cells
 from fairspan.displays.records import fitted_moments, objective_name, open_display_rows, values_of

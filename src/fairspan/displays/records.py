@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.audit import audit_rows
+from fairspan.auditing.dimensions_to_audit import dimension_name
 from fairspan.auditing.group_names import format_group
-from fairspan.auditing.models import (
-    CURVE_TOL,
-    dimension_name,
-    known_labels_of,
-    ordinary_pca,
-    read_model,
-)
+from fairspan.auditing.models import CURVE_TOL, known_labels_of, ordinary_pca, read_model
 from fairspan.auditing.results import ModelResult
+from fairspan.auditing.stages import audit_rows
 from fairspan.displays.base_display import INFEASIBLE
 from fairspan.errors import (
     FairspanWarning,

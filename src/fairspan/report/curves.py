@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairspan.auditing.audit import Audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.estimates import GroupEstimates
 from fairspan.auditing.intervals import none_if_nan
 from fairspan.displays.base_display import INFEASIBLE

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.auditing.audit import Audit
-from fairspan.auditing.estimates import GroupEstimates
-from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
-from fairspan.auditing.evaluation import estimate_from_folds
-from fairspan.auditing.models import (
-    CURVE_TOL,
+from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.dimensions_to_audit import (
     pca_by_dimension,
     select_dimensions,
     select_estimated,
 )
+from fairspan.auditing.estimates import GroupEstimates
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
+from fairspan.auditing.evaluation import estimate_from_folds
+from fairspan.auditing.models import CURVE_TOL
 from fairspan.auditing.results import ModelResult
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters

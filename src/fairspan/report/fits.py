@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows_with_folds
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
 from fairspan.auditing.results import ModelResult
+from fairspan.auditing.stages import audit_moments, audit_rows_with_folds
 from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments

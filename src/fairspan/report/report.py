@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.audit import Audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict import Verdict

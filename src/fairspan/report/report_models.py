@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import AuditedModel, audited_models, audited_pca
+from fairspan.auditing.stages import audit_moments, audit_rows
 from fairspan.formatting.names import readable_name
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments

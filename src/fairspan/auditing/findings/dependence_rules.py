@@ -32,13 +32,14 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             columns=first_rows.identifier_features,
             settings=[Setting("exclude", "drop the column")],
         )
-    for name, n_values, correlation in first_rows.candidate_clusters:
+    for candidate in first_rows.candidate_clusters:
+        name = candidate.column
         yield make_finding(
             "FS409",
             {
                 "column": quote_group(name),
-                "n_values": f"{n_values:,}",
-                "correlation": f"{correlation:.2f}",
+                "n_values": f"{candidate.n_values:,}",
+                "correlation": f"{candidate.intraclass_correlation:.2f}",
             },
             columns=(name,),
             settings=[Setting("clusters", f"clusters={name!r}", name)],

@@ -1,0 +1,260 @@
+"""The result of an audit, which prints its verdicts, tables and findings."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from fairspan.auditing.audit_table import audit_table
+from fairspan.auditing.audited_rows import AuditedRows
+from fairspan.auditing.feature_errors import FeatureErrors
+from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.intervals import DEFAULT_LEVEL
+from fairspan.auditing.missing_values import missing_values_table
+from fairspan.auditing.results import ModelResult, change_records
+from fairspan.auditing.verdict import Verdict
+from fairspan.class_loaders import load_class
+from fairspan.errors import InvalidInput
+from fairspan.formatting.export import to_data_frame
+from fairspan.formatting.table import Table
+from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
+from fairspan.typing import PlottedDisplay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FINDING_INDENT = " " * len("FS101 ")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Result of :func:`audit`; printing it shows the verdict, a table and the findings.
+
+    Attributes
+    ----------
+    models : tuple of ModelResult
+        Results by model, in input order.
+    findings : tuple of Finding
+        Notes and warnings, each with a stable code; warnings come first.
+    rows : AuditedRows
+    verdicts : tuple of Verdict
+        One verdict per model that is compared with ordinary PCA; if there is no such model, one
+        verdict per model on its own.
+    level : float
+        Confidence level of the intervals.
+    materiality : float
+        Materiality threshold: the smallest loss that counts, as a share of the group's variance.
+    """
+
+    models: tuple[ModelResult, ...]
+    findings: tuple[Finding, ...]
+    rows: AuditedRows
+    verdicts: tuple[Verdict, ...] = ()
+    level: float = DEFAULT_LEVEL
+    materiality: float = 0.01
+
+    @property
+    def verdict(self) -> Verdict:
+        """First verdict: whether ordinary PCA harms a group on new rows, and whether repair helps.
+
+        Raises
+        ------
+        InvalidInput
+            The audit has no estimates for new rows: it was made without folds, or from a single set
+            of moments.
+        """
+        if not self.verdicts:
+            raise InvalidInput(
+                "This audit has no estimates for new rows, so there is no verdict",
+                "Allowed: audits of rows with folds, or of several blocks of moments",
+                "Use the default, folds=10",
+            )
+        return self.verdicts[0]
+
+    def changes(self) -> Any:
+        """Return the change in each group's expected error from ordinary PCA to each fair model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, n_rows, proportion (of all rows), expected_change (in error;
+            negative is an improvement), expected_change_low and expected_change_high (simultaneous
+            over groups). Models without baseline and groups without estimates are omitted.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return to_data_frame(change_records(self.models), "Audit.changes()")
+
+    def to_records(self) -> list[dict[str, object]]:
+        """Return one flat dictionary per model and group.
+
+        Values that are not available are None.
+        """
+        return [record for model in self.models for record in model.records]
+
+    def frame(self) -> Any:
+        """Return the results as a DataFrame with one row per model and group.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, n_rows, n_clusters (None unless `clusters` was given),
+            proportion. Observed on the audited rows: observed_total_variance, observed_error with
+            _low and _high, observed_best_error, observed_loss, observed_variance_kept,
+            observed_kurtosis, and drift (change in error since the fit, for models fitted to other
+            rows) with _low and _high.
+            Expected on new rows: expected_error and expected_loss with _low and _high,
+            cross_fitted_loss, expected_best_error, state, relative_optimism, expected_change with
+            _low and _high, n_rows_needed and min_detectable_loss. Per model: observed_disparity and
+            expected_disparity with _low and _high, instability and min_cosine (sensitivity of an
+            in-sample model to its rows), n_components, center.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return to_data_frame(self.to_records(), "Audit.frame()")
+
+    def feature_errors(self) -> Any:
+        """Return the error of each feature by model and group.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, feature, observed_error (on the audited rows; sums over features
+            to the group's error) and expected_error (on new rows), in squared units of the
+            features, scaled if the model scales. With P the projection and S_g the second moment
+            matrix of the group, these are the diagonal of (I - P) S_g (I - P).
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import audit
+        >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
+        >>> result = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"])
+        >>> result.feature_errors()[["group", "feature", "observed_error"]].round(3).values.tolist()
+        [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
+        """
+        return to_data_frame(
+            [record for table in self._feature_error_tables for record in table.records],
+            "Audit.feature_errors()",
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the audit as JSON-serializable values.
+
+        Errors by feature are those of the 20 features with the largest ones; from the twentieth on
+        they are summed if there are more. :meth:`feature_errors` returns all.
+        """
+        feature_error_records = [
+            record for table in self._feature_error_tables for record in table.top().records
+        ]
+        return {
+            # The first of the verdicts, or None without estimates for new rows.
+            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "changes": change_records(self.models),
+            "level": self.level,
+            "materiality": self.materiality,
+            "rows": asdict(self.rows),
+            "models": [model.to_dict() for model in self.models],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "feature_errors": feature_error_records,
+        }
+
+    def plot(self, ax: "Axes | None" = None, *, quantity: str | None = None) -> PlottedDisplay:
+        """Plot one quantity for every model and group (requires the `plot` extra).
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default, a new pyplot figure is created.
+        quantity : str, optional
+            Quantity to plot: "expected_loss" on new rows (default if it was estimated),
+            "observed_error", "observed_loss" or "observed_variance_kept" (as a share). Only the
+            first two have intervals.
+
+        Returns
+        -------
+        displays.AuditDisplay
+            Display with `ax_`, `figure_` and `frame()`, following scikit-learn's convention.
+
+        Raises
+        ------
+        InvalidParameter
+            `quantity` is not one of the allowed values.
+        InvalidInput
+            The expected loss was requested, but the audit has no estimates.
+        """
+        # By name, since displays are built on audits, and few audits are drawn.
+        display = load_class("result display", "audit").compute(self, quantity)
+        return cast(PlottedDisplay, display.plot(ax))
+
+    def table(self) -> Table:
+        """Return the results by model and group as a table, with verdicts and findings as notes.
+
+        A note is a text, or a pair of an emphasized text and the rest.
+        """
+        table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
+        verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
+        # Emphasize the codes of warnings.
+        findings: list[str | tuple[str, str]] = []
+        for finding in self.findings:
+            if finding.severity == "warning":
+                findings.append((finding.code, f" {finding.message}"))
+            else:
+                findings.append(str(finding))
+        return replace(table, notes=(*verdicts, *findings))
+
+    def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:
+        """Format the verdicts, tables and findings as text of at most `width` columns.
+
+        Parameters
+        ----------
+        width : int
+        paint : callable
+            Function (text, role) -> text that adds color; by default none is added.
+        """
+        lines = []
+        for title, verdict in self._titled_verdicts():
+            lines += wrap_text(f"{title}: {verdict}", width, "  ")
+        if lines:
+            lines.append("")
+        lines += [self.table().to_text(width, paint), ""]
+        if self.rows.missing:
+            lines += [missing_values_table(self.rows.missing).to_text(width, paint), ""]
+        for finding in self.findings:
+            lines += format_finding(finding.code, finding.severity, finding.message, width, paint)
+        return "\n".join(lines).rstrip()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    @property
+    def _feature_error_tables(self) -> list[FeatureErrors]:
+        tables = (model.feature_errors for model in self.models)
+        return [table for table in tables if table is not None]
+
+    def _titled_verdicts(self) -> list[tuple[str, Verdict]]:
+        """Return the verdicts with their titles: "Verdict", or names of models if several."""
+        if len(self.verdicts) == 1:
+            return [("Verdict", self.verdicts[0])]
+        return [(verdict.model, verdict) for verdict in self.verdicts]
+
+
+def format_finding(code: str, severity: str, message: str, width: int, paint: Styler) -> list[str]:
+    """Format a finding as lines of at most `width` columns, with the code of a warning in color."""
+    first_line, *other_lines = wrap_text(f"{code} {message}", width, _FINDING_INDENT)
+    if severity == "warning":
+        first_line = paint(code, "warning") + first_line.removeprefix(code)
+    return [first_line, *other_lines]
