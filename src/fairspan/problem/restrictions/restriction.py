@@ -10,8 +10,8 @@ the orthonormal (p, d) basis; all in scaled units if the features are scaled.
 A restriction that forbids directions writes `name` and `allowed_directions` (mean_parity.py). One
 that compares other quantities than means of groups gives them as `constrained_means`
 (uncorrelated.py). One with a tolerance returns a `limit` (covariance_parity.py), for which only few
-solvers have a method. A restriction that is selected by name is listed in restriction_catalog.py and in
-:mod:`fairspan.registry`.
+solvers have a method. A restriction that is selected by name is listed in
+restriction_catalog.py and in :mod:`fairspan.registry`.
 """
 
 from abc import ABC, abstractmethod
