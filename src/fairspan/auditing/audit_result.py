@@ -150,8 +150,8 @@ class Audit:
     def to_dict(self) -> dict[str, object]:
         """Return the audit as JSON-serializable values.
 
-        Errors by feature are those of the 20 features with the largest ones; from the twentieth on
-        they are summed if there are more. :meth:`feature_errors` returns all.
+        Errors by feature have at most 20 entries: for more features, the 19 with the largest errors
+        and the sum of the others. :meth:`feature_errors` returns all.
         """
         feature_error_records = [
             record for table in self._feature_error_tables for record in table.top().records

@@ -106,6 +106,8 @@ def audit_rows_with_folds(
         _assemble_audit(evaluation.results, data.audited_rows, data_findings, options)
         for evaluation in evaluations
     ]
+    # Of several fold assignments, take the first one with the most frequent verdict, and state how
+    # many agree with it.
     selected = _index_of_modal_verdict(
         [[verdict.kind for verdict in audit.verdicts] for audit in audits]
     )
