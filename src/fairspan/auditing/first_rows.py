@@ -304,7 +304,8 @@ def _candidate_clusters(
 ) -> Iterator[CandidateClusters]:
     """Yield the columns whose values explain the rows' errors far better than chance.
 
-    There are none for a model that is not a projection.
+    Candidates are `sample.keys`, columns of text or integers that may identify clusters. There are
+    none for a model that is not a projection.
     """
     if model.row_model is not None or not sample.keys:
         return

@@ -101,6 +101,7 @@ def audit_rows_with_folds(
         rows = with_row_offsets(source)  # rows are assigned to folds by their positions
     evaluations = _evaluate_repeatedly(models, rows, moments, limit, options)
     data = _examine_data(models, rows, evaluations[0].moments, options)
+    # The columns that rise or fall throughout the table are the same for every assignment.
     data_findings = find_in_data(models, data, evaluations[0].monotone_columns)
     audits = [
         _assemble_audit(evaluation.results, data.audited_rows, data_findings, options)

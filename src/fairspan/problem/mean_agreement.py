@@ -176,17 +176,19 @@ class ConstrainedMeans:
             # Inexact row coordinates change a product of two vectors relative to their lengths.
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
             mean_rounding += self.orthogonality_defect * lengths
-        # Along each column, the variance of the rows of the pair, or of all rows if that is
-        # smaller; `pair_variances` are those of the features.
+        # Along each column, the variance of the rows of the pair, or of the rows of all groups
+        # about their means if that is smaller; `pair_variances` are those of the features.
         variances = self._reference_variances(columns)
         pair_variances = self._pair_variances
+        # Whether a variance is nothing but rounding error is decided with those of other columns,
+        # which the method computes.
         is_constant = self._is_constant(
-            columns, variances, pair_variances, self._reference_variances
+            columns, variances, pair_variances, compute_variances=self._reference_variances
         )
         rounding = np.zeros_like(mean_rounding)
         if is_constant.any():
-            # Where the rows of the pair do not vary, compare with the rows of all groups: these
-            # may.
+            # Where the smaller of the two is rounding error, compare with the rows of all groups,
+            # which may vary although those of the pair do not.
             variances, is_constant = self._with_pooled_variances(columns, variances, is_constant)
             # Entries of a column are rounded relative to themselves (first term) and relative to
             # its length (second term).

@@ -194,7 +194,8 @@ def _models_to_audit(
     cross-fitting, except the main criterion. Refits use the tolerance of curves, which is far below
     the sampling uncertainty.
     """
-    # Ordinary PCA ignores groups; only its errors are measured about the requested center.
+    # The first fit is ordinary PCA, which ignores groups; only its errors are measured about the
+    # requested center.
     pca = read_model(PCA, replace(fits[0].subspace, center=settings.center))
     models = [replace(pca, is_pca=True)]
     for fit in fits[1:]:

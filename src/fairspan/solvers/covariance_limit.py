@@ -62,8 +62,9 @@ def solver_for_limit(
     if limits_means:
         return BoundarySearch()
     if solver.name == "auto":
-        # Its default bound has a scalar multiplier, so it works for any number of features. The one
-        # of a semidefinite program, by its name below, is tighter but only for few.
+        # Its default bound has a scalar multiplier, so it works for any number of features. The
+        # bound of a semidefinite program, selected by its name below, is tighter, but takes too
+        # long for many features.
         return CovarianceLimitSolver()
     return CovarianceLimitSolver(solver_name)
 

@@ -379,13 +379,15 @@ class QuadraticModel:
     ) -> tuple[FloatArray, FloatArray, float]:
         """Descent step: curvatures are made positive and increased by the damping.
 
-        The step X moves the basis V to V + UX, with U the complement. It minimizes the largest
-        score (or the sum of the largest of each block) of a model in which every score i changes by
-        -2 <sum_g A_ig B_g, X> + <X, curvatures * X>: the error of group g falls by 2 <B_g, X> (B_g
-        are the half descents), and A_ig is the slope of score i in it (the score gradients). By
-        duality the multipliers m minimize |F'm|^2 / 2 - scores.m on a simplex for each block, where
-        row i of F is sqrt(2) sum_g A_ig B_g / sqrt(curvatures), as a vector. Then X =
-        sum_i m_i sum_g A_ig B_g / curvatures.
+        The step X moves the basis V to V + UX, with U the complement. It minimizes a model of the
+        objective: the largest score, or the sum of the largest score of each block, where score i
+        changes by -2 <sum_g A_ig B_g, X>; plus <X, curvatures * X>, which counts once whatever the
+        number of blocks. To first order the error of group g falls by 2 <B_g, X> (B_g are the half
+        descents), and A_ig is the slope of score i in that error (the score gradients). By duality
+        the multipliers m minimize |F'm|^2 / 2 - scores.m on a simplex for each block, where row i
+        of F is sqrt(2) sum_g A_ig B_g / sqrt(curvatures), as a vector. Then
+        X = sum_i m_i sum_g A_ig B_g / curvatures. Curvatures and damping are relative to
+        `column_scales`, the typical curvature along each column of the basis.
 
         Parameters
         ----------

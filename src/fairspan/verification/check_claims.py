@@ -140,8 +140,11 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
     # Rounding error bounds are of similar size for matrices in any coordinates. But a fit to the
     # rows themselves, in row coordinates or by products with sparse rows, may resolve much smaller
     # figures, so the lower limit is then relaxed.
+    # Sparse rows were fitted without matrices if there is an allowance for that; the recomputed
+    # resolution is one of matrices only if there is a proof to compute it from.
     may_be_sparse = tolerances.matrix_free_resolution > 0 and recomputed.proof is not None
     min_resolution = recomputed.resolution / ROUNDING_BOUND_FACTOR
+    # THIN is the eigensolver of row coordinates.
     if Eigensolver.THIN in claims.eigensolvers or may_be_sparse:
         # An objective that may be zero can be exact in rows, with any small resolution.
         if recomputed.scale <= ZERO_RESOLUTIONS * recomputed.resolution:
@@ -150,6 +153,7 @@ def _resolution_failures(claims: JudgedClaims) -> Iterator[str]:
             # A figure that is not zero has at least its own rounding error.
             last_digit = EPS * recomputed.scale / ROUNDING_FACTOR
             min_resolution = min(min_resolution, last_digit)
+    # Methods that stop early, and products with sparse rows, have a resolution of their own.
     max_resolution = (
         ROUNDING_BOUND_FACTOR * recomputed.resolution
         + tolerances.method
