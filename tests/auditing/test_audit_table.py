@@ -1,6 +1,7 @@
 """Tables and pictures of an audit: they fit the terminal and show its own figures."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,13 @@ from matplotlib.text import Text
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.auditing.results import (
+    CertificateSummary,
+    DisparityEstimates,
+    GroupResult,
+    ModelDescription,
+    ModelResult,
+)
 from fairspan.displays.style import PCA_STYLE
 from fairspan.formatting.numbers import format_ascii_number
 from fairspan.formatting.table import number_column
@@ -52,11 +59,12 @@ def made_model(names, scale, name="fair", n=60):
 
     groups = tuple(map(one, names))
     disparity = Estimate(-1.2345 * scale, -2.3456 * scale, -0.12345 * scale)
-    center = "group"
     return ModelResult(
-        name, 5, center, True, "optimal", 0.0, False, True, None, (), groups, disparity,
-        (names[0], names[1]),
-    )  # fmt: skip
+        ModelDescription(name, 5, "group", is_scaled=True, is_pca=False, in_sample=True),
+        groups,
+        DisparityEstimates(disparity, (names[0], names[1])),
+        CertificateSummary("optimal", gap=0.0),
+    )
 
 
 def text_of(models, n_features, width=80, paint=unstyled):
@@ -161,7 +169,7 @@ def test_only_the_largest_loss_is_painted_and_takes_no_room():
 
 def test_where_all_lose_the_same_none_is_painted():
     model = made_model(["a", "a"], 1.0)
-    same = ModelResult(**{**vars(model), "groups": (model.groups[0],) * 2})
+    same = replace(model, groups=(model.groups[0],) * 2)
     assert "!" not in text_of([same], 7, 80, lambda text, role: "!")
 
 

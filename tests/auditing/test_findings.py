@@ -13,7 +13,14 @@ from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.finding_catalog import ENTRIES
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.results import GroupResult, ModelResult, argmax_with_ties, change_records
+from fairspan.auditing.results import (
+    DisparityEstimates,
+    GroupResult,
+    ModelDescription,
+    ModelResult,
+    argmax_with_ties,
+    change_records,
+)
 from fairspan.auditing.verdict_rules import make_verdicts
 from fairspan.formatting.numbers import format_change, to_ascii
 
@@ -323,10 +330,17 @@ def group(name, state, loss=1.0, change=None, n=100):
 
 def model(name, *groups, baseline=None):
     labels = tuple(each.group for each in groups)
-    return ModelResult(
-        name, 3, "global", False, None, None, baseline is None, True, baseline, labels, groups,
-        Estimate(0.0), labels[:2],
-    )  # fmt: skip
+    description = ModelDescription(
+        name,
+        3,
+        "global",
+        is_scaled=False,
+        is_pca=baseline is None,
+        in_sample=True,
+        baseline=baseline,
+        training_groups=labels,
+    )
+    return ModelResult(description, groups, DisparityEstimates(Estimate(0.0), labels[:2]))
 
 
 def verdict(plain, *fair, findings=()):

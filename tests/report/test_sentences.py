@@ -100,8 +100,10 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
 def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     of_minimax_loss, low, high, claim
 ):
-    gap = Estimate(of_minimax_loss.pca.observed_disparity.value, low, high)
-    text = said("pca_lead", replace_figures(of_minimax_loss, 0, observed_disparity=gap))
+    disparity = of_minimax_loss.pca.disparity
+    observed = Estimate(disparity.observed.value, low, high)
+    disparity = replace(disparity, observed=observed)
+    text = said("pca_lead", replace_figures(of_minimax_loss, 0, disparity=disparity))
     assert claim in text
     assert ("significant" in text) is (claim != "")
 

@@ -1,7 +1,6 @@
 """Combination of the figures of a model, observed and expected, into its results."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
 
 import numpy as np
 
@@ -12,7 +11,14 @@ from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
 from fairspan.auditing.refit_bound import error_drift, refit_bound
-from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.auditing.results import (
+    CertificateSummary,
+    DisparityEstimates,
+    GroupResult,
+    ModelDescription,
+    ModelResult,
+    RefitSensitivity,
+)
 from fairspan.certificates.certificate import Certificate
 from fairspan.metrics import GroupErrors, worst_case_error
 from fairspan.moments.compute import Moments
@@ -81,28 +87,31 @@ def model_result(
     if observed.status.in_sample and not refits:
         is_estimated[:] = False
     return ModelResult(
-        name=model.name,
-        n_components=model.subspace.dimension,
-        center=model.subspace.center,
-        is_scaled=model.subspace.scale is not None,
-        **_certificate_values(model.subspace.certificate),
+        description=ModelDescription(
+            name=model.name,
+            n_components=model.subspace.dimension,
+            center=model.subspace.center,
+            is_scaled=model.subspace.scale is not None,
+            is_pca=model.is_pca,
+            in_sample=observed.status.in_sample,
+            baseline=model.baseline,
+            training_groups=model.training_groups,
+            is_nested=model.subspace.is_nested,
+            in_sample_inferred=observed.status.inferred,
+        ),
+        groups=_group_results(errors, moments, intervals, estimates, drift),
+        disparity=DisparityEstimates(
+            observed=intervals.disparity,
+            observed_pair=_observed_pair(errors),
+            expected=estimates.disparity,
+            expected_pair=_expected_pair(errors.group_labels, estimates),
+        ),
+        certificate=_summarize_certificate(model.subspace.certificate),
+        sensitivity=RefitSensitivity(estimates.instability, estimates.min_cosine),
+        no_estimates_reason=no_estimates_reason,
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
-        is_pca=model.is_pca,
-        in_sample=observed.status.in_sample,
-        in_sample_inferred=observed.status.inferred,
-        baseline=model.baseline,
-        training_groups=model.training_groups,
-        groups=_group_results(errors, moments, intervals, estimates, drift),
-        observed_disparity=intervals.disparity,
-        disparity_pair=_observed_pair(errors),
-        no_estimates_reason=no_estimates_reason,
-        is_nested=model.subspace.is_nested,
-        expected_disparity=estimates.disparity,
-        expected_disparity_pair=_expected_pair(errors.group_labels, estimates),
         feature_errors=compute_feature_errors(model, moments, is_estimated, refits, folds),
-        instability=estimates.instability,
-        min_cosine=estimates.min_cosine,
     )
 
 
@@ -128,25 +137,16 @@ def _expected_pair(
     return labels[first], labels[second]
 
 
-class _CertificateValues(TypedDict):
-    """Attributes of a result that come from its certificate."""
-
-    status: str | None
-    tol: float | None
-    gap: float | None
-    unresolved_reason: str | None
-
-
-def _certificate_values(certificate: Certificate | None) -> _CertificateValues:
-    """Return the attributes of a result that come from its certificate; None without one."""
+def _summarize_certificate(certificate: Certificate | None) -> CertificateSummary:
+    """Return the figures of a certificate that results have."""
     if certificate is None:
-        return {"status": None, "tol": None, "gap": None, "unresolved_reason": None}
-    return {
-        "status": str(certificate.status),
-        "tol": certificate.tol,
-        "gap": certificate.gap,
-        "unresolved_reason": certificate.unresolved_reason,
-    }
+        return CertificateSummary()
+    return CertificateSummary(
+        status=str(certificate.status),
+        tol=certificate.tol,
+        gap=certificate.gap,
+        unresolved_reason=certificate.unresolved_reason,
+    )
 
 
 def _group_results(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
+from fairspan.certificates.certificate_parts import PartAttribute
 from fairspan.certificates.status import tolerance_suffix
 from fairspan.moments.base_moments import Center
 from fairspan.rows.labels import Label
@@ -102,8 +103,8 @@ class GroupResult(GroupEstimates):
 
 
 @dataclass(frozen=True)
-class ModelResult:
-    """Results of one model.
+class ModelDescription:
+    """Settings of an audited model, and its relation to the audited rows.
 
     Attributes
     ----------
@@ -112,33 +113,105 @@ class ModelResult:
     center : {"global", "group", "none"}
     is_scaled : bool
         Whether figures are in scaled units.
-    status : str or None
-        Status of the model's certificate, if it has one.
-    tol : float or None
-        Relative tolerance of the certificate.
-    gap : float or None
-        Gap of the certificate, in the units of its objective.
     is_pca : bool
     in_sample : bool
         Whether the training rows are, or largely overlap with, the audited rows.
-    in_sample_inferred : bool
-        Whether this was inferred by a test, since number and mean of the rows do not match those of
-        the fit.
     baseline : str or None
         Name of the baseline PCA with the same rows, dimension, center and scale.
     training_groups : tuple of labels
         Training groups; empty if it was fitted without groups.
-    groups : tuple of GroupResult
-    observed_disparity : Estimate
-        With two groups, error of the second minus that of the first; with more, the largest
-        pairwise difference.
-    disparity_pair : tuple of two labels
-        Labels (a, b) of the groups in the disparity error_b - error_a.
-    expected_disparity : Estimate
-        Disparity of the expected errors.
-    expected_disparity_pair : tuple of two labels
+    is_nested : bool
+        Whether the first components solve the problem for fewer dimensions.
+    in_sample_inferred : bool
+        Whether `in_sample` was inferred by a test, since number and mean of the rows do not match
+        those of the fit.
+    """
+
+    name: str
+    n_components: int
+    center: Center
+    is_scaled: bool
+    is_pca: bool
+    in_sample: bool
+    baseline: str | None = None
+    training_groups: tuple[Label, ...] = ()
+    is_nested: bool = False
+    in_sample_inferred: bool = False
+
+
+@dataclass(frozen=True)
+class CertificateSummary:
+    """Figures of the certificate of an audited model; all None if it has no certificate.
+
+    Attributes
+    ----------
+    status : str or None
+    tol : float or None
+        Relative tolerance.
+    gap : float or None
+        Gap, in the units of the objective.
     unresolved_reason : str or None
         Cause of an "unresolved" status.
+    """
+
+    status: str | None = None
+    tol: float | None = None
+    gap: float | None = None
+    unresolved_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class DisparityEstimates:
+    """Differences in error between two groups, on the audited rows and on new rows.
+
+    With two groups, a difference is the error of the second minus that of the first; with more, it
+    is the largest of all pairs. The labels (a, b) of a pair belong to error_b - error_a.
+
+    Attributes
+    ----------
+    observed : Estimate
+        Difference of the observed errors.
+    observed_pair : tuple of two labels
+    expected : Estimate
+        Difference of the expected errors.
+    expected_pair : tuple of two labels, or None
+        None if fewer than two groups have estimates.
+    """
+
+    observed: Estimate
+    observed_pair: tuple[Label, Label]
+    expected: Estimate = UNKNOWN
+    expected_pair: tuple[Label, Label] | None = None
+
+
+@dataclass(frozen=True)
+class RefitSensitivity:
+    """Sensitivity of a model to its training rows; see :class:`ModelEstimates`.
+
+    Attributes
+    ----------
+    instability, min_cosine : float or None
+        None without refits.
+    """
+
+    instability: float | None = None
+    min_cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """Results of one model.
+
+    The attributes of the first four parts are also attributes of the result: `name`, `status`,
+    `observed_disparity`, `instability` and so on.
+
+    Attributes
+    ----------
+    description : ModelDescription
+    groups : tuple of GroupResult
+    disparity : DisparityEstimates
+    certificate : CertificateSummary
+    sensitivity : RefitSensitivity
     no_estimates_reason : str or None
         Why there are no estimates for new rows, if there are none.
     worst_case_errors : tuple of k floats, or None
@@ -147,39 +220,40 @@ class ModelResult:
     refit_bound : RefitBound or None
         For a model with a certificate that was fitted to other rows: bound on a refit to the
         audited rows.
-    is_nested : bool
-        Whether the first components solve the problem for fewer dimensions.
     feature_errors : FeatureErrors or None
         Errors by feature; None for models that are not projections.
-    instability, min_cosine : float or None
-        Sensitivity to the training rows; see :class:`ModelEstimates`.
     """
 
-    name: str
-    n_components: int
-    center: Center
-    is_scaled: bool
-    status: str | None
-    gap: float | None
-    is_pca: bool
-    in_sample: bool
-    baseline: str | None
-    training_groups: tuple[Label, ...]
+    description: ModelDescription
     groups: tuple[GroupResult, ...]
-    observed_disparity: Estimate
-    disparity_pair: tuple[Label, Label]
-    unresolved_reason: str | None = None
+    disparity: DisparityEstimates
+    certificate: CertificateSummary = CertificateSummary()
+    sensitivity: RefitSensitivity = RefitSensitivity()
     no_estimates_reason: str | None = None
     worst_case_errors: tuple[float, ...] | None = None
     refit_bound: RefitBound | None = None
-    is_nested: bool = False
-    tol: float | None = None
-    in_sample_inferred: bool = False
-    expected_disparity: Estimate = UNKNOWN
-    expected_disparity_pair: tuple[Label, Label] | None = None
     feature_errors: FeatureErrors | None = field(default=None, repr=False, compare=False)
-    instability: float | None = None
-    min_cosine: float | None = None
+
+    name = PartAttribute[str]("description.name")
+    n_components = PartAttribute[int]("description.n_components")
+    center = PartAttribute[Center]("description.center")
+    is_scaled = PartAttribute[bool]("description.is_scaled")
+    is_pca = PartAttribute[bool]("description.is_pca")
+    in_sample = PartAttribute[bool]("description.in_sample")
+    baseline = PartAttribute["str | None"]("description.baseline")
+    training_groups = PartAttribute[tuple[Label, ...]]("description.training_groups")
+    is_nested = PartAttribute[bool]("description.is_nested")
+    in_sample_inferred = PartAttribute[bool]("description.in_sample_inferred")
+    status = PartAttribute["str | None"]("certificate.status")
+    tol = PartAttribute["float | None"]("certificate.tol")
+    gap = PartAttribute["float | None"]("certificate.gap")
+    unresolved_reason = PartAttribute["str | None"]("certificate.unresolved_reason")
+    observed_disparity = PartAttribute[Estimate]("disparity.observed")
+    disparity_pair = PartAttribute[tuple[Label, Label]]("disparity.observed_pair")
+    expected_disparity = PartAttribute[Estimate]("disparity.expected")
+    expected_disparity_pair = PartAttribute["tuple[Label, Label] | None"]("disparity.expected_pair")
+    instability = PartAttribute["float | None"]("sensitivity.instability")
+    min_cosine = PartAttribute["float | None"]("sensitivity.min_cosine")
 
     @property
     def status_text(self) -> str | None:
@@ -206,8 +280,7 @@ class ModelResult:
 
         An estimate becomes three entries, with suffixes _low and _high for its limits.
         """
-        values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
-        del values["observed_disparity"], values["expected_disparity"], values["feature_errors"]
+        values = {name: getattr(self, name) for name in _JSON_ATTRIBUTES}
         if self.refit_bound is not None:
             values["refit_bound"] = self.refit_bound.to_dict()
         return {
@@ -268,6 +341,33 @@ class ModelResult:
     def expected_total_error(self) -> float:
         """Expected mean error over all rows; NaN if a group has no estimate."""
         return sum(group.proportion * group.expected_error.value for group in self.groups)
+
+
+# Attributes of a model result in JSON, in this order, before its disparities and groups.
+_JSON_ATTRIBUTES = (
+    "name",
+    "n_components",
+    "center",
+    "is_scaled",
+    "status",
+    "gap",
+    "is_pca",
+    "in_sample",
+    "baseline",
+    "training_groups",
+    "groups",
+    "disparity_pair",
+    "unresolved_reason",
+    "no_estimates_reason",
+    "worst_case_errors",
+    "refit_bound",
+    "is_nested",
+    "tol",
+    "in_sample_inferred",
+    "expected_disparity_pair",
+    "instability",
+    "min_cosine",
+)
 
 
 def values_by_model(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:

@@ -226,5 +226,6 @@ def zero_negligible_results(model: ModelResult) -> ModelResult:
         )
         for group in model.groups
     )
-    disparity = model.observed_disparity.without_rounding(model.rounding_bound)
-    return replace(model, groups=groups, observed_disparity=disparity)
+    observed = model.observed_disparity.without_rounding(model.rounding_bound)
+    disparity = replace(model.disparity, observed=observed)
+    return replace(model, groups=groups, disparity=disparity)
