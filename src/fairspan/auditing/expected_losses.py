@@ -247,6 +247,7 @@ class _Estimator:
             optimism=held_out_best_error - in_sample_best_error,
             min_material_loss=self._options.materiality * float(self._model_errors[i].variances[g]),
             rounding_bound=float(self._model_errors[i].roundings[g]),
+            # NaN where losses do not vary, or their powers overflow: no kurtosis is then known.
             kurtosis=float(np.nan_to_num(statistics.kurtosis[i, Quantity.CROSS_FITTED_LOSS, g])),
             n=int(statistics.n_independent[g]),
             standard_error=float(statistics.standard_errors[i, Quantity.CROSS_FITTED_LOSS, g]),

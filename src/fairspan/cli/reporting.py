@@ -126,7 +126,8 @@ def _report_settings(
 ) -> ReportSettings:
     """Return the validated settings of a report from the options of the command.
 
-    `criterion_parameters` replace those of `fit_options`, in which texts may name groups.
+    `criterion_parameters` replace those of `fit_options`: values that name groups are already
+    converted to the type of the group labels there.
     """
     return ReportSettings.validated(
         get_criterion(fit_options.criterion, **criterion_parameters),

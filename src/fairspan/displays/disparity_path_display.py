@@ -156,6 +156,7 @@ class DisparityPathDisplay(BaseDisplay):
         """
         moments = fitted_moments(estimator, cls.__name__)
         selected = _selected_value(estimator, parameter, cls.__name__)
+        # Values of a share are in [0, 1]; those of other parameters are nonnegative.
         is_share = parameter in _SHARE_PARAMETERS
         shown = _parameter_values(values, selected, is_share=is_share)
         fits = [

@@ -317,6 +317,10 @@ class DenseMoments(BaseMoments):
     def relabeled(self, labels: Sequence[Label]) -> Self:
         """Return the moments with other labels, sorted by these, without classes and attributes.
 
+        Moments by class (`by_class`) have pairs of group and class as labels, and those of features
+        and attributes (`all_columns`) repeat the labels of the groups. Both would contradict the
+        new labels, so they are left out.
+
         Parameters
         ----------
         labels : sequence of k labels

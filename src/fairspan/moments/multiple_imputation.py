@@ -131,10 +131,12 @@ def _draw_inverse_wishart_root(
 ) -> FloatArray:
     """Draw R, (p, p), with RR' from the inverse Wishart distribution.
 
-    `scatter` is the scale matrix of the distribution, (p, p), and `df` its degrees of freedom. The
-    draws do not depend on the signs of eigenvectors, which differ between processors.
+    `scatter` is the scale matrix of the distribution, (p, p), and `df` its degrees of freedom. With
+    a Wishart draw TT' for the identity, RR' is scatter^(1/2) (TT')^-1 scatter^(1/2). The symmetric
+    root does not depend on the signs of eigenvectors, which differ between processors.
     """
     p = len(scatter)
+    # The root is taken in units of each feature's deviation, so that small features stay accurate.
     scales = np.sqrt(np.diag(scatter))
     scales = np.where(scales > 0, scales, 1.0)
     triangle = draw_wishart_factors(generator, 1, df, p)[0]

@@ -27,15 +27,15 @@ _DIMENSION_TOL = 1e-5
 
 
 def encoder_columns(basis: FloatArray) -> FloatArray:
-    """Return encoder columns sqrt(lambda_j) u_j for basis columns sqrt(lb_j) u_j.
+    """Return encoder columns sqrt(lambda_j) u_j for basis columns sqrt(share_j) u_j.
 
-    Of the variance along the unit vector u_j, a soft projection captures the share lb_j; it
-    multiplies coordinates by lambda_j = 1 - sqrt(1 - lb_j). Both are one for other projections.
+    Of the variance along the unit vector u_j, a soft projection captures share_j; it multiplies
+    coordinates by lambda_j = 1 - sqrt(1 - share_j). Both are one for other projections.
 
     Parameters
     ----------
     basis : (p, r) array
-        Orthogonal columns of length at most one; unit columns are unchanged.
+        Orthogonal columns of positive length, at most one; unit columns are unchanged.
 
     Returns
     -------

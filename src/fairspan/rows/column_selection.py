@@ -438,6 +438,8 @@ def column_roles(metadata: RowMetadata, table: str) -> ColumnRoles:
         )
     classes, clusters = class_and_cluster_columns(metadata)
     if isinstance(groups, SingleGroup):
+        # Rows without group labels are read for their moments alone, which depend on neither
+        # classes nor clusters. Those were only checked.
         return ColumnRoles(single_group=groups, weights=weights)
     return ColumnRoles(group_columns or (), classes, clusters, weights)
 

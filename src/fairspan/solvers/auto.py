@@ -64,6 +64,8 @@ AUTO = Auto()
 def resolve_solver(solver: object, **parameters: object) -> Solver | Auto:
     """Return the choice "auto", a solver by name, with parameters, or the given solver.
 
+    `parameters` are those of a solver that is given by name; "auto" has none.
+
     Raises
     ------
     InvalidParameter, InvalidType

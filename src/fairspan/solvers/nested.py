@@ -132,8 +132,18 @@ def _evaluate_prefix(
 ) -> Certificate:
     """Certificate of the (d, p) components as a joint solution of the d-dimensional problem.
 
-    Its lower bound is the one that the group weights of the last step prove: weights prove a bound
-    for any dimension, though these are rarely the best for d.
+    A nested fit finds one component at a time. Its first d components need not be the best for d
+    dimensions; the gap of this certificate says by how much they may fall short.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        The d-dimensional problem, in the coordinates that the restriction allows.
+    components : (d, p) array
+        Orthonormal rows, in the features.
+    step : Certificate
+        Certificate of the fit of component d alone. Its group weights prove the lower bound:
+        weights prove one for any dimension, though these are rarely the best for d.
     """
     basis = components.T
     if reduction.axes is not None:

@@ -126,7 +126,11 @@ class CovarianceParity(Restriction):
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion.
+
+        `allow_extra` says whether the solution may be a soft projection onto more than d
+        directions, for which no limit on the covariances (a tolerance) is supported.
+        """
         if len(group_labels) > 2:
             raise IncompatibleParameters(
                 f"CovarianceParity received {counted(len(group_labels), 'group')}",

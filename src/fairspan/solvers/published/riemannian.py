@@ -138,8 +138,10 @@ class RiemannianSubgradient(Solver):
     def _descend(self, problem: Problem, bases: FloatArray) -> FloatArray:
         """Best or last iterate of each of the (n, p, d) starts, same shape.
 
-        All starts take `max_iter` subgradient steps of constant length together; an iterate is the
-        best if the criterion is smallest there.
+        All starts take `max_iter` subgradient steps of constant length together; the best iterate
+        of a start is the one with the smallest value of the criterion. The criterion is the largest
+        score of all ordered pairs of groups; the pair that attains it is the active one, and the
+        subgradient is the gradient of its score as Vu et al. (2022) print it.
         """
         second_moments = problem.second_moments
         scores = _PaperScores(problem)
@@ -171,7 +173,7 @@ class RiemannianSubgradient(Solver):
 
 
 class _PaperScores:
-    """Equation (6) of the paper for every ordered pair, vectorized over the (k, n) errors.
+    """Equation (6) of Vu et al. (2022) for every ordered pair, vectorized over the (k, n) errors.
 
     F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g for pair i, with weights v_ig
     and radii eps_g of the groups. It equals score i of the criterion, except where a group with
