@@ -225,11 +225,13 @@ class RowStatisticsAggregator:
     def finish(self, sums: RunningSums) -> RowStatistics:
         """Compute means and standard errors from the sums.
 
-        The sums are of deviations from the reference means, which are the known errors of the
-        models and zero for differences, divided by a scale of each model. So are the `offsets`,
-        the means of these deviations, and the standard errors; the result is in units of errors
-        again. Sums over all folds have shape (m, q, k), for m models, q quantities (a single one
-        without folds) and k groups.
+        The quantities of each row (see :class:`Quantity`) are its squared residuals under a model
+        and under refits of it, and differences of such residuals. The sums are of deviations from
+        the reference means, which are the known errors of the models for residuals and zero for
+        differences of residuals, divided by a scale of each model. So are the `offsets`, the means
+        of these deviations, and the standard errors; the result is in units of errors again. Sums
+        over all folds have shape (m, q, k), for m models, q quantities (a single one without
+        folds) and k groups.
         """
         _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
         group_weights, counts = sums.totals.sum(axis=0)
@@ -259,8 +261,9 @@ class RowStatisticsAggregator:
             )
             # About the reference mean; NaN if all values equal it.
             kurtosis = counts * sum_w4x4 / sum_w2x2**2
-        # The last two rows tell which columns are strictly increasing or decreasing. Columns of few
-        # rows may be so by chance.
+        # Feature columns of the table whose values rise throughout (third row of `monotonicity`)
+        # or fall throughout (fourth row), in the order of the rows: they may be row numbers or
+        # dates. Columns of few rows may be so by chance.
         is_monotone = sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
         scales = self._scales()
         return RowStatistics(

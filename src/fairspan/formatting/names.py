@@ -51,7 +51,7 @@ def plot_labels(names: Sequence[str], max_width: int = _MAX_PLOT_LABEL) -> list[
     """Shorten names for a plot while keeping them distinct.
 
     They are shortened at the end; if that makes distinct names equal, in the middle; if that does
-    too, at the end, and equal ones are numbered by their position.
+    too, the equal ones are shortened at the end and numbered by their position.
 
     Examples
     --------

@@ -292,7 +292,7 @@ class _SubspaceSearch:
             columns = [np.linalg.qr(embedding.axes.T @ unrestricted_optima)[0]]
         if isinstance(problem.criterion, EqualError) and problem.n_groups > 1:
             # Whether errors can be equal depends on the directions in which the two groups differ
-            # most, found up to rounding.
+            # most. The goal is the accuracy of the eigenvalue sum, here the level of rounding.
             difference = np.array([1.0, -1.0])
             for weights in (difference, -difference):
                 columns.append(self._find_leading(weights, sum_goal=self.variance_floor))

@@ -115,7 +115,10 @@ def _project_to_coordinates(
     """Express a projector and the basis of its components in the coordinates of the problem.
 
     These are the features or, for fewer rows than features, coordinates in the span of the rows. Of
-    the components, only the part within that span is kept.
+    the components, only the part within that span is kept; their basis is made orthogonal again,
+    without directions outside the span. The projector has to map rows as the model does, so its
+    columns, those of the encoder and of a decoder that is another matrix, are projected as they
+    are.
     """
     coordinates = family.coordinates
     if coordinates is None:
