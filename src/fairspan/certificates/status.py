@@ -179,9 +179,9 @@ def assess_gap(
         verification, whose rounding errors differ from those of the fit.
     """
     criterion = problem.criterion
-    # Both the gap and the constraint violation must be small. If zero is used as the bound, the
-    # uncertainty is that of the objective; a bound above the objective shows how uncertain both
-    # are.
+    # The gap and the constraint violation must both be small. `max_value` is larger than `value`
+    # where the bound is zero, which is exact, and the objective is rounded. A negative gap, a bound
+    # above the objective, shows how uncertain both are, so its absolute value counts.
     shortfall = max(abs(gap.value), gap.max_value, violation)
     # Scores with square roots are steep near zero: reaching the bound does not make the objective
     # certain.
@@ -194,9 +194,11 @@ def assess_gap(
     resolution = gap.resolution
     # Magnitude of the objective, with which the gap is compared.
     scale = criterion.scale(errors, problem)
-    # The resolution may be small relative to the largest error (`is_small`), and the objective
-    # known although it cannot be distinguished from zero (`is_zero`). The gap can be judged
-    # (`is_resolvable`) in that case, or if the resolution is small relative to the objective.
+    # The resolution may be small relative to the largest error (`is_small`). If the objective is
+    # then within a few resolutions of zero (ZERO_RESOLUTIONS), it is known to be zero, up to a
+    # small part of that error (`is_zero`). The gap can be judged (`is_resolvable`) in that case, or
+    # if the resolution is small relative to the objective: within the tolerance, or LOOSE_TOL if
+    # that is larger.
     is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
     # Of the objective, only the part that the choice of a subspace changes may be zero: not the
     # errors that a restriction fixes.

@@ -239,16 +239,17 @@ class GroupMeans:
     def offset_rounding(self, point: FloatArray) -> FloatArray:
         """Return bounds on the rounding of :meth:`offsets_from`, in units of the features, (p,).
 
-        Offsets are sums of differences from a row near the data, so their rounding is relative to
-        the distances of the group means from the point and from each other, never to their
-        distance from zero. It is exactly zero for a constant feature.
+        An offset is a group mean minus the point. Means are sums of differences from a row near the
+        data, so the rounding of an offset is relative to the largest offset of the feature, never
+        to the distance of the means from zero. It is exactly zero for a constant feature.
 
         Parameters
         ----------
         point : (p,) or (k, p) array
             Same as for :meth:`offsets_from`.
         """
-        # Two terms: a subtraction, and the sum over groups.
+        # Two roundings: of the subtraction, and of the sum over groups that gives the mean of all
+        # rows, if that is the point.
         max_offsets = np.abs(self.offsets_from(point)).max(axis=0)
         return np.asarray(EPS * 2 * max_offsets)
 

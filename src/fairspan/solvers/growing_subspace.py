@@ -111,7 +111,8 @@ def solve_growing(
         Raised by the solver.
     """
     # The search caches eigenvectors that it may fail to prove, so it gets a copy with a cache of
-    # its own; proven ones are copied to the cache of the problem at the end.
+    # its own. A search that ends without an error has proven the groups' optima: only then they are
+    # copied to the cache of the problem.
     search_problem = (
         _without_solved_eigenproblems(problem) if problem.second_moments.has_matrices else problem
     )

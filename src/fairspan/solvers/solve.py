@@ -74,9 +74,13 @@ def solve_reduction(
     # and enable them themselves.
     # Floating point errors on the way are ignored, since the result is checked in the end.
     with limit_blas_threads(package=None), np.errstate(all="ignore"):
+        # Features are idle if nothing varies; `axes` then has the few that remain.
         problem, axes = _without_idle_features(reduction.problem)
         certificate = solve_with(problem, solver, tol, random_state)
-        if axes is not None and certificate.proof is not None:
+        if axes is not None and certificate.proof is None:
+            # Without a proof there is nothing to evaluate again: only the coordinates change.
+            certificate = replace(certificate, components=certificate.components @ axes.T)
+        elif axes is not None and certificate.proof is not None:
             # The solution in few features becomes one of the reduced problem.
             certificate = certify(
                 reduction.problem,
