@@ -100,8 +100,11 @@ class ProblemFamily:
     def _projected_reduction(self, unrestricted: Problem, restriction: Restriction) -> Reduction:
         """Problem in coordinates along the allowed directions.
 
-        Errors in the forbidden directions are fixed, and added to those along the allowed ones. A
-        restriction with a tolerance also limits a difference between groups (`limit`).
+        Errors in the forbidden directions are fixed, and added to those along the allowed ones; the
+        part that all groups share, `common_error`, is kept apart if it only adds a constant to the
+        criterion. A restriction with a tolerance also limits a difference between groups (`limit`):
+        of the means that the restriction compares (`constrained_means`), which need not be those
+        about which errors are measured (`_mean_offsets`), or of the covariances.
         """
         forbidden, axes, covariances = self._split_directions(
             restriction, unrestricted.n_components
@@ -127,12 +130,12 @@ class ProblemFamily:
             uncertainty=dense_moments.uncertainty,
         )
         rounding = restricted_rounding(unrestricted, second_moments, n_forbidden=forbidden.shape[1])
-        # The rounding errors of the fixed errors, and of the variances along the axes.
         problem = unrestricted.along(
             axes,
             second_moments=second_moments,
             embedding=Embedding(unrestricted, axes, fixed_errors, common_error),
             limit=limit,
+            # With the rounding errors of the fixed errors, and of the variances along the axes.
             rounding=replace(
                 rounding,
                 fixed_errors=fixed_rounding,

@@ -159,7 +159,8 @@ def _step_to_next_piece(
 ) -> tuple[float, int]:
     """Step at which an inactive piece becomes the largest of its block, and its index.
 
-    The step is infinite if none does.
+    The step is infinite if none does. The active pieces of a block are equal, and stay so along the
+    step, so that any of them stands for the maximum of its block.
 
     Parameters
     ----------
@@ -168,7 +169,8 @@ def _step_to_next_piece(
         Current values.
     is_active : (m,) array of bool
     captured_rates : (k,) array
-        Change of the variance captured of each group per unit step, minus that of its error.
+        Change of the variance captured of each group per unit step; its error changes by minus
+        this.
     """
     block_of = pieces.blocks.block_indices(len(piece_values))
     block_maxima = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))[block_of]

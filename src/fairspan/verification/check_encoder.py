@@ -72,6 +72,7 @@ def projector_errors(reduction: Reduction, projector: Projector, basis: FloatArr
     abs_encoder = np.abs(projector.encoder)
     # The forbidden directions, in which groups differ, come from rounded group means: the encoder
     # may leave what the rounding error of a mean, relative to the center, becomes when encoded.
+    # Columns of `forbidden` are in units of the features, of the size of their spread.
     mean_rounding = abs_encoder @ unrestricted.dense_moments.offset_rounding_error
     remaining_means = np.abs(projector.encoder @ shift.forbidden)
     tol = abs_encoder @ np.abs(shift.forbidden) * ORTHONORMALITY_TOL
