@@ -1,6 +1,7 @@
 """Tables in which nothing varies are answered without an eigenproblem of their size."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace, smallest_eigenvalue_sum
 from fairspan.moments import wide
 from fairspan.registry import builtin_names
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -149,3 +151,19 @@ def test_eigenvectors_of_zeros() -> None:
     one = np.array([np.zeros((3, 3)), np.diag([3.0, 2.0, 1.0])])
     assert smallest_eigenvalue_sum(one, np.array([1.0, 1.0]), 1).value == pytest.approx(3.0)
     assert smallest_eigenvalue_sum(one, np.array([1.0, 0.0]), 1).value == 0.0
+
+
+class _SolverWithoutProof(BoundarySearch):
+    name = "without_proof"
+
+    def solve(self, problem, tol, random_state=None):
+        return replace(super().solve(problem, tol, random_state), proof=None)
+
+
+@pytest.mark.unverified
+def test_components_are_those_of_all_features_if_a_solver_has_no_proof():
+    groups = np.repeat(["a", "b"], 10)
+    model = FairPCA(2, solver=_SolverWithoutProof())
+    model.fit(np.zeros((20, 6)), sensitive_features=groups)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-12)
+    assert model.components_.shape == (2, 6)
