@@ -11,6 +11,7 @@ import scipy.linalg
 from scipy import sparse
 
 from fairspan import FairPCA, GroupMoments, MeanParity
+from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace, smallest_eigenvalue_sum
 from fairspan.moments import wide
@@ -157,7 +158,10 @@ class _SolverWithoutProof(BoundarySearch):
     name = "without_proof"
 
     def solve(self, problem, tol, random_state=None):
-        return replace(super().solve(problem, tol, random_state), proof=None)
+        solution = super().solve(problem, tol, random_state)
+        # Without a proof, a solver may claim nothing but an open gap.
+        assessment = replace(solution.assessment, status=Status.OPEN_GAP)
+        return replace(solution, proof=None, lower_bound=-np.inf, assessment=assessment)
 
 
 @pytest.mark.unverified

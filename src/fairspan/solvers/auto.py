@@ -13,7 +13,7 @@ from fairspan.problem.problem import Problem
 from fairspan.registry import resolve_object
 from fairspan.solvers.solver import Solver
 from fairspan.solvers.solver_catalog import get_solver, solver_class
-from fairspan.solvers.support import check_supported, not_supported
+from fairspan.solvers.support import check_supported, not_supported, run_solver
 from fairspan.typing import RandomSource
 
 # Exact solvers, which work within a search subspace where that is faster.
@@ -116,7 +116,7 @@ def solve_problem(
         # restriction with a tolerance) is stated in all features and would not be projected.
         supports_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
         if not (supports_subspace and _subspace_is_faster(problem, tol)):
-            return solver.solve(problem, tol, random_state)
+            return run_solver(solver, problem, tol, random_state)
     # Imported lazily: most problems have few features.
     from fairspan.solvers.growing_subspace import solve_growing
 

@@ -31,6 +31,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.search_subspace import IterativeMoments, SearchSubspace
 from fairspan.solvers.solver import Solver
+from fairspan.solvers.support import run_solver
 from fairspan.typing import FloatArray, RandomSource
 
 
@@ -124,7 +125,7 @@ def solve_growing(
         # infeasibility in all dimensions.
         if not problem.second_moments.has_matrices:
             raise
-        solution = solver.solve(problem, tol, random_state)
+        solution = run_solver(solver, problem, tol, random_state)
         n_eigenproblems = search.n_eigenproblems + solution.n_eigenproblems
         return replace(solution, run=replace(solution.run, n_eigenproblems=n_eigenproblems))
     if problem.second_moments.has_matrices:
@@ -254,8 +255,8 @@ class _SubspaceSearch:
             second_moments=space.projected_moments,
             criterion=self.problem.criterion.with_defaults(self.problem),
         )
-        solution = self.solver.solve(
-            inside, _LIMITS.inner_gap_fraction * self.tol, self.random_state
+        solution = run_solver(
+            self.solver, inside, _LIMITS.inner_gap_fraction * self.tol, self.random_state
         )
         self.n_eigenproblems += solution.n_eigenproblems
         return Reduction(inside, space.basis), solution

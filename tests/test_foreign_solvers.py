@@ -1,0 +1,171 @@
+"""A fit believes a solver of another package only as far as its proof goes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fairspan as fs
+from fairspan import BoundarySearch, FairPCA
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.extending import certify
+
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(["a", "b"], 40)
+ROWS = RNG.normal(size=(80, 5)) * np.where(
+    GROUPS[:, None] == "a", [3, 1, 1, 1, 0.5], [1, 3, 2, 1, 0.5]
+)
+
+
+@dataclass(frozen=True)
+class Claiming:
+    """Solver that changes what the exact solver returns."""
+
+    change: Callable
+    name: ClassVar[str] = "claiming"
+
+    def unsupported_reason(self, problem):
+        return None
+
+    def solve(self, problem, tol, random_state=None):
+        return self.change(problem, BoundarySearch().solve(problem, tol))
+
+
+def fit(change, rows=ROWS, **settings):
+    return FairPCA(2, solver=Claiming(change), **settings).fit(rows, sensitive_features=GROUPS)
+
+
+def with_part(name, **values):
+    return lambda problem, solution: replace(
+        solution, **{name: replace(getattr(solution, name), **values)}
+    )
+
+
+def poor(problem, solution, tol=1e-9):
+    """The last axes, which are far from optimal, with the weights of the optimum."""
+    basis = np.eye(5)[:, 3:]
+    return certify(
+        problem, basis, solution.proof, tol=tol, n_eigenproblems=1, trace=(), solver="claiming"
+    )
+
+
+def poor_but_optimal(problem, solution):
+    return replace(poor(problem, solution), assessment=solution.assessment)
+
+
+def poor_with_bound(problem, solution):
+    certificate = poor(problem, solution)
+    return replace(certificate, assessment=solution.assessment, lower_bound=certificate.objective)
+
+
+UNSUPPORTED = {
+    "no proof": (
+        lambda _, solution: replace(solution, proof=None),
+        "the status is 'optimal' and the lower bound .*, without a proof",
+    ),
+    "a bound without a proof": (
+        lambda problem, solution: replace(poor(problem, solution), proof=None),
+        "the status is 'open gap' and the lower bound .*, without a proof",
+    ),
+    "another objective": (with_part("figures", objective=0.1), "the objective is 0.1, and"),
+    "no number": (with_part("figures", objective=np.nan), "the objective is nan, and"),
+    "other errors": (with_part("figures", errors=np.zeros(2)), "the group errors are"),
+    "estimated": (
+        with_part("assessment", status="estimated"),
+        "the status is 'estimated', and the proof gives 'optimal'",
+    ),
+    "another status": (
+        with_part("assessment", status="perfect"),
+        "the status is 'perfect', and the proof gives 'optimal'",
+    ),
+    "an open gap called optimal": (
+        poor_but_optimal,
+        "the status is 'optimal', and the proof gives 'open gap' with a gap of",
+    ),
+    "an open gap called optimal within a looser tolerance": (
+        lambda problem, solution: poor(problem, solution, tol=0.99),
+        "the status is 'optimal', and the proof gives 'open gap' with a gap of",
+    ),
+    "a bound above the proven one": (poor_with_bound, "the lower bound is"),
+    "components of other length": (
+        lambda _, solution: replace(solution, components=2 * solution.components),
+        "The components are not orthonormal",
+    ),
+    "components of fewer features": (
+        lambda _, solution: replace(solution, components=np.eye(2, 4)),
+        "the components have 4 columns, and the problem has 5 features",
+    ),
+    "a proof of three groups": (
+        with_part("proof", weights=np.ones(3)),
+        "the proof, a Proof, is not one of this problem",
+    ),
+    "weights in place of a proof": (
+        lambda _, solution: replace(solution, proof=np.ones(2)),
+        "the proof, a ndarray, is not one of this problem",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED)
+def test_unsupported_claims_are_refused(case):
+    change, received = UNSUPPORTED[case]
+    with pytest.raises(InvalidInput, match=received) as refused:
+        fit(change)
+    message = str(refused.value)
+    assert message.startswith("The solver 'claiming' returned a certificate that its proof")
+    if "orthonormal" not in message:
+        assert "Allowed: what components and proof support" in message
+        assert "return what fairspan.extending.certify makes" in message
+
+
+def test_a_result_that_is_no_certificate_is_refused():
+    with pytest.raises(InvalidType, match=r"'claiming' returned of type ndarray.*certify"):
+        fit(lambda _, solution: solution.components)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"criterion": "robust_error_gap"},
+        {"criterion": "equal_error"},
+        {"criterion": "disparity"},
+        {"restriction": "mean_parity"},
+        {"nested": True},
+        {"n_components": 0.8},
+    ],
+)
+def test_supported_claims_are_accepted_as_they_are(settings):
+    model = FairPCA(2, solver=Claiming(lambda _, solution: solution)).set_params(**settings)
+    model.fit(ROWS, sensitive_features=GROUPS)
+    expected = FairPCA(2, solver=BoundarySearch()).set_params(**settings)
+    expected.fit(ROWS, sensitive_features=GROUPS)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    assert model.solution_.lower_bound == expected.solution_.lower_bound
+    assert fs.verify(model, ROWS, GROUPS).holds
+
+
+def test_weaker_claims_are_accepted():
+    model = fit(poor)
+    assert model.solution_.status == "open gap"
+    assert fs.verify(model, ROWS, GROUPS).holds
+
+
+def test_an_open_gap_needs_no_proof():
+    def unproven(problem, solution):
+        return replace(poor(problem, solution), proof=None, lower_bound=-np.inf)
+
+    model = fit(unproven)
+    assert model.solution_.status == "open gap"
+    assert model.solution_.lower_bound == -np.inf
+    assert fs.verify(model, ROWS, GROUPS).holds
+
+
+def test_claims_about_sparse_rows_of_many_features_are_checked_in_the_search_subspace():
+    rows = sparse.random(80, 6000, density=0.01, random_state=0, format="csr")
+    model = fit(lambda _, solution: solution, rows)
+    assert model.solution_.status == "estimated"
+    with pytest.raises(InvalidInput, match="without a proof"):
+        fit(lambda _, solution: replace(solution, proof=None), rows)
