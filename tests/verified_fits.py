@@ -1,4 +1,4 @@
-"""Verify the fits of every test, at most thirty, after the test and its monkeypatches ended.
+"""Verify the fits of a test, at most thirty, after the test and its monkeypatches ended.
 
 Fits are recorded as they finish and verified after the test, so counters, monkeypatched internals
 and warnings of the test are not affected. Fits in other processes and fits with criteria that
@@ -58,6 +58,11 @@ def failures() -> list[str]:
         for subspace, found in checked
         if not _is_confirmed(subspace, found)
     ]
+
+
+def forget() -> None:
+    """Forget the recorded fits."""
+    _pending.clear()
 
 
 def _is_confirmed(subspace: Any, found: Verification) -> bool:
