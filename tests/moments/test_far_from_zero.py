@@ -7,7 +7,6 @@ import pytest
 import scipy
 
 import fairspan as fs
-from fairspan.linalg.double_double import divide, exact_product, exact_sum
 
 KINDS = ["dense", "wide", "sparse", "merged", "em"]
 # Dates in nanoseconds, and a number that float64 does not hold exactly.
@@ -141,20 +140,3 @@ def test_scaled_offsets_are_exact(rng):
         mean = sum(own[1::2]) / 30
         found = scaled.offsets_from(scaled.mean)[1, feature]
         assert found == pytest.approx(float(mean - middle), rel=1e-9)
-
-
-def test_sums_products_and_quotients_are_exact(rng):
-    a, b = rng.standard_normal((2, 50)) * 10.0 ** rng.integers(-20, 20, (2, 50))
-    for operation, exactly in (
-        (exact_sum, lambda x, y: x + y),
-        (exact_product, lambda x, y: x * y),
-    ):
-        high, low = operation(a, b)
-        for x, y, most, rest in zip(a, b, high, low, strict=True):
-            expected = exactly(Fraction(float(x)), Fraction(float(y)))
-            assert Fraction(float(most)) + Fraction(float(rest)) == expected
-    high, low = divide(a, 0.0, b)
-    for x, y, most, rest in zip(a, b, high, low, strict=True):
-        expected = Fraction(float(x)) / Fraction(float(y))
-        found = Fraction(float(most)) + Fraction(float(rest))
-        assert abs(float((found - expected) / expected)) < 1e-31

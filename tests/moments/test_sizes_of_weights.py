@@ -16,7 +16,6 @@ from scipy import sparse
 import fairspan
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.linalg import unit_of
 from fairspan.registry import builtin_names
 
 FloatArray = npt.NDArray[np.float64]
@@ -330,7 +329,3 @@ def test_group_weights_beyond_the_range_are_refused(size: float) -> None:
     matrices = np.array([np.eye(3), np.diag([3.0, 2.0, 1.0])]) * 1e-30
     with pytest.raises(InvalidInput, match="weights are"):
         GroupMoments.from_covariances(matrices, weights=[size, 1.0])
-
-
-def test_unit_of_weights() -> None:
-    assert [unit_of(np.array(each)) for each in ([], [0.0], [1.0], [0.1, 0.75])] == [1, 1, 1, 0.5]

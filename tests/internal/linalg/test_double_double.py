@@ -1,0 +1,30 @@
+"""Sums, products and quotients of twice the digits, against rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from fairspan.linalg import unit_of
+from fairspan.linalg.double_double import divide, exact_product, exact_sum
+
+
+def test_sums_products_and_quotients_are_exact():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 50)) * 10.0 ** rng.integers(-20, 20, (2, 50))
+    for operation, exactly in (
+        (exact_sum, lambda x, y: x + y),
+        (exact_product, lambda x, y: x * y),
+    ):
+        high, low = operation(a, b)
+        for x, y, most, rest in zip(a, b, high, low, strict=True):
+            expected = exactly(Fraction(float(x)), Fraction(float(y)))
+            assert Fraction(float(most)) + Fraction(float(rest)) == expected
+    high, low = divide(a, 0.0, b)
+    for x, y, most, rest in zip(a, b, high, low, strict=True):
+        expected = Fraction(float(x)) / Fraction(float(y))
+        found = Fraction(float(most)) + Fraction(float(rest))
+        assert abs(float((found - expected) / expected)) < 1e-31
+
+
+def test_unit_of_weights():
+    assert [unit_of(np.array(each)) for each in ([], [0.0], [1.0], [0.1, 0.75])] == [1, 1, 1, 0.5]
