@@ -32,6 +32,15 @@ def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
     return Rows(X, labels, rng.uniform(0.2, 3, n))
 
 
+def thin_rows(seed=0, n=300, p=12, share=0.05, groups=("a", "b", "c"), filled=()):
+    """Correlated rows of which few cells are not zero, save for columns that are filled."""
+    rng = np.random.default_rng(seed)
+    rows = random_rows(seed, n, p, groups, offset=1.0)
+    kept = rng.random((n, p)) < share
+    kept[:, list(filled)] = True
+    return np.where(kept, rows.X, 0.0), rows.labels, rows.weights
+
+
 def generate_group_rows(k=2, p=6, n=30, seed=0):
     """Rows of k groups away from the origin, each with its own covariance; and their labels."""
     rng = np.random.default_rng(seed)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 from fairspan import GroupMoments
@@ -43,7 +42,7 @@ class Table:
 @st.composite
 def tables(draw, weighted=None):
     """Multiples of 1/8 up to 1000, so that a scatter is zero or far from rounding."""
-    n, p = draw(st.integers(1, 24)), draw(st.integers(1, 4))
+    n, p = draw(st.integers(1, 12)), draw(st.integers(1, 4))
     X = draw(arrays(np.int64, (n, p), elements=st.integers(-8000, 8000))) / 8
     labels = np.array(draw(st.lists(st.sampled_from("abcd"), min_size=n, max_size=n)))
     if weighted is None:
@@ -148,7 +147,7 @@ def test_rotated_rows_have_rotated_moments(table, seed):
         assert np.linalg.norm(turned.scatters[i] - Q.T @ scatter @ Q) <= rounding + 1e-20 * size**2
 
 
-@given(table=tables(), factor=st.sampled_from([1e-200, 1e-9, 7.0, 1e200]), cut=st.integers(0, 23))
+@given(table=tables(), factor=st.sampled_from([1e-200, 1e-9, 7.0, 1e200]), cut=st.integers(0, 11))
 def test_a_common_factor_of_the_weights_changes_no_second_moment(table, factor, cut):
     weights = np.ones(len(table.X)) if table.weights is None else table.weights
     scaled = Table(table.X, table.labels, factor * weights)
@@ -209,6 +208,8 @@ def moments_of(rows, weighted):
 
 @WEIGHTED
 def test_what_is_made_of_all_rows_together(rows, weighted):
+    from sklearn.preprocessing import StandardScaler
+
     moments, weights = moments_of(rows, weighted)
     scaler = StandardScaler().fit(rows.X, sample_weight=weights)
     np.testing.assert_allclose(moments.mean, scaler.mean_)
@@ -346,27 +347,32 @@ def test_loading_never_unpickles(saved, monkeypatch):
     GroupMoments.load(path)
 
 
-OWN = GroupMoments.from_rows(*generate_group_rows())
-TURNED = np.diag([5.0, *[0.0] * (OWN.n_features - 1)])
+def shear(own):
+    """Return a matrix with a single entry beside the diagonal."""
+    return np.roll(np.diag([5.0, *[0.0] * (own.n_features - 1)]), 1, 1)
 
 
 @pytest.mark.parametrize(
     ("changed", "because"),
     [
-        ({"scatters": -OWN.scatters}, "matrix of group 'a' has a negative eigenvalue"),
-        ({"scatters": OWN.scatters - 1e3 * (1 - np.eye(OWN.n_features))}, "negative eigenvalue"),
-        ({"scatters": OWN.scatters + np.roll(TURNED, 1, 1)}, "'a' is not symmetric"),
-        ({"scatters": OWN.scatters[:1]}, "scatters has shape"),
-        ({"means": np.nan * OWN.means}, "means contains NaN"),
-        ({"counts": -OWN.counts}, "counts are -"),
-        ({"weights": 0 * OWN.weights}, "weights are 0.0"),
-        ({"groups": np.array(["a", "a"])}, "groups are 'a', 'a'"),
-        ({"groups": OWN.groups[::-1]}, "groups are 'b', 'a'"),
+        (lambda own: {"scatters": -own.scatters}, "group 'a' has a negative eigenvalue"),
+        (
+            lambda own: {"scatters": own.scatters - 1e3 * (1 - np.eye(own.n_features))},
+            "negative eigenvalue",
+        ),
+        (lambda own: {"scatters": own.scatters + shear(own)}, "'a' is not symmetric"),
+        (lambda own: {"scatters": own.scatters[:1]}, "scatters has shape"),
+        (lambda own: {"means": np.nan * own.means}, "means contains NaN"),
+        (lambda own: {"counts": -own.counts}, "counts are -"),
+        (lambda own: {"weights": 0 * own.weights}, "weights are 0.0"),
+        (lambda own: {"groups": np.array(["a", "a"])}, "groups are 'a', 'a'"),
+        (lambda own: {"groups": own.groups[::-1]}, "groups are 'b', 'a'"),
     ],
 )
 def test_moments_that_no_rows_have(changed, because):
+    own = GroupMoments.from_rows(*generate_group_rows())
     with pytest.raises(InvalidInput, match=because):
-        replace(OWN, **changed)
+        replace(own, **changed(own))
 
 
 COVARIANCES = np.array([np.diag([2.0, 1.0, 0.0]), np.diag([1.0, 3.0, 2.0])])

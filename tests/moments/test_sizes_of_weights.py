@@ -1,11 +1,11 @@
 """Only the ratios of weights matter, whatever their size."""
 
+import inspect
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import dask.array as dask_array
-import dask.dataframe as dask_frame
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -14,29 +14,38 @@ import pytest
 from scipy import sparse
 
 import fairspan
-from fairspan import FairPCA, GroupMoments, MeanParity
+from fairspan import FairPCA, GroupMoments, MeanParity, MinimaxLoss
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.registry import builtin_names
+from fairspan.extending import Criterion
 
 FloatArray = npt.NDArray[np.float64]
+
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((90, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2] + [0.0, 1e6, 0.0, 3.0, 0.0]
 GROUPS = np.arange(90) % 2
 WEIGHTS = RNG.uniform(0.1, 5.0, 90)
 # The radius of the robust error gap is for a number of rows, which the weights say.
-CRITERIA = [name for name in builtin_names("criterion") if name != "robust_error_gap"]
+PUBLIC = [getattr(fairspan, name) for name in fairspan.__all__]
+CRITERIA = [
+    each
+    for each in PUBLIC
+    if inspect.isclass(each) and issubclass(each, Criterion) and each is not fairspan.RobustErrorGap
+]
 POWERS = [2.0, 2.0**-7, 2.0**300, 2.0**-300]
 
 
-def fit_model(weights: FloatArray, kind: str, criterion: str = "minimax_loss") -> FairPCA:
+@cache
+def fit_model(factor: float, kind: str, criterion: type[Criterion] = MinimaxLoss) -> FairPCA:
+    """Fit to rows whose weights are multiplied by the factor."""
     rows: Any = ROWS
-    settings: dict[str, Any] = {"criterion": criterion}
-    groups = GROUPS
+    settings: dict[str, Any] = {"criterion": criterion()}
+    groups, weights = GROUPS, WEIGHTS * factor
     if kind == "sparse":
         rows = sparse.csr_array(np.where(np.abs(ROWS) < 0.6, 0.0, ROWS))
     elif kind == "few rows":
-        rows = np.random.default_rng(1).standard_normal((90, 700))
+        rows = np.random.default_rng(1).standard_normal((20, 520))
+        groups, weights = groups[:20], weights[:20]
     elif kind == "missing":
         rows = ROWS.copy()
         rows[::9, 2] = np.nan
@@ -52,18 +61,21 @@ def parts(weights: FloatArray) -> GroupMoments:
     return moments[0] + moments[1]
 
 
-@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("power", [*POWERS, 2.0**900, 2.0**-900])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
 def test_weights_times_a_power_of_two_give_the_same_bytes(kind: str, power: float) -> None:
-    one, other = fit_model(WEIGHTS, kind), fit_model(WEIGHTS * power, kind)
+    one, other = fit_model(1.0, kind), fit_model(power, kind)
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.objective == other.solution_.objective
     assert one.solution_.lower_bound == other.solution_.lower_bound
+    assert other.solution_.status == "optimal"
+    expected = one.singular_values_ * np.sqrt(power)
+    assert other.singular_values_ == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_for_every_criterion(criterion: str) -> None:
-    one, other = (fit_model(WEIGHTS * power, "dense", criterion) for power in (1.0, 2.0**-301))
+def test_for_every_criterion(criterion: type[Criterion]) -> None:
+    one, other = (fit_model(power, "dense", criterion) for power in (1.0, 2.0**-301))
     assert np.array_equal(one.components_, other.components_)
     assert one.solution_.lower_bound == other.solution_.lower_bound
 
@@ -88,7 +100,7 @@ def test_blocks_of_a_file_scale_with_their_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("factor", [3e40, 1e-95, 1e98, 1e200, 1e-200])
 def test_weights_times_any_constant_give_the_same_answer(factor: float) -> None:
-    one, other = fit_model(WEIGHTS, "dense"), fit_model(WEIGHTS * factor, "dense")
+    one, other = fit_model(1.0, "dense"), fit_model(factor, "dense")
     assert other.solution_.objective == pytest.approx(one.solution_.objective, rel=1e-9)
     assert other.solution_.status == "optimal"
     total = np.ldexp(other.moments_.weights, other.moments_.weight_exponent)
@@ -136,10 +148,14 @@ def of_a_stream(weights: FloatArray) -> GroupMoments:
 
 def of_a_dask_frame(weights: FloatArray) -> GroupMoments:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
+    import dask.dataframe as dask_frame
+
     return GroupMoments.from_rows(dask_frame.from_pandas(frame, npartitions=3), "g", "w")
 
 
 def of_a_dask_array(weights: FloatArray) -> GroupMoments:
+    import dask.array as dask_array
+
     return GroupMoments.from_rows(dask_array.from_array(ROWS, chunks=(40, 5)), GROUPS, weights)
 
 
@@ -158,6 +174,19 @@ DOORS: list[Callable[[FloatArray], GroupMoments]] = [
 ]
 
 
+def cross_doors(values: list[float]) -> list[Any]:
+    """Pair all doors with all values; of those through Dask all but the first are slow."""
+    return [
+        pytest.param(
+            door,
+            value,
+            marks=pytest.mark.slow if "dask" in door.__name__ and value != values[0] else (),
+        )
+        for door in DOORS
+        for value in values
+    ]
+
+
 def assert_same(found: GroupMoments, expected: GroupMoments) -> None:
     """Check that moments are the same but for a constant factor of the weights."""
     assert found.labels == expected.labels
@@ -168,8 +197,7 @@ def assert_same(found: GroupMoments, expected: GroupMoments) -> None:
     assert found.second_moments("group") == pytest.approx(second, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("factor", [2.0**1000, 1e200, 1e-200, 1e-300])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "factor"), cross_doors([1e-300, 2.0**1000, 1e200, 1e-200]))
 def test_every_door_takes_weights_of_any_size(
     door: Callable[[FloatArray], GroupMoments], factor: float
 ) -> None:
@@ -179,8 +207,7 @@ def test_every_door_takes_weights_of_any_size(
     assert total == pytest.approx(factor * door(WEIGHTS).weights, rel=1e-12)
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("size", [5e-324, 1e-312, 1e308])
+@pytest.mark.parametrize(("door", "size"), cross_doors([5e-324, 1e-312, 1e308]))
 def test_equal_weights_at_the_ends_of_float64(
     door: Callable[[FloatArray], GroupMoments], size: float
 ) -> None:
@@ -196,17 +223,6 @@ def test_one_and_the_same_scale_for_all_blocks_of_files(tmp_path: Path) -> None:
     assert_same(found, GroupMoments.from_rows(ROWS, GROUPS.astype(str), weights))
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
-@pytest.mark.parametrize("power", [2.0**900, 2.0**-900])
-def test_fits_to_scaled_weights_give_the_same_bytes(kind: str, power: float) -> None:
-    one, other = fit_model(WEIGHTS, kind), fit_model(WEIGHTS * power, kind)
-    assert np.array_equal(one.components_, other.components_)
-    assert one.solution_.objective == other.solution_.objective
-    assert other.solution_.status == "optimal"
-    expected = one.singular_values_ * np.sqrt(power)
-    assert other.singular_values_ == pytest.approx(expected, rel=1e-12)
-
-
 def test_missing_cells_of_files(tmp_path: Path) -> None:
     rows = ROWS.copy()
     rows[::9, 2] = np.nan
@@ -220,9 +236,11 @@ def test_missing_cells_of_files(tmp_path: Path) -> None:
     assert found[1].weight_exponent != 0
 
 
-@pytest.mark.parametrize("factor", [2.0**-10, 2.0**600, 2.0**-700])
+@pytest.mark.parametrize(
+    "factor", [2.0**600, *(pytest.param(2.0**k, marks=pytest.mark.slow) for k in (-10, -700))]
+)
 def test_audits_depend_on_ratios_of_weights_alone(factor: float) -> None:
-    model = fit_model(WEIGHTS, "dense")
+    model = fit_model(1.0, "dense")
     one = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS)
     other = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor)
     assert str(one) == str(other)
@@ -242,7 +260,7 @@ def test_kurtosis_is_that_of_weighted_errors() -> None:
 
 @pytest.mark.parametrize("factor", [1e300, 1e-300])
 def test_verification_and_saved_moments(tmp_path: Path, factor: float) -> None:
-    model = fit_model(WEIGHTS * factor, "dense")
+    model = fit_model(factor, "dense")
     assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor).holds
     assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS).holds
     moments = model.moments_
@@ -266,7 +284,7 @@ def test_the_largest_weights_decide_whichever_part_has_them() -> None:
 def test_negligible_weights_count_as_zero_and_are_named() -> None:
     weights = WEIGHTS.copy()
     weights[:7] = 1e-250
-    with pytest.warns(FairspanWarning, match="less than about 1e-200 of the largest.*as absent"):
+    with pytest.warns(FairspanWarning, match="1e-200 of the largest"):
         found = of_an_array(weights)
     weights[:7] = 0.0
     assert_same(found, of_an_array(weights))
@@ -275,14 +293,14 @@ def test_negligible_weights_count_as_zero_and_are_named() -> None:
 @pytest.mark.parametrize("door", DOORS)
 def test_a_group_without_other_weights_is_named(door: Callable[[FloatArray], GroupMoments]) -> None:
     weights = np.where(GROUPS == 1, 1e-200, 1e200)
-    with pytest.warns(FairspanWarning, match="No row remains of the group '1'"):
+    with pytest.warns(FairspanWarning, match="group '1'"):
         assert door(weights).labels == [0]
 
 
 def test_a_negligible_part_leaves_the_sum_and_is_named() -> None:
     tiny = GroupMoments.from_rows(ROWS[:40], GROUPS[:40], np.full(40, 1e-200))
     huge = GroupMoments.from_rows(ROWS[40:], np.zeros(50, dtype=int), np.full(50, 1e200))
-    with pytest.warns(FairspanWarning, match="A part has weights.*No row remains of the group '1'"):
+    with pytest.warns(FairspanWarning, match="A part has weights.*group '1'"):
         whole = tiny + huge
     assert whole.labels == [0]
     assert np.array_equal(whole.means, huge.means)

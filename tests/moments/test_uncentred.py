@@ -1,12 +1,10 @@
-"""Moments without centring the rows, and without a direction: as exact as from the rows."""
+"""Moments without centring the rows: as exact as from the rows."""
 
 import numpy as np
 import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments import accumulate
-from fairspan.moments.second_moments import DenseSecondMoments, deflate
 from numpy_reference import reference_moments
 
 RNG = np.random.default_rng(0)
@@ -47,7 +45,7 @@ TABLES = dict(tables())
 @pytest.mark.parametrize("few", [0, 128])
 @pytest.mark.parametrize("name", TABLES)
 def test_no_digits_are_lost(name, few, monkeypatch):
-    monkeypatch.setattr(accumulate, "MAX_MEMORY_BOUND_FEATURES", few)
+    monkeypatch.setattr("fairspan.moments.accumulate.MAX_MEMORY_BOUND_FEATURES", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = in_long_double(X, GROUPS)
@@ -67,11 +65,12 @@ def test_rows_of_many_groups_are_sorted():
 
 
 def test_parts_and_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr(accumulate, "_SPAN_ENTRIES", 600)
+    monkeypatch.setattr("fairspan.moments.accumulate._SPAN_ENTRIES", 600)
     X = TABLES["standardized"]
     together = GroupMoments.from_rows(X, GROUPS)
     monkeypatch.setattr(
-        accumulate, "map_in_threads", lambda function, items: list(map(function, items))
+        "fairspan.moments.accumulate.map_in_threads",
+        lambda function, items: list(map(function, items)),
     )
     alone = GroupMoments.from_rows(X, GROUPS)
     np.testing.assert_array_equal(together.scatters, alone.scatters)
@@ -89,47 +88,3 @@ def test_the_first_mistake_in_the_order_of_rows_is_reported():
     ):
         with pytest.raises(InvalidInput, match=said):
             GroupMoments.from_rows(rows, groups)
-
-
-@pytest.mark.parametrize(("p", "r"), [(30, 1), (30, 0), (40, 3), (7, 6), (200, 70)])
-def test_second_moments_are_those_along_an_orthonormal_basis_of_the_complement(p, r):
-    rng = np.random.default_rng(p)
-    F = np.linalg.qr(rng.standard_normal((p, p)))[0][:, :r]
-    rows = rng.standard_normal((2, p, p))
-    whole = DenseSecondMoments(rows @ rows.transpose(0, 2, 1))
-    before = whole.matrices.copy()
-    left, rounding, complement = deflate(whole, F)
-    Q = complement.basis
-    np.testing.assert_allclose(Q.T @ Q, np.eye(p - r), atol=1e-13)
-    np.testing.assert_allclose(F.T @ Q, np.zeros((r, p - r)), atol=1e-13)
-    np.testing.assert_allclose(left.matrices, Q.T @ whole.matrices @ Q, atol=1e-12 * p)
-    for order in "CF":  # neither order of memory is written to
-        columns = np.array(rows[0], order=order)
-        np.testing.assert_allclose(complement.coordinates(columns), Q.T @ rows[0], atol=1e-12)
-        np.testing.assert_array_equal(columns, rows[0])
-    np.testing.assert_array_equal(whole.matrices, before)
-    assert (rounding <= 1e-10 * whole.traces).all()
-
-
-@pytest.mark.parametrize("axis", [0, 3])
-def test_a_column_of_large_numbers_that_a_direction_follows_leaves_the_others_their_digits(axis):
-    rng = np.random.default_rng(axis)
-    scales = np.where(np.arange(6) == axis, 1e12, 1.0)
-    factor = rng.standard_normal((6, 6)) * scales[:, None]
-    second = DenseSecondMoments((factor @ factor.T)[None])
-    first = second.leading(np.ones(1), 1).vectors
-    left, rounding, complement = deflate(second, first)
-    # Along the features themselves, but for a share of 1e-12.
-    assert np.linalg.norm(complement.basis[axis]) <= 1e-10
-    in_others = np.delete(factor, axis, axis=0)
-    along = factor[axis] / np.linalg.norm(factor[axis])
-    expected = in_others @ (np.eye(6) - np.outer(along, along)) @ in_others.T
-    values = np.linalg.eigvalsh(expected)
-    np.testing.assert_allclose(np.linalg.eigvalsh(left.matrices[0]), values, rtol=1e-2)
-    assert rounding[0] <= 1e-2 * values.sum()
-
-
-def test_an_axis_is_left_out_exactly():
-    second = DenseSecondMoments(np.diag([4.0, 3, 2, 1])[None])
-    complement = deflate(second, -np.eye(4)[:, [2]])[2]
-    np.testing.assert_allclose(complement.basis[2], np.zeros(3), atol=1e-15)
