@@ -1,9 +1,8 @@
 """Displays of synthetic figures, and the texts that they draw."""
 
-import matplotlib as mpl
+import warnings
+
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.displays import (
@@ -17,8 +16,6 @@ from fairspan.displays import (
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-
-mpl.use("Agg")
 
 HOSTILE = (
     "$\\frac{",
@@ -139,11 +136,16 @@ def make_displays(groups, seed=0):
 
 def display_texts(picture):
     """Return every text of a drawn display, its lines joined."""
+    from matplotlib.text import Text
+
     return [" ".join(text.get_text().split()) for text in picture.figure_.findobj(Text)]
 
 
 def drawn_texts(figure, dpi=100):
     """Return every drawn text with its box in pixels and its size in points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
     written = []
     original = Text.draw
 
@@ -173,3 +175,21 @@ def find_overlaps(written, slack=1.0):
             if across > slack and down > slack:
                 found.append((one, other))
     return found
+
+
+def draw_case(picture, layout="constrained"):
+    """Draw a display and return it with its texts, their boxes and sizes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=picture.figure_size(), layout=layout)
+    picture.plot(figure.add_subplot())  # without a warning
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        return picture, drawn_texts(figure)
+
+
+def drawn_on(picture, width=8.0, height=6.0):
+    """The axes of a figure of that size, without a layout."""
+    from matplotlib.figure import Figure
+
+    return picture.plot(Figure(figsize=(width, height)).add_subplot()).ax_

@@ -7,10 +7,8 @@ import pytest
 from scipy.linalg import qr
 
 import fairspan as fs
-from case_selection import mark_most_long, parametrize_diagonal
+from case_selection import parametrize_diagonal
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.findings.drift_rules import _describe_refit_bound
-from torture.conic import ACCURACY, solve_relaxation
 
 CRITERIA = {
     "total error": fs.TotalError(),
@@ -58,7 +56,25 @@ KINDS = [*((each, 2) for each in CRITERIA), *((each, 3) for each in OF_MORE)]
 PLACES = [*(("global", change) for change in CHANGES), ("group", "spread"), ("none", "one")]
 
 
-@parametrize_diagonal(kind=KINDS, place=PLACES)
+# Fits of three groups with these criteria take longest.
+SLOW_KINDS = {("error gap", 3), ("robust error gap", 3), ("Nash welfare", 3)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        pytest.param(
+            *(kind, place),
+            marks=[
+                *([] if i % len(PLACES) == j else [pytest.mark.long]),
+                *([pytest.mark.slow] if kind in SLOW_KINDS else []),
+            ],
+        )
+        for i, kind in enumerate(KINDS)
+        for j, place in enumerate(PLACES)
+    ],
+    ids=str,
+)
 def test_no_refit_is_below_the_bound(kind, place):
     (name, k), (center, change) = kind, place
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
@@ -77,10 +93,13 @@ def test_no_refit_is_below_the_bound(kind, place):
         assert here.objective >= best.lower_bound - 1e-9 * scale
 
 
+@pytest.mark.slow
 @parametrize_diagonal(
     name=["minimax_loss", "minimax_error", "error_gap", "equal_error"], change=CHANGES
 )
 def test_the_bound_is_below_what_conic_solvers_find(name, change):
+    from torture.conic import ACCURACY, solve_relaxation
+
     model = FairPCA(2, criterion=name).fit(rows_of(3)[0], sensitive_features=rows_of(3)[1])
     X, groups = rows_of(4, change=change)
     moments = GroupMoments.from_rows(X, groups)
@@ -95,16 +114,18 @@ def test_the_bound_is_below_what_conic_solvers_find(name, change):
     assert here.lower_bound >= relaxed - 0.15 * total
 
 
-@parametrize_diagonal(
-    restriction=[
+@pytest.mark.parametrize("change", ["spread", "one"])
+@pytest.mark.parametrize(
+    "restriction",
+    [
         fs.MeanParity(),
         fs.MeanParity(tolerance=0.2),
         fs.MeanParity(oblique=True),
         fs.CovarianceParity(n_directions=3),
-        fs.CovarianceParity(tolerance=0.5),
-        fs.CovarianceParity(tolerance=0.0),
+        pytest.param(fs.CovarianceParity(tolerance=0.5), marks=pytest.mark.slow),
+        pytest.param(fs.CovarianceParity(tolerance=0.0), marks=pytest.mark.slow),
     ],
-    change=["spread", "one"],
+    ids=str,
 )
 def test_the_bound_holds_under_every_restriction(restriction, change):
     model = FairPCA(2, criterion="total_error", restriction=restriction)
@@ -115,8 +136,6 @@ def test_the_bound_holds_under_every_restriction(restriction, change):
     best = refit(model, X, groups)
     assert here.no_bound_reason is None
     assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
-    sentence = _describe_refit_bound(replace(here, refit_may_help=False, constraint_violation=0.0))
-    assert sentence.endswith("but this does not check its restriction here.")
 
 
 def test_the_bound_holds_for_subspaces_tried_at_random():
@@ -175,7 +194,7 @@ def test_rows_of_the_fit_and_models_of_others_give_no_finding():
         (fs.MinimaxLoss(), None, None),
         (fs.NashWelfare(), None, None),
         (fs.RobustErrorGap(0.5, 1.0), None, "other groups"),
-        (fs.RobustErrorGap(0.5, {"a": 1.0, "b": 2.0}), None, "radius is given for the groups"),
+        (fs.RobustErrorGap(0.5, {"a": 1.0, "b": 2.0}), None, "radius"),
         (fs.TotalError(), fs.MeanParity(tolerance=0.1), "other groups"),
     ],
 )
@@ -194,7 +213,9 @@ def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
     assert here.to_dict()["gap"] is here.to_dict()["lower_bound"] is None
 
 
-@pytest.mark.parametrize("n_draws", mark_most_long([20, 60], 2))
+@pytest.mark.parametrize(
+    "n_draws", [pytest.param(20, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
+)
 def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws):
     covered = 0
     for seed in range(n_draws):
@@ -227,18 +248,14 @@ def test_blocks_of_moments_give_the_findings_of_rows():
     [
         ("none", {"FS209"}, "No refit is needed"),
         ("spread", {"FS209", "FS210"}, "A refit may help"),
-        (
-            "all",
-            {"FS209", "FS210"},
-            "recentered at the mean of these rows, the same components give",
-        ),
+        ("all", {"FS209", "FS210"}, "recentered at the mean"),
     ],
 )
 def test_findings_say_whether_a_refit_may_help(change, codes, words):
     X, groups = rows_of(1, each=1_000)
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
     X, groups = rows_of(2, change=change, each=3_000)
-    found = audit(model, X - (0.8 if change == "all" else 0.0), groups).findings
+    found = audit(model, X - (0.8 if change == "all" else 0.0), groups, folds=None).findings
     about = [each for each in found if each.code in ("FS209", "FS210")]
     assert {each.code for each in about} == codes
     assert {each.model for each in about} == {"nash_welfare"}
@@ -255,8 +272,8 @@ def test_a_gap_due_to_few_rows_is_reported_as_chance(n, is_told):
         for each in audit(model, X, np.repeat(["a", "b"], [400, n])).findings
         if each.code == "FS209"
     ]
-    said = f"due to chance: 'b', the group with the largest loss, has only {n} rows."
-    assert found.message.endswith(said) == is_told
+    assert found.message.endswith(f"has only {n} rows.") == is_told
+    assert ("due to chance: 'b'" in found.message) == is_told
     assert "A refit may help" in found.message
 
 

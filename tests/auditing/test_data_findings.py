@@ -71,7 +71,8 @@ def test_names_cannot_command_the_terminal():
 def test_one_of_two_crossed_attributes_is_named():
     sex = np.where(np.arange(300) % 2, "f", "m")
     groups = np.column_stack([GROUPS, sex])
-    [finding] = audit_frame("FS401", with_column((sex == "f") * 1.0), groups)
+    rows = with_column((sex == "f") * 1.0)
+    [finding] = find("FS401", PCA(2).fit(rows), rows, groups)
     assert finding.columns == ("SEX",)
 
 
@@ -90,7 +91,7 @@ def test_a_constant_column_and_many_groups_of_two_rows_are_not_the_group():
     assert not audit_frame("FS401", with_column(7.0), GROUPS)
     assert not audit_frame("FS401", with_column(0.1 + 1e9), GROUPS)
     pairs = np.arange(60) // 2
-    fair = FairPCA(1).fit(X[:60], sensitive_features=pairs)
+    fair = FairPCA(1, criterion="total_error").fit(X[:60], sensitive_features=pairs)
     assert not find("FS401", fair, X[:60], pairs)
     # Of eleven rows in ten groups nothing can be said.
     assert not find("FS401", PCA(1).fit(X[:11]), X[:11], np.minimum(np.arange(11), 9))
@@ -187,10 +188,8 @@ def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named)
     assert not find("FS403", scaled, rows, GROUPS)
     if named:
         [finding] = find("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
-        assert (
-            "feature x0 accounts for 91.0 % of the variance, and mine does not scale"
-            in finding.message
-        )
+        assert "feature x0 accounts for 91.0 %" in finding.message
+        assert "mine does not scale" in finding.message
         assert finding.message.endswith("(scale=True), or rescale the feature.")
 
 
@@ -283,7 +282,7 @@ def test_many_groups_of_few_rows():
         assert bool(find("FS406", PCA(1).fit(rows), rows, groups)) == named
     half = np.r_[np.arange(11 * 99) % 11, 11 + np.arange(4200 - 11 * 99) % 10]
     [finding] = find("FS406", PCA(1).fit(rows), rows, half)
-    assert "21 groups, 11 of them with fewer than 100 rows" in finding.message
+    assert "21 groups, 11 of them" in finding.message
 
 
 # All of them
@@ -294,7 +293,7 @@ def test_findings_about_the_data_come_first_in_the_order_of_their_codes_and_the_
     labels = np.where(GROUPS == "a", "x", np.where(np.arange(300) % 2, "Y", "y"))
     with pytest.warns(FairspanWarning, match="unify them"):
         models = [FairPCA(1).fit(rows, sensitive_features=labels) for _ in range(2)]
-    results = [audit(model, rows, labels) for model in models]
+    results = [audit(model, rows, labels, folds=None) for model in models]
     codes = [each.code for each in results[0].findings]
     assert codes[:3] == ["FS401", "FS403", "FS405"]
     assert results[0].findings == results[1].findings
@@ -309,5 +308,5 @@ def test_rows_that_stand_for_their_matrices_give_the_same_findings():
     assert [each.code for each in dense][:2] == ["FS401", "FS403"]
     for source in (thin, sparse.csr_matrix(np.hstack([thin, np.zeros((300, 1000))]))):
         axis = np.eye(source.shape[1])[:1]
-        codes = [each.code for each in audit(axis, source, GROUPS).findings]
+        codes = [each.code for each in audit(axis, source, GROUPS, folds=None).findings]
         assert codes[:2] == ["FS401", "FS403"]

@@ -1,51 +1,41 @@
 """Figures of rows that remain do not depend on how and where the others were left out."""
 
-from dataclasses import replace
+from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from dropped_rows import FEATURES, SOURCES, N, draw_people, shown
 from fairspan import FairPCA, audit
 from fairspan.extending import CodedLabels, make_row_block
-from fairspan.moments.fold_moments import compute_fold_moments
-from fairspan.rows.aggregation import with_row_offsets
-from fairspan.rows.folds import Folds
-from fairspan.rows.mapped import MappedRows
-from fairspan.rows.opening import open_group_rows
-
-N = 400
-FEATURES = list("wxyz")
 
 
-def draw_people():
-    """A frame in which cells and groups are missing, and the rows of it that are complete."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(N, 4)) * [3, 2, 1, 1], columns=FEATURES)
-    frame["g"] = rng.choice(list("abc"), N)
-    frame.loc[frame["g"] == "b", "w"] *= 0.3
-    frame = frame.mask(rng.random(frame.shape) < 0.04)
-    frame["person"], frame["weight"] = np.arange(N) // 3, rng.integers(0, 4, N)
-    return frame, frame.dropna().reset_index(drop=True)
+@cache
+def model():
+    _, complete = draw_people()
+    return FairPCA(1, criterion="total_error").fit(
+        complete[FEATURES], sensitive_features=complete["g"]
+    )
 
 
-SOME, COMPLETE = draw_people()
-MODEL = FairPCA(1).fit(COMPLETE[FEATURES], sensitive_features=COMPLETE["g"])
+@cache
+def audit_of_frame():
+    return moments_of_frame(shown(), folds=5)
 
 
 def moments_of_frame(frame, **options):
-    return audit(MODEL, frame, "g", on_missing="drop", **options)
+    return audit(model(), frame, "g", on_missing="drop", **options)
 
 
 def of_arrays(frame, **options):
     X, groups = frame[FEATURES].to_numpy(), frame["g"].to_numpy()
     weights = frame["weight"].to_numpy(dtype=float)
-    return audit(MODEL, X, groups, sample_weight=weights, on_missing="drop", **options)
+    return audit(model(), X, groups, sample_weight=weights, on_missing="drop", **options)
 
 
 def of_polars(frame, **options):
     polars = pytest.importorskip("polars")
-    return audit(MODEL, polars.from_pandas(frame), "g", on_missing="drop", **options)
+    return audit(model(), polars.from_pandas(frame), "g", on_missing="drop", **options)
 
 
 def figures(result):
@@ -55,11 +45,14 @@ def figures(result):
     ]
 
 
-@pytest.mark.parametrize("read", [moments_of_frame, of_arrays, of_polars])
+@pytest.mark.parametrize(
+    "read", [moments_of_frame, of_arrays, pytest.param(of_polars, marks=pytest.mark.slow)]
+)
 def test_rows_that_were_dropped_decide_no_figure_without_folds(read):
-    here, there = read(SOME, folds=None), read(COMPLETE, folds=None)
+    some, complete = draw_people()
+    here, there = read(some, folds=None), read(complete, folds=None)
     almost(here, there)
-    assert here.rows.n_dropped == len(SOME) - len(COMPLETE)
+    assert here.rows.n_dropped == len(some) - len(complete)
     assert there.rows.n_dropped == 0
     assert [each.kind for each in here.verdicts] == [each.kind for each in there.verdicts]
 
@@ -71,38 +64,16 @@ def almost(left, right):
 
 
 def test_clusters_that_were_dropped_decide_no_figure():
-    almost(moments_of_frame(SOME, clusters="person"), moments_of_frame(COMPLETE, clusters="person"))
-
-
-SHOWN = SOME[[*FEATURES, "g"]]
-
-
-def in_row_groups(folder):
-    """A Parquet file of the table in several row groups."""
-    path = folder / "rows.parquet"
-    pytest.importorskip("pyarrow")
-    SHOWN.to_parquet(path, row_group_size=90)
-    return path
-
-
-def in_text(folder):
-    SHOWN.to_csv(folder / "rows.csv", index=False)
-    return folder / "rows.csv"
-
-
-def in_partitions(folder):
-    dask = pytest.importorskip("dask.dataframe")
-    return dask.from_pandas(SHOWN, npartitions=3)
-
-
-SOURCES = [in_row_groups, in_text, in_partitions]
+    here, there = (moments_of_frame(table, clusters="person", folds=5) for table in draw_people())
+    almost(here, there)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_holds_rows_of_which_some_are_dropped_decides_no_figure(source, tmp_path):
-    here, there = moments_of_frame(SHOWN), moments_of_frame(source(tmp_path))
+    here, there = audit_of_frame(), moments_of_frame(source(tmp_path), folds=5)
     almost(here, there)
-    assert here.rows.n_dropped == there.rows.n_dropped == len(SOME) - len(COMPLETE)
+    some, complete = draw_people()
+    assert here.rows.n_dropped == there.rows.n_dropped == len(some) - len(complete)
 
 
 class RowsInBlocks:
@@ -116,34 +87,20 @@ class RowsInBlocks:
 
     def blocks(self):
         for first in range(0, N, 90):
-            part = SHOWN[first : first + 90]
+            part = shown()[first : first + 90]
             labels = CodedLabels.from_labels(part["g"].to_list())
             values = part[FEATURES].to_numpy()
             yield make_row_block(first, values, labels, None, self.feature_names, "drop")
 
 
 def test_rows_of_another_package_have_the_same_folds():
-    almost(moments_of_frame(SHOWN), audit(MODEL, RowsInBlocks()))
-
-
-@pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])
-@pytest.mark.parametrize("source", SOURCES)
-def test_rows_keep_their_folds_when_others_are_dropped(source, on_missing, tmp_path):
-    def rows_by_fold(table):
-        rows = with_row_offsets(open_group_rows(table, "g", on_missing=on_missing))
-        filled = MappedRows(rows, without_missing_cells)
-        return [part.counts.tolist() for part in compute_fold_moments(filled, Folds(7)).by_fold]
-
-    assert rows_by_fold(source(tmp_path)) == rows_by_fold(SHOWN)
-
-
-def without_missing_cells(block):
-    return replace(block, values=np.nan_to_num(block.values))
+    almost(audit_of_frame(), audit(model(), RowsInBlocks(), folds=5))
 
 
 def test_what_is_wrong_is_named_by_its_place_in_the_table():
-    wrong = SOME.copy()
-    row = int(np.flatnonzero(SOME.notna().all(axis=1))[-1])
+    some, _ = draw_people()
+    wrong = some.copy()
+    row = int(np.flatnonzero(some.notna().all(axis=1))[-1])
     wrong.loc[row, "x"] = np.inf
     with pytest.raises(ValueError, match=rf"row {row + 1} "):
         moments_of_frame(wrong)

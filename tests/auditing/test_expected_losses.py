@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, random_array
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from case_selection import mark_most_long, parametrize_diagonal, select_cases
+from case_selection import parametrize_diagonal, select_cases
 from expected_loss_reference import best_subspace, reference_losses, residuals
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
@@ -93,7 +93,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
 )
 def test_fair_models_are_refitted_with_their_own_settings(settings):
     X, groups, _ = make_case()
-    folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))
+    folds = Folds(5, 0).folds_of_positions(np.arange(len(X)))
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
     # The unit is that of all rows.
@@ -102,11 +102,13 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
         fs.FairPCA(3, **alone)
         .fit((X / unit)[folds != fold], sensitive_features=groups[folds != fold])
         .components_.T
-        for fold in range(10)
+        for fold in range(5)
     ]
     point = None if settings.get("center") == "group" else model.mean_ / unit
-    expected = reference_losses(X / unit, groups, model.components_.T, point=point, by_fold=again)
-    frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
+    expected = reference_losses(
+        X / unit, groups, model.components_.T, point=point, n_folds=5, by_fold=again
+    )
+    frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
         found = frame.loc[("m", label), COLUMNS].astype(float)
         # Fits without a fold stop at a gap that rows cannot tell.
@@ -114,7 +116,13 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
 
 
 @pytest.mark.parametrize(
-    "kind", mark_most_long(["thin and scaled", "sparse", "small and sparse", "thin"], 2)
+    "kind",
+    [
+        "thin and scaled",
+        pytest.param("small and sparse", marks=pytest.mark.slow),
+        pytest.param("sparse", marks=pytest.mark.long),
+        pytest.param("thin", marks=pytest.mark.long),
+    ],
 )
 def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     rng = np.random.default_rng(3)
@@ -132,8 +140,8 @@ def test_rows_that_stand_for_their_moments_are_evaluated_as_by_hand(kind):
     point = dense.mean(axis=0) + 0.1 * rng.normal(size=dense.shape[1]) * (kind != "sparse")
     scale = None if kind != "thin and scaled" else unit
     model = fs.FairSubspace(basis.T, point, scale, "global")
-    expected = reference_losses(dense / unit, groups, basis, point=point / unit)
-    frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
+    expected = reference_losses(dense / unit, groups, basis, point=point / unit, n_folds=5)
+    frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
         if kind == "sparse":  # eigenvectors found by iteration, of a nearly flat spectrum
             found = frame.loc[("m", label), COLUMNS].astype(float)
@@ -241,8 +249,10 @@ def test_without_folds_the_audit_is_that_of_the_rows_alone():
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
     X, groups, _ = make_case(300)
-    model = fs.FairPCA(2).fit(X, sensitive_features=groups)
-    one, again, other = (fs.audit(model, X, groups, random_state=seed) for seed in (1, 1, 2))
+    model = PCA(2).fit(X)
+    one, again, other = (
+        fs.audit(model, X, groups, folds=5, random_state=seed) for seed in (1, 1, 2)
+    )
     assert one.to_dict() == again.to_dict()
     assert one.to_dict() != other.to_dict()
 
@@ -251,7 +261,8 @@ def test_a_group_of_few_rows_is_not_evaluated():
     X, groups, _ = make_case(300)
     groups = groups.astype(object)
     groups[:3] = "few"
-    result = fs.audit(fs.FairPCA(4).fit(X, sensitive_features=groups), X, groups)
+    total = fs.FairPCA(4, criterion="total_error").fit(X, sensitive_features=groups)
+    result = fs.audit(total, X, groups, folds=5)
     for model in result.models:
         few = next(group for group in model.groups if group.group == "few")
         assert not few.is_estimated
@@ -314,15 +325,15 @@ def test_a_true_loss_is_found():
     second = turn.T @ np.diag(sizes) @ turn
     truth = sizes[:5].sum() - np.trace(second[:5, :5])
     losses_found = []
-    for _ in range(10):
+    for _ in range(3):
         X = rng.normal(size=(3_000, 50)) * np.sqrt(sizes)
         X[2_000:] = X[2_000:] @ turn
         result = fs.audit(model, X, np.repeat(["all", "few"], [2_000, 1_000]))
         few = next(group for group in result.models[0].groups if group.group == "few")
         losses_found.append(few.expected_loss.value)
         harmed += few.state == "harmed"
-    assert harmed >= 9
-    assert np.mean(losses_found) == pytest.approx(truth, rel=0.02)
+    assert harmed == 3
+    assert np.mean(losses_found) == pytest.approx(truth, rel=0.03)
 
 
 def states_of(name, d, drop=()):
@@ -350,6 +361,7 @@ def test_credit_tells_nothing_of_lower_education_nor_of_a_few_men():
     assert states["male/other"] == "inconclusive"
 
 
+@pytest.mark.slow
 def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
     result, states = states_of("compas:group__sex", 2, drop=["sex_male"])
     assert states["female"] == "harmed"

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.block_statistics import leave_one_block_out_errors
-from fairspan.auditing.intervals import Estimate, disparity_estimate, error_estimates
-from numpy_reference import random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 
 
 def rows(seed, sizes, p=4):
@@ -25,7 +22,7 @@ def residuals(X, basis, point):
 def test_error_interval_is_students_of_the_row_errors(sizes):
     X, groups = rows(0, sizes)
     basis = np.eye(4)[:2]
-    result = audit(basis, X, groups).models[0]
+    result = audit(basis, X, groups, folds=None).models[0]
     for group in result.groups:
         r = residuals(X, basis, X.mean(axis=0))[groups == group.group]
         low, high = stats.t.interval(0.95, len(r) - 1, r.mean(), stats.sem(r))
@@ -38,7 +35,7 @@ def test_error_interval_is_students_of_the_row_errors(sizes):
 def test_disparity_interval_is_welchs():
     X, groups = rows(1, [80, 35])
     basis = np.eye(4)[1:2]
-    disparity = audit(basis, X, groups).models[0].observed_disparity
+    disparity = audit(basis, X, groups, folds=None).models[0].observed_disparity
     r = residuals(X, basis, X.mean(axis=0))
     test = stats.ttest_ind(r[groups == "g1"], r[groups == "g0"], equal_var=False)
     interval = test.confidence_interval(0.95)
@@ -50,14 +47,16 @@ def test_disparity_interval_is_welchs():
 def test_intervals_scale_with_the_rows(unit):
     X, groups = rows(1, [80, 35])
     basis = np.eye(4)[1:2]
-    here, there = (audit(basis, s * X, groups).models[0].observed_disparity for s in (1.0, unit))
+    here, there = (
+        audit(basis, s * X, groups, folds=None).models[0].observed_disparity for s in (1.0, unit)
+    )
     scaled = np.array([there.value, there.low, there.high]) / unit**2
     assert scaled == pytest.approx([here.value, here.low, here.high], rel=1e-9)
 
 
 def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     X, groups = rows(2, [50, 40, 30])
-    model = audit(np.eye(4)[:1], X, groups).models[0]
+    model = audit(np.eye(4)[:1], X, groups, folds=None).models[0]
     r = residuals(X, np.eye(4)[:1], X.mean(axis=0))
     means = {label: r[groups == label].mean() for label in np.unique(groups)}
     low, high = min(means, key=means.get), max(means, key=means.get)
@@ -69,30 +68,11 @@ def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     )
 
 
-@pytest.mark.long
-def test_coverage_of_the_intervals_is_what_they_claim():
-    rng = np.random.default_rng(3)
-    counts, truth = np.array([30, 20]), np.array([2.0, 3.0])
-    covered_error = covered_difference = 0
-    trials = 2000
-    for _ in range(trials):
-        samples = [rng.normal(mean, 1, n) for mean, n in zip(truth, counts, strict=True)]
-        means = np.array([sample.mean() for sample in samples])
-        errors = np.array([stats.sem(sample) for sample in samples])
-        first = error_estimates(means, errors, counts)[0]
-        difference = disparity_estimate(means, errors, counts)
-        covered_error += first.low <= 2.0 <= first.high
-        covered_difference += difference.low <= 1.0 <= difference.high
-    # Three standard deviations of a binomial share at 2000 trials are 1.5 %.
-    assert covered_error / trials == pytest.approx(0.95, abs=0.015)
-    assert covered_difference / trials == pytest.approx(0.95, abs=0.015)
-
-
 def test_weights_enter_as_sampling_weights():
     X, groups = rows(4, [60, 50])
     weights = np.random.default_rng(5).uniform(0, 3, 110)
     basis = np.eye(4)[:2]
-    result = audit(basis, X, groups, sample_weight=weights).models[0]
+    result = audit(basis, X, groups, sample_weight=weights, folds=None).models[0]
     r = residuals(X, basis, np.average(X, axis=0, weights=weights))
     for group in result.groups:
         mine = groups == group.group
@@ -108,8 +88,9 @@ def test_weights_enter_as_sampling_weights():
 
 def test_equal_weights_change_nothing():
     X, groups = rows(6, [40, 30])
-    plain = audit(np.eye(4)[:1], X, groups).to_records()
-    weighted = audit(np.eye(4)[:1], X, groups, sample_weight=np.full(70, 2.5)).to_records()
+    plain = audit(np.eye(4)[:1], X, groups, folds=None).to_records()
+    equal = np.full(70, 2.5)
+    weighted = audit(np.eye(4)[:1], X, groups, sample_weight=equal, folds=None).to_records()
     for one, other in zip(plain, weighted, strict=True):
         assert one["observed_error_low"] == pytest.approx(other["observed_error_low"])
         assert one["observed_disparity_high"] == pytest.approx(other["observed_disparity_high"])
@@ -133,10 +114,6 @@ def test_interval_of_a_nonnegative_error_is_cut_at_zero():
 
 @pytest.mark.parametrize("center", ["global", "group"])
 def test_jackknife_over_blocks_equals_refitting_without_each(center):
-    from dataclasses import replace
-
-    from fairspan import FairSubspace
-
     X, groups = rows(8, [120, 90], p=5)
     X += 100
     order = np.random.default_rng(9).permutation(210)
@@ -145,7 +122,7 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
     basis = np.linalg.qr(np.random.default_rng(10).standard_normal((5, 2)))[0].T
     scale = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
     model = FairSubspace(basis, X.mean(axis=0), scale, center)
-    result = audit(model, moments=blocks).models[0]
+    result = audit(model, moments=blocks, folds=None).models[0]
 
     def errors(rows_left):
         found = []
@@ -169,8 +146,8 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
     )
     # Fifty small blocks say about the same as the rows themselves.
     fine = [GroupMoments.from_rows(X[p], groups[p]) for p in np.array_split(order, 50)]
-    by_blocks = audit(replace(model), moments=fine).models[0].groups[0].observed_error
-    by_rows = audit(replace(model), X, groups).models[0].groups[0].observed_error
+    by_blocks = audit(model, moments=fine, folds=None).models[0].groups[0].observed_error
+    by_rows = audit(model, X, groups, folds=None).models[0].groups[0].observed_error
     assert by_blocks.high - by_blocks.low == pytest.approx(by_rows.high - by_rows.low, rel=0.5)
 
 
@@ -185,29 +162,6 @@ def test_the_kurtosis_is_that_of_the_rows_errors():
             assert group.observed_kurtosis == pytest.approx(expected)
 
 
-ROWS = random_rows(5, n=120, p=5, offset=2.0)
-
-
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-def test_they_are_those_of_the_remaining_rows(center, scale):
-    model = FairPCA(2, center=center, scale=scale).fit(ROWS.X, sensitive_features=ROWS.labels)
-    parts = [np.arange(120) % 4 == i for i in range(4)]
-    blocks = [GroupMoments.from_rows(ROWS.X[part], ROWS.labels[part]) for part in parts]
-    found = leave_one_block_out_errors(blocks, sum(blocks), model.subspace_)
-    X = ROWS.X / model.scale_ if scale else ROWS.X
-    V = model.components_.T
-    for part, errors in zip(parts, found, strict=True):
-        for label, error in zip("ab", errors, strict=True):
-            rows = X[~part & (ROWS.labels == label)]
-            if center == "group":
-                rows = rows - rows.mean(axis=0)
-            elif center == "global":
-                rows = rows - X.mean(axis=0)
-            left = rows - rows @ V @ V.T
-            assert error == pytest.approx((left**2).sum() / len(left), rel=1e-9)
-
-
 @pytest.mark.parametrize("n_blocks", [4, 5])
 def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
     rng = np.random.default_rng(0)
@@ -219,17 +173,5 @@ def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
             assert model.no_estimates_reason is None
             assert all(group.is_estimated for group in model.groups)
         else:
-            assert model.no_estimates_reason == "4 blocks are too few for refitting it without each"
+            assert "4 blocks" in model.no_estimates_reason
             assert all(not group.is_estimated for group in model.groups)
-
-
-def test_where_rows_do_not_vary_a_disparity_has_the_interval_of_the_refits():
-    errors, zeros, counts = np.array([1.0, 3.0]), np.zeros(2), np.array([20, 30])
-    assert disparity_estimate(errors, zeros, counts) == Estimate(2.0, 2.0, 2.0)
-    by_fold = np.array([[1.0, 3.1], [1.1, 3.0], [0.9, 3.3], [1.0, 2.9]])
-    gaps = by_fold[:, 1] - by_fold[:, 0]
-    half = stats.t.ppf(0.975, 3) * np.sqrt(3 / 4 * ((gaps - gaps.mean()) ** 2).sum())
-    found = disparity_estimate(errors, zeros, counts, refit_errors=by_fold)
-    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
-    # A single fit, as of a model that was not refitted, does not vary.
-    assert disparity_estimate(errors, zeros, counts, refit_errors=by_fold[:1]).high == 2.0

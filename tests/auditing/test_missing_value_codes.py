@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import datasets as sklearn_datasets
 from sklearn.decomposition import PCA
 
 from fairspan import audit
@@ -128,11 +127,15 @@ def test_ordinary_columns_give_no_alarm(name):
     assert find_in(ORDINARY[name]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes", "digits"])
 def test_tables_of_scikit_learn_give_no_alarm(name):
-    assert not findings(getattr(sklearn_datasets, f"load_{name}")().data)
+    from sklearn import datasets
+
+    assert not findings(getattr(datasets, f"load_{name}")().data)
 
 
+@pytest.mark.slow
 def test_of_adult_the_top_code_of_capital_gains_is_found_and_nothing_else():
     data = load_adult("sex")
     few = data.X[:4000]

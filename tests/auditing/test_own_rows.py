@@ -2,18 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 import fairspan as fs
 from case_selection import select_cases
-from fairspan.auditing.distributions import f_cdf
-from fairspan.auditing.estimation_options import EstimationOptions
-from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
-from fairspan.auditing.models import audited_models
-from fairspan.auditing.stages import audit_rows
-from fairspan.moments.group_moments import compute_group_moments
-from fairspan.rows.opening import open_rows
 
 
 def draw(rng, n, p, kind="normal"):
@@ -38,28 +30,37 @@ def models_on(X, groups, d):
 
 
 def recognized(models, *rows, **named):
-    result = fs.audit(models, *rows, **named)
+    result = fs.audit(models, *rows, **{"folds": 5} | named)
     return {model.name: model for model in result.models if model.in_sample}
 
 
-def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again():
+@pytest.mark.parametrize(
+    ("n", "is_weighted"),
+    [
+        pytest.param(240, False, marks=pytest.mark.slow),
+        (239, False),
+        pytest.param(216, False, marks=pytest.mark.slow),
+        pytest.param(240, True, marks=pytest.mark.slow),
+    ],
+)
+def test_some_of_the_rows_of_the_fit_are_recognized_and_models_fitted_again(n, is_weighted):
     rng = np.random.default_rng(0)
     X, groups = draw(rng, 240, 12)
     models = models_on(X, groups, 3)
-    for rows, named in (
-        ((X, groups), {}),
-        ((X[:-1], groups[:-1]), {}),
-        ((X[:216], groups[:216]), {}),
-        ((X, groups), {"sample_weight": rng.uniform(0.5, 1.5, 240)}),
-    ):
-        found = recognized(models, *rows, **named)
-        assert set(found) == {*models, "PCA"}
-        assert all(model.has_estimates for model in found.values())
-        # Number and mean of the rows say so already where these are all rows, of equal weight.
-        exact = set() if len(rows[0]) < 240 or named else {"fair", "saved", "ordinary", "PCA"}
-        assert {name for name, model in found.items() if not model.in_sample_inferred} == exact
-    assert recognized(models, *draw(rng, 240, 12)) == {}
-    assert recognized(models, *draw(rng, 60, 12)) == {}
+    named = {"sample_weight": rng.uniform(0.5, 1.5, 240)} if is_weighted else {}
+    found = recognized(models, X[:n], groups[:n], **named)
+    assert set(found) == {*models, "PCA"}
+    assert all(model.has_estimates for model in found.values())
+    # Number and mean of the rows say so already where these are all rows, of equal weight.
+    exact = set() if n < 240 or is_weighted else {"fair", "saved", "ordinary", "PCA"}
+    assert {name for name, model in found.items() if not model.in_sample_inferred} == exact
+
+
+@pytest.mark.parametrize("n", [240, 60])
+def test_new_rows_are_not_taken_for_those_of_the_fit(n):
+    rng = np.random.default_rng(0)
+    models = models_on(*draw(rng, 240, 12), 3)
+    assert recognized(models, *draw(rng, n, 12)) == {}
 
 
 def test_new_rows_of_one_categorical_column_are_not_taken_for_those_of_the_fit():
@@ -73,7 +74,7 @@ def test_estimates_of_rows_but_one_are_those_of_all_rows():
     rng = np.random.default_rng(2)
     X, groups = draw(rng, 160, 15)
     fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
-    whole, part = (fs.audit(fair, X[:n], groups[:n]) for n in (160, 159))
+    whole, part = (fs.audit(fair, X[:n], groups[:n], folds=5) for n in (160, 159))
     for first, second in zip(whole.models, part.models, strict=True):
         for mine, other in zip(first.groups, second.groups, strict=True):
             assert other.expected_error.value == pytest.approx(mine.expected_error.value, rel=0.05)
@@ -85,9 +86,10 @@ def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimate
     rng = np.random.default_rng(3)
     X, groups = draw(rng, 240, 12)
     result = fs.audit(PCA(4).fit(X).components_[1:], X, groups)
-    assert result.models[0].no_estimates_reason == UNKNOWN_IN_SAMPLE_FIT
+    reason = result.models[0].no_estimates_reason
+    assert "unknown" in reason
     assert result.verdict.kind == "inconclusive"
-    assert UNKNOWN_IN_SAMPLE_FIT in result.verdict.summary
+    assert reason in result.verdict.summary
 
 
 def test_a_loss_below_zero_is_never_called_not_shown():
@@ -100,6 +102,7 @@ def test_a_loss_below_zero_is_never_called_not_shown():
     assert "FS207" in [finding.code for finding in result.findings]
 
 
+@pytest.mark.slow
 def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 600)) * np.arange(1, 601) ** -0.5
@@ -110,6 +113,7 @@ def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fi
     assert recognized(fair, X[4:80], groups[4:80])
 
 
+@pytest.mark.slow
 def test_why_few_rows_of_many_features_have_no_estimates():
     rng = np.random.default_rng(3)
     X, groups = rng.normal(size=(40, 600)), np.arange(40) % 2
@@ -119,31 +123,6 @@ def test_why_few_rows_of_many_features_have_no_estimates():
     assert {"different scales" in model.no_estimates_reason for model in both.models} == {True}
     wide = fs.audit(np.eye(600)[:50], X, groups)
     assert "beyond the span" in wide.models[0].no_estimates_reason
-
-
-def test_memory_is_checked_where_sparse_rows_with_classes_need_matrices():
-    rng = np.random.default_rng(4)
-    X = sparse.random_array((60, 1600), density=0.02, random_state=4, format="csr")
-    labels = np.array([f"{i % 2}" for i in range(60)])
-    y = rng.integers(2, size=60)
-    model = audited_models(np.eye(1600)[:2])
-    rows = open_rows(X, labels, y=y)
-    options = EstimationOptions(max_memory=2**27)
-    moments = compute_group_moments(rows)
-    result = audit_rows(model, rows, moments, options=options).models[0]
-    assert "max_memory is 0.1 GB" in result.no_estimates_reason
-    # Without classes no matrices are needed.
-    rows = open_rows(X, labels)
-    options = EstimationOptions(max_memory=2**27)
-    result = audit_rows(model, rows, options=options).models[0]
-    assert result.no_estimates_reason is None
-
-
-@pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
-def test_the_lower_tail_of_fishers_distribution(first):
-    for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):
-        found = f_cdf(ratio, first, 9 * first)
-        assert found == pytest.approx(stats.f.cdf(ratio, first, 9 * first), rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.long

@@ -1,10 +1,15 @@
-"""Figures that tests make with pyplot are closed again."""
+"""Figures are drawn without a screen, and those that tests make with pyplot are closed again."""
+
+import os
+import sys
 
 import pytest
-from matplotlib import pyplot
+
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 @pytest.fixture(autouse=True)
 def _no_figures_left():
     yield
-    pyplot.close("all")
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")

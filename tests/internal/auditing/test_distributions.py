@@ -1,12 +1,13 @@
-"""Quantiles of Student's distribution are those of scipy."""
+"""Student's and Fisher's distributions are those of scipy."""
 
 import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import stdtrit
 
-from fairspan.auditing.distributions import student_isf
+from fairspan.auditing.distributions import f_cdf, student_isf
 
 
 @pytest.mark.parametrize("freedom", [0.3, 1, 2, 4.7, 30, 299, 301, 9.9e3, 1.01e4, 1e9, 1e300])
@@ -19,3 +20,10 @@ def test_quantiles_are_those_of_scipy(freedom):
 def test_without_degrees_of_freedom_there_is_no_quantile():
     assert math.isnan(student_isf(0.025, 0.0))
     assert math.isnan(student_isf(0.025, math.nan))
+
+
+@pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
+def test_the_lower_tail_of_fishers_distribution(first):
+    for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):
+        found = f_cdf(ratio, first, 9 * first)
+        assert found == pytest.approx(stats.f.cdf(ratio, first, 9 * first), rel=1e-9, abs=1e-300)

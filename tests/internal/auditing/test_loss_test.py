@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from sklearn.covariance import oas
-from sklearn.isotonic import isotonic_regression
 
 import fairspan as fs
 from case_selection import select_cases
@@ -14,6 +12,8 @@ from fairspan.moments.fold_moments import DenseFoldMoments
 
 
 def test_eigenvalues_are_shrunk_as_scikit_learn_does():
+    from sklearn.covariance import oas
+
     rows = np.random.default_rng(0).normal(size=(30, 8)) * np.arange(1, 9)
     second = rows.T @ rows / 30
     values = np.linalg.eigvalsh(second)
@@ -22,6 +22,8 @@ def test_eigenvalues_are_shrunk_as_scikit_learn_does():
 
 
 def test_the_order_is_that_of_isotonic_regression():
+    from sklearn.isotonic import isotonic_regression
+
     values = np.random.default_rng(1).normal(size=40)
     expected = isotonic_regression(values, increasing=False)
     assert loss_test._isotonic_decreasing(values) == pytest.approx(expected)

@@ -1,0 +1,135 @@
+"""Colors and marks of displays, and figures as SVG: what looks alike and what must not."""
+
+import re
+
+import numpy as np
+import pytest
+
+from display_cases import HOSTILE, draw_case, drawn_on, make_displays, make_records
+from fairspan.displays import AuditDisplay, ErrorCurveDisplay
+from fairspan.displays.base_display import SAVE_METADATA, reproducible_svg
+from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
+from fairspan.report.figures import inline_svg
+
+PAIR = ("a", "b")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
+def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
+    def once():
+        picture, _ = draw_case(make_displays(HOSTILE[:2])[kind])
+        with reproducible_svg("fairspan"):
+            picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
+        written = (tmp_path / "one.svg").read_bytes()
+        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
+
+    assert once() == once()
+
+
+def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
+    names = ("#0072B2", 'id="x', 'url(#y href="#z')
+    picture, _ = draw_case(make_displays(names)["kept"])
+    svg = inline_svg(picture.figure_, "k", "kept")
+    texts = "".join(re.findall(r">([^<>]*)<", svg))
+    assert all(name in texts for name in names)
+    assert 'id="k-' in svg
+    assert "var(--blue)" in svg
+    assert "var(" not in texts
+
+
+def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
+    looks = [series_style(i) for i in range(55)]
+    assert len({(each.color, each.marker) for each in looks}) == 55
+    assert all(each.is_filled for each in (*looks, FAIR_STYLE))
+    assert not PCA_STYLE.is_filled
+    assert PCA_STYLE.line != FAIR_STYLE.line
+
+
+def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
+    from matplotlib.colors import to_hex
+
+    states = np.array(["harmed", "no material harm"] * 3)
+    models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
+    ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
+    records = make_records(PAIR, models, "expected_loss", ends, state=states)
+    axes = drawn_on(AuditDisplay(records))
+    shown = [
+        (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if str(line.get_gid()).startswith("model")
+    ]
+    markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
+    assert shown == [(marker, color) for marker in markers for color in (PURPLE, FOREGROUND)]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *models,
+        "harmed",
+        "no material harm",
+    ]
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [FOREGROUND] * 3 + [
+        PURPLE,
+        FOREGROUND,
+    ]
+    assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
+    # What was seen on the rows themselves lies inside too, wherever it is.
+    here = [{**record, "observed_loss": 9.0} for record in records]
+    low, high = drawn_on(AuditDisplay(here, show_observed=True)).get_xlim()
+    assert low < 0 < 9 < high
+    # Other figures have no states: colors are those of models.
+    lines = drawn_on(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
+    looks = [PCA_STYLE, series_style(0), series_style(1)]
+    assert [to_hex(line.get_color()) for line in lines] == [each.color for each in looks]
+
+
+def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
+    from matplotlib.colors import to_hex
+
+    ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
+    states = ("harmed", "inconclusive", "inconclusive")
+    values = {"PCA": [1.0, 5.0, np.nan]}
+    axes = drawn_on(AuditDisplay(make_records("abc", values, "expected_loss", ends, state=states)))
+    start, end = axes.get_xlim()
+    assert -10 < start < 0
+    assert 1.5 < end < 10
+    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, MUTED]
+    arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
+    assert arrows == ["<", ">"]
+    (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
+    assert text.get_position()[1] == 2
+
+
+def test_curves_show_all_points_and_of_wide_bands_little():
+    values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
+    low, high = values - 0.2, values + 0.2
+    low[1, 1], high[1, 1] = -1e6, 1e6
+    states = [["harmed", "minor", "inconclusive"], ["harmed", "inconclusive", "inconclusive"]]
+    nothing = np.full((2, 3), np.nan)
+    picture = ErrorCurveDisplay(
+        make_records(
+            ("a", "b", "few"),
+            {"PCA": values, "minimax_loss": nothing},
+            "expected_loss",
+            ([low, nothing], [high, nothing]),
+            (1, 2),
+            state=[states, np.full((2, 3), None)],
+            observed_loss=[np.ones((2, 3)), np.zeros((2, 3))],
+        ),
+        show_observed=True,
+    )
+    draw_case(picture)
+    start, end = picture.axes_[0].get_ylim()
+    assert -5 < start < -2
+    assert 1.2 < end < 5
+    gray = [line for line in picture.axes_[1].lines if line.get_color() == MUTED]
+    assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
+    (text,) = picture.axes_[2].texts
+    assert text.get_text() == "too few rows"
+    box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()
+    assert frame.x0 < box.x0 < box.x1 < frame.x1
+    assert frame.y0 < box.y0 < box.y1 < frame.y1
+    dotted = [line for line in picture.axes_[2].lines if line.get_linestyle() == ":"]
+    assert {line.get_color() for line in dotted} == {MUTED}
+    frame = picture.frame()
+    assert frame["state"].tolist()[:6] == [state for row in states for state in row]
+    assert frame["observed_loss"].tolist() == [1.0] * 6 + [0.0] * 6
