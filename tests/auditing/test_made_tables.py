@@ -244,7 +244,7 @@ def judge_model(table: Table) -> tuple[list[str], list[str], str]:
             for group in before
             if share_changed(group) > 1.5 * MATERIAL
         ]
-        if "no other group becomes harmed" in verdict.summary:
+        if "other group becomes harmed" in verdict.summary:
             wrong += [
                 f"{group} becomes harmed"
                 for group in true["fair"]
