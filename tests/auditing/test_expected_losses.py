@@ -83,12 +83,15 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
 @pytest.mark.parametrize(
     "settings",
     [
-        {"criterion": "minimax_loss"},
+        pytest.param({"criterion": "minimax_loss"}, marks=pytest.mark.slow),
         {"criterion": "error_gap", "scale": True},
         {"criterion": "minimax_error", "center": "group"},
         {"criterion": "total_error", "restriction": fs.MeanParity()},
-        {"criterion": "total_error", "restriction": fs.MeanParity(attributes="marginal")},
-        {"criterion": fs.Disparity(0.8), "center": "none"},
+        pytest.param(
+            {"criterion": "total_error", "restriction": fs.MeanParity(attributes="marginal")},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"criterion": fs.Disparity(0.8), "center": "none"}, marks=pytest.mark.slow),
     ],
 )
 def test_fair_models_are_refitted_with_their_own_settings(settings):

@@ -44,6 +44,7 @@ def test_intervals_are_wider_where_cells_are_missing():
     assert width(b.observed_error) > 1.02 * width(whole_b.observed_error)
 
 
+@pytest.mark.slow
 def test_the_drift_has_the_degrees_of_freedom_of_the_errors():
     rows, _ = draw_rows(7)
     _, some = draw_rows(3)
@@ -76,7 +77,8 @@ def test_observed_figures_are_those_of_the_moments():
         assert group.observed_error.value == pytest.approx(error)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_the_last_bits_of_rows_do_not_decide_what_is_drawn(seed):
     _, some = draw_rows(7, 60)
     rounded = some * (1 + 1e-15 * np.random.default_rng(seed).standard_normal(some.shape))

@@ -98,7 +98,7 @@ def test_few_rows_give_no_estimates_for_new_rows():
     few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
     with pytest.raises(InvalidInput, match="too few rows"):
         displays.GroupLossDisplay.from_estimator(fair(), *few)
-    shown = displays.ErrorCurveDisplay.from_estimator(fair(), *few)
+    shown = displays.ErrorCurveDisplay.from_estimator(fair(), *few, dimensions=[2])
     assert "too few rows" in " ".join(display_texts(shown))
 
 
@@ -119,7 +119,7 @@ def test_rows_that_were_opened_bring_their_own_groups(tmp_path):
     frame = pd.DataFrame(ROWS.X, columns=names).assign(g=ROWS.labels)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     rows = FileRows.open(tmp_path / "rows.csv", group_columns=["g"])
-    named = FairPCA(2).fit(frame[names], sensitive_features=ROWS.labels)
+    named = FairPCA(2, criterion="total_error").fit(frame[names], sensitive_features=ROWS.labels)
     shown = [
         displays.GroupLossDisplay.compute(named, *given).frame()
         for given in ((rows,), (frame[names], ROWS.labels))

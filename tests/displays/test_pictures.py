@@ -227,11 +227,11 @@ def test_losses_and_bound_are_the_data():
     ("changes", "said"),
     [
         ({}, "Open gap"),
+        ({}, "its best 2 dimensions"),
         ({"bound": None}, "does not bound"),
         ({"status": "optimal"}, "Proven"),
         ({"status": "estimated"}, "is an estimate"),
         ({"n_components": 1}, "its best dimension"),
-        ({}, "its best 2 dimensions"),
     ],
 )
 def test_losses_are_described_with_their_bounds(changes, said):
@@ -240,7 +240,7 @@ def test_losses_are_described_with_their_bounds(changes, said):
     assert any(said in text for text in display_texts(picture))
 
 
-@pytest.mark.parametrize("kind", ["losses", "path"])
+@pytest.mark.parametrize("kind", [pytest.param("losses", marks=pytest.mark.slow), "path"])
 def test_paths_say_how_many_answers_are_not_proven(kind):
     picture = make_displays(PAIR)[kind]
     n = 8 if kind == "losses" else 5
@@ -292,6 +292,7 @@ def test_a_map_of_narrow_cells_has_a_scale_in_place_of_numbers():
     assert len(axes.texts) < values.size
 
 
+@pytest.mark.slow
 def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
     rng = np.random.default_rng(0)
     wide = LoadingsDisplay(
@@ -320,6 +321,7 @@ def test_each_image_has_its_own_scale_around_zero():
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
 
 
+@pytest.mark.slow
 def test_titles_of_images_stay_within_their_images():
     rng = np.random.default_rng(0)
     picture = LoadingsDisplay(
@@ -340,7 +342,7 @@ def test_titles_of_images_stay_within_their_images():
     ("kind", "unit"),
     [
         ("frontier", 1e12),
-        ("losses", 1e-200),
+        pytest.param("losses", 1e-200, marks=pytest.mark.slow),
         pytest.param("frontier", 1e-200, marks=pytest.mark.slow),
         pytest.param("losses", 1e12, marks=pytest.mark.slow),
     ],

@@ -65,7 +65,7 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
 
 
 def test_no_model_is_drawn_for_a_table_that_is_not_used(monkeypatch):
-    _, some = draw_rows(3)
+    _, some = draw_rows(3, 60)
     opened = open_rows(some, groups_of(some), on_missing="em")
     moments = compute_group_moments(opened)
     n_draws = 0

@@ -7,6 +7,7 @@ from scipy import sparse
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import audited_models
 from fairspan.auditing.stages import audit_rows
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 
 
@@ -19,7 +20,9 @@ def test_memory_is_checked_where_sparse_rows_with_classes_need_matrices():
     model = audited_models(np.eye(1600)[:2])
     rows = open_rows(X, labels, y=y)
     options = EstimationOptions(max_memory=2**27)
-    result = audit_rows(model, rows, options=options).models[0]
+    # These moments themselves are computed without a limit.
+    moments = compute_group_moments(rows)
+    result = audit_rows(model, rows, moments, options=options).models[0]
     assert "max_memory is 0.1 GB" in result.no_estimates_reason
     # Without classes no matrices are needed.
     rows = open_rows(X, labels)
