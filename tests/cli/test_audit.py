@@ -63,7 +63,8 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
 def test_repeated_groups_make_their_intersections(run, table, features, tmp_path):
     path = tmp_path / "both.csv"
     table.to_csv(path, index=False)
-    facts = run("audit", path, "--group", "sex", "--group", "age", "-d", 2, "--json").facts
+    asked = ("audit", path, "--group", "sex", "--group", "age", "-d", 2, "--folds", "none")
+    facts = run(*asked, "--json").facts
     joined = table["sex"] + "/" + table["age"]
     by_hand = reference_pca(table[features], joined, 2)
     found = {"/".join(group["group"]): group for group in facts["models"][0]["groups"]}
@@ -86,7 +87,8 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     ],
 )
 def test_patterns_choose_features(run, data, table, patterns, left):
-    facts = run("audit", data, "--group", "age", "-d", 1, *patterns, "--json").facts
+    asked = ("audit", data, "--group", "age", "-d", 1, "--folds", "none", "--json")
+    facts = run(*asked, *patterns).facts
     assert facts["rows"]["n_features"] == len(left)
     assert_agrees(facts["models"][0], reference_pca(table[left], table["age"], 1))
 
@@ -98,7 +100,8 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     # Other columns, and the model's in another order.
     held_out = table.loc[120:, [*kept[::-1], "sex"]]
     held_out.to_csv(test, index=False)
-    run("fit", train, "--group", "age", "-d", 2, "--standardize", "-o", model, status=0)
+    quick = ("--folds", "none", "-o", model)
+    run("fit", train, "--group", "age", "-d", 2, "--standardize", *quick, status=0)
     result = run("audit", test, "--group", "age", "--model", model, "--json")
     saved = fs.FairSubspace.load(model)
     by_hand = reference_figures(
@@ -119,6 +122,7 @@ def test_a_model_is_evaluated_on_held_out_rows(run, table, features, tmp_path):
     assert result.facts["verdict"]["kind"] != "harm, no repair tried"
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_compared_with_ordinary_pca_as_when_it_was_fitted(run, data, model):
     at_fit = run("fit", data, "--group", "age", "-d", 2, "-o", model, "--force", "--json").facts
     found = run("audit", data, "--group", "age", "--model", model, "--json").facts
@@ -132,7 +136,7 @@ def test_a_saved_model_is_compared_with_ordinary_pca_as_when_it_was_fitted(run, 
 def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tmp_path):
     path, model = tmp_path / "coded.csv", tmp_path / "m"
     table.assign(old=(table["age"] == "old").astype(int)).to_csv(path, index=False)
-    run("fit", path, "--group", "sex", "--exclude", "age", "-d", 2, "-o", model)
+    run("fit", path, "--group", "sex", "--exclude", "age", "-d", 2, "--folds", "none", "-o", model)
     run(
         "audit",
         path,
@@ -146,7 +150,8 @@ def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tm
     )
     plain = fs.FairSubspace(np.eye(6)[:2], np.zeros(6), feature_names=(*features, "old"))
     plain.save(model)
-    (found,) = run("audit", path, "--group", "old", "--model", model, "--json").facts["models"]
+    asked = ("audit", path, "--group", "old", "--model", model, "--folds", "none")
+    (found,) = run(*asked, "--json").facts["models"]
     is_old = (table["age"] == "old").to_numpy()
     left_out = (table[features[2:]].to_numpy() ** 2).sum(axis=1) + is_old
     assert [(group["group"], group["observed_error"]) for group in found["groups"]] == [
@@ -159,9 +164,10 @@ def test_models_side_by_side_keep_their_order_and_names(run, data, tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, d in zip(folders, (1, 3), strict=True):
         folder.mkdir()
-        run("fit", data, "--group", "age", "-d", d, "-o", folder / "m")
+        run("fit", data, "--group", "age", "-d", d, "--folds", "none", "-o", folder / "m")
     paths = [folder / "m" for folder in folders]
-    both = run("audit", data, "--group", "age", "--model", paths[1], "--model", paths[0], "--json")
+    asked = ("audit", data, "--group", "age", "--folds", "none", "--json")
+    both = run(*asked, "--model", paths[1], "--model", paths[0])
     found = [(each["name"], each["n_components"]) for each in both.facts["models"]]
     assert found == [(str(paths[1]), 3), (str(paths[0]), 1), ("PCA d=3", 3), ("PCA d=1", 1)]
 
@@ -176,6 +182,7 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     by_hand = np.where(years < 30, "below 30", np.where(years < 60, "30 to below 60", "60 or more"))
     words = ("audit", path, "--group", "years", "--group", "sex", "--bin", "years=30,60", "-d", 1)
+    words += ("--folds", "none")
     facts = run(*words, "--json", status=0).facts
     expected = (pd.Series(by_hand) + "/" + table["sex"]).value_counts()
     groups = facts["models"][0]["groups"]
@@ -194,7 +201,7 @@ def test_rows_without_a_group_are_dropped_or_get_one(run, table, features, tmp_p
     frame = table[[*features, "age"]].copy()
     frame.loc[:9, "age"] = None
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    words = ("audit", path, "--group", "age", "-d", 1, "--json")
+    words = ("audit", path, "--group", "age", "-d", 1, "--folds", "none", "--json")
     run(*words, status=2, err="--missing-group unknown")
     named = run(*words, "--missing-group", "unknown").facts
     counts = {each["group"]: each["n_rows"] for each in named["models"][0]["groups"]}
@@ -245,10 +252,10 @@ def test_a_setting_that_contradicts_the_model_is_refused(run, data, model, setti
 
 def test_settings_that_agree_with_the_model_are_accepted(run, data, tmp_path):
     settings = ["-d", 2, "--center", "group", "--standardize"]
-    model = tmp_path / "m"
-    run("fit", data, "--group", "age", *settings, "-o", model)
-    bare = run("audit", data, "--group", "age", "--model", model, "--json").facts
-    again = run("audit", data, "--group", "age", "--model", model, *settings, "--json").facts
+    model, quick = tmp_path / "m", ("--group", "age", "--folds", "none")
+    run("fit", data, *quick, *settings, "-o", model)
+    bare = run("audit", data, *quick, "--model", model, "--json").facts
+    again = run("audit", data, *quick, "--model", model, *settings, "--json").facts
     assert again == bare
 
 
@@ -258,13 +265,15 @@ def test_a_constant_column_is_named_in_a_warning_and_leaves_the_figures_alone(
 ):
     path = tmp_path / "constant.csv"
     table[[*features, "age"]].assign(flat=3.5).to_csv(path, index=False)
-    result = run("audit", path, "--group", "age", "-d", 2, "--standardize", "--json")
+    asked = ("audit", path, "--group", "age", "-d", 2, "--standardize", "--folds", "none")
+    result = run(*asked, "--json")
     assert result.err.startswith("fairspan: warning:")
     assert "'flat'" in result.err
     expected = reference_pca(table[features], table["age"], 2, standardize=True)
     assert_agrees(result.facts["models"][0], expected)
 
 
+@pytest.mark.slow
 def test_credit_data_match_the_published_table(run):
     path = real_data.data_path("default_credit.parquet")
     published = dict(real_data.published_pca_errors())[3]
@@ -294,10 +303,11 @@ def visits(table, features, tmp_path):
 @pytest.mark.parametrize(
     ("options", "settings"),
     [
-        (["--folds", "5"], {"folds": 5}),
-        (["--level", "0.8"], {"level": 0.8}),
-        (["--materiality", "0.3"], {"materiality": 0.3}),
-        (["--clusters", "person"], {"clusters": "person"}),
+        (
+            ["--folds", "5", "--level", "0.8", "--materiality", "0.3"],
+            {"folds": 5, "level": 0.8, "materiality": 0.3},
+        ),
+        (["--folds", "5", "--clusters", "person"], {"folds": 5, "clusters": "person"}),
     ],
 )
 def test_options_are_those_of_python(run, visits, features, tmp_path, options, settings):
@@ -305,7 +315,7 @@ def test_options_are_those_of_python(run, visits, features, tmp_path, options, s
     words = words if "clusters" in settings else (*words, "--exclude", "person")
     found = run(*words, "--json").facts
     if "clusters" in settings:
-        settings = {"clusters": visits["person"]}
+        settings = {**settings, "clusters": visits["person"]}
     X, groups = visits[features], visits["age"]
     pca = fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     theirs = fs.audit(pca, X, groups, **settings)
@@ -337,6 +347,7 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
     assert all(group["expected_loss"] is None for group in found["models"][0]["groups"])
 
 
+@pytest.mark.slow
 def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_path):
     """Three of four rows tell something of two dimensions, whatever else is looked at."""
     rows = table.drop(columns="sex")
@@ -348,7 +359,7 @@ def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_p
     known = {each["n_components"]: each["expected_loss"] is not None for each in few}
     assert known == {1: True, 2: True, 3: False, 4: False}
     words = run("audit", path, "--group", "age", "--by-dimension").out
-    assert "Inconclusive for 'few' at 2 numbers of dimensions: too few rows." in words
+    assert "Inconclusive for 'few' at 2 numbers" in words
 
 
 CASES = [
@@ -379,7 +390,9 @@ def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, ca
     assert all(each in result.err for each in (said, f"of {len(features)}, the fewest with which"))
 
 
-@pytest.mark.parametrize("command", ["audit", "fit", "report"])
+@pytest.mark.parametrize(
+    "command", ["audit", "fit", pytest.param("report", marks=pytest.mark.slow)]
+)
 def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
     where = {"audit": (), "fit": ("-o", tmp_path / "m"), "report": ()}[command]
     words = (command, data, "--group", "age", "--folds", "none", "--json", *where)
@@ -396,6 +409,7 @@ def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     run, table, features, data, share, standardize
 ):
     options = [*(["-d", share] if share else []), *["--standardize"] * standardize]
+    options += ["--folds", "none"]
     (found,) = run("audit", data, "--group", "age", *options, "--json").facts["models"]
     kept = []
     for d in range(1, len(features) + 1):
@@ -436,6 +450,7 @@ def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
             assert here["expected_loss"] == pytest.approx(known, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
     people = load_adult_by_sex()
     frame = pd.DataFrame(people.X, columns=people.feature_names)
@@ -457,6 +472,7 @@ def test_a_dash_is_standard_input(run, table, tmp_path, monkeypatch, ending):
         named = ()
     else:
         (rows.to_parquet if ending == "parquet" else rows.to_csv)(path, index=False)
+    named += ("--folds", "none") if named else ()
     facts = run("audit", path, *named, "-d", 2, "--json").facts
     given = io.TextIOWrapper(io.BytesIO(path.read_bytes()))
     monkeypatch.setattr(sys, "stdin", given)
@@ -471,15 +487,14 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
     table[:half].to_csv(parts["train"], index=False)
     table[half:].to_csv(parts["rest"], index=False)
     saved = tmp_path / "fair.model"
-    quick = ("--folds", "none", "-o", saved)
-    run("fit", parts["train"], "--group", "age", "-d", 2, *quick, status=0)
+    groups = table["age"].to_numpy()
+    fair = fs.FairPCA(2).fit(table[:half][features], sensitive_features=groups[:half])
+    fair.subspace_.save(saved)
     asked = ("audit", parts["train"], "--group", "age", "--test", parts["rest"], "--json")
     facts = run(*asked, "--model", saved).facts
     assert facts["rows"]["n_rows"] == len(table) - half
     assert [each["name"] for each in facts["models"]] == ["fair.model", "PCA"]
-    X, groups = (part.to_numpy() for part in (table[features], table["age"]))
-    fair = fs.FairPCA(2).fit(X[:half], sensitive_features=groups[:half])
-    by_hand = fs.audit({"fair.model": fair}, X[half:], groups[half:])
+    by_hand = fs.audit({"fair.model": fair}, table[half:][features], groups[half:])
     for mine, theirs in zip(facts["models"], by_hand.models, strict=True):
         assert not mine["in_sample"]
         for found, expected in zip(mine["groups"], theirs.groups, strict=True):
@@ -487,7 +502,7 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
             assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     plain = run(*asked, "-d", 2).facts["models"]
     assert plain == facts["models"][1:]
-    run(*asked, "--by-dimension", status=2, err="--by-dimension cannot be combined with --test")
+    run(*asked, "--by-dimension", status=2, err=["--by-dimension", "--test"])
 
 
 def test_several_files_of_moments_are_audited_together(run, table, features, tmp_path):
@@ -505,4 +520,4 @@ def test_several_files_of_moments_are_audited_together(run, table, features, tmp
         assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     table.to_csv(tmp_path / "rows.csv")
     refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)
-    run(*refused, status=2, err="rows.csv is not; create them with fairspan moments")
+    run(*refused, status=2, err=["rows.csv is not", "fairspan moments"])

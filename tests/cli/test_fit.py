@@ -117,10 +117,11 @@ def test_a_file_that_is_no_model_is_replaced_by_force_alone(run, data, tmp_path)
             fs.MultiplicativeWeights(max_iter=7),
             {},
         ),
-        (
+        pytest.param(
             ["--solver", "riemannian", "--solver-param", "n_starts=2", "--criterion", "error_gap"],
             fs.RiemannianSubgradient(n_starts=2),
             {"criterion": "error_gap", "random_state": 0},
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["newton", "multiplicative", "riemannian"],
@@ -141,7 +142,13 @@ def test_a_solver_with_its_parameters(
     )
 
 
-def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "objective"),
+    # A line along one corner leaves sin^2(pi / 3) of the others; half of the plane, half of all.
+    [pytest.param([], 0.75, marks=pytest.mark.slow), (["--allow-extra"], 0.5)],
+    ids=["exactly d", "extra"],
+)
+def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path, options, objective):
     """The corners of a triangle: no line is fair to all, a soft projection is."""
     np.savetxt(
         tmp_path / "three.csv",
@@ -151,10 +158,8 @@ def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path):
     )  # fmt: skip
     command = ("fit", tmp_path / "three.csv", "--group", "g", "-d", 1, "--folds", "none")
     command += ("--criterion", "minimax_error", "--json", "-o", tmp_path / "m")
-    whole, soft = (run(*command, *more).facts["certificate"] for more in ([], ["--allow-extra"]))
-    # A line along one corner leaves sin^2(pi / 3) of the others; half of the plane, half of all.
-    assert whole["objective"] == pytest.approx(0.75, abs=1e-6)
-    assert soft["objective"] == pytest.approx(0.5, abs=1e-6)
+    found = run(*command, *options).facts["certificate"]
+    assert found["objective"] == pytest.approx(objective, abs=1e-6)
 
 
 def test_a_fit_is_evaluated_as_requested(run, data, table, features, tmp_path):

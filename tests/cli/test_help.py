@@ -7,14 +7,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 import click
-import jsonschema
 import numpy as np
-import polars as pl
-import pyarrow as pa
 import pytest
 from click.shell_completion import ShellComplete
 
@@ -23,7 +21,6 @@ import fairspan as fs
 from case_selection import mark_most_long
 from cli.conftest import SCHEMA, made_table, validator
 from fairspan import cli
-from fairspan.cli.command_terminal import JSON_VERSION
 
 COMMANDS = sorted(cli.fairspan.commands)
 HEADINGS = ["Reading data:", "Fitting:", "Audit:", "Output:", "Examples:"]
@@ -47,26 +44,33 @@ def test_help_is_grouped_by_purpose_and_ends_with_two_examples(run, name):
     assert (listed.count("-h"), len(listed)) == (1, len(options_of(name)) + 1)
 
 
-@pytest.fixture
-def patients(tmp_path, monkeypatch):
-    """The files that examples name."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def example_files(tmp_path_factory):
+    """A folder of the files that examples name."""
+    folder = tmp_path_factory.mktemp("examples")
     table = made_table().drop(columns="age")
-    table.to_csv("patients.csv", index=False)
-    table[:100].to_csv("north.csv", index=False)
-    table[100:].to_csv("south.csv", index=False)
-    table.drop(columns="sex").to_csv("new.csv", index=False)
-    assert cli.run(["fit", "patients.csv", "--group", "sex", "-o", "patients.model"]) == 0
-    for site in ("north", "south"):
-        where = ["--group", "sex", "-o", f"{site}.moments"]
-        assert cli.run(["moments", f"{site}.csv", *where]) == 0
+    tables = {"patients": table, "north": table[:100], "south": table[100:]}
+    tables["new"] = table.drop(columns="sex")
+    for name, rows in tables.items():
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    for name in ("north", "south"):
+        fs.GroupMoments.from_rows(tables[name], "sex").save(folder / f"{name}.moments")
+    fs.FairPCA(4).fit(table, sensitive_features="sex").subspace_.save(folder / "patients.model")
+    return folder
 
 
-SLOW = ("demo", "report")
+@pytest.fixture
+def patients(example_files, tmp_path, monkeypatch):
+    """A copy of the files in the current folder."""
+    monkeypatch.chdir(shutil.copytree(example_files, tmp_path / "examples"))
+
+
+MARKS = dict.fromkeys(["demo", "report"], pytest.mark.long)
+MARKS |= dict.fromkeys(["audit", "fit"], pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.long] * (each in SLOW)) for each in COMMANDS]
+    "name", [pytest.param(each, marks=MARKS.get(each, ())) for each in COMMANDS]
 )
 def test_the_examples_of_help_work(run, patients, name):
     for example in cli.fairspan.commands[name].examples:
@@ -96,6 +100,7 @@ def test_a_shell_completes_names(line, expected):
     assert {each.value for each in shell.get_completions(words, begun)} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", mark_most_long(["bash", "zsh", "fish"], 3))
 def test_the_documented_completion_prints_a_script(installed, shell):
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -162,6 +167,7 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
     assert loaded_by(installed, program) == []
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_file_loads_no_package_that_it_does_not_need(installed, data):
     """Each of them takes as long as the audit of a few hundred rows."""
     asked = ["audit", "data.csv", "--group", "age"]
@@ -184,11 +190,9 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
     assert done.err == ""
 
     bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv", status=2, out=None)
-    assert bad_input.err.startswith("fairspan: error: The folder nowhere does not exist.")
+    assert bad_input.err.startswith("fairspan: error: The folder nowhere ")
 
-    installed(
-        "audit", "data.csv", status=2, out=None, err="Error: Give the group column with --group"
-    )
+    installed("audit", "data.csv", status=2, out=None, err=["Error: ", "--group"])
 
 
 @pytest.mark.long
@@ -218,7 +222,7 @@ def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, mod
         ("transform", "fair.model", "data.csv", "-o", "out.csv"),
     ):
         result = installed(*arguments, code=WITHOUT_PYARROW, status=2, out=None)
-        assert result.err.startswith("fairspan: error: Reading data.csv needs the package pyarrow")
+        assert re.search("data.csv needs .*pyarrow", result.err)
         assert 'pip install "fairspan[arrow]"' in result.err
     assert not (tmp_path / "out.csv").exists()
 
@@ -241,7 +245,6 @@ def test_help_states_every_default(run, name):
 
 
 DEFINED = [each["$ref"].removeprefix("#/$defs/") for each in SCHEMA["anyOf"]]
-PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 
 
 def places(value, path=()):
@@ -294,10 +297,11 @@ def printed(tmp_path_factory):
     return found
 
 
-def test_the_schema_is_one_and_knows_every_command():
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+def test_the_schema_is_one_and_knows_every_command(run):
+    validator("error").check_schema(SCHEMA)
     assert set(DEFINED) - {"error", "audit_by_dimension"} == set(cli.fairspan.commands)
-    assert SCHEMA["$defs"]["version"]["const"] == JSON_VERSION
+    refusal = json.loads(run("audit", "rows.csv", "--json").out)
+    assert SCHEMA["$defs"]["version"]["const"] == refusal["version"]
 
 
 @pytest.mark.long
@@ -305,7 +309,7 @@ def test_the_schema_is_one_and_knows_every_command():
 def test_what_is_printed_conforms_and_what_is_spoilt_does_not(printed, name):
     checked, right = validator(name), printed[name]
     checked.validate(right)
-    jsonschema.validate(right, SCHEMA)
+    checked.evolve(schema=SCHEMA).validate(right)
     paths = [path for path in places(right) if not OPEN.intersection(map(str, path[-1:]))]
     assert paths
     for path in paths:
@@ -338,14 +342,23 @@ def test_another_version_is_another_schema(version):
 
 @pytest.mark.parametrize("name", DEFINED)
 def test_the_page_explains_every_key_of_every_command(name):
-    told = set(re.findall(r"`(\w+)`", PAGE))
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(\w+)`", page))
     missing = set(SCHEMA["$defs"][name]["properties"]) - told
     assert not missing
 
 
 def compressed(frame, path):
+    import pyarrow as pa
+
     with pa.CompressedOutputStream(str(path), "zstd") as file:
         file.write(frame.to_csv(index=False).encode())
+
+
+def write_ipc(frame, path):
+    import polars as pl
+
+    pl.from_pandas(frame).write_ipc(path)
 
 
 def in_parts(frame, path):
@@ -379,7 +392,7 @@ FORMATS = {
     ),
     "a folder": ("parts", in_parts),
     "feather": ("t.feather", lambda frame, path: frame.to_feather(path, chunksize=23)),
-    "arrow": ("t.arrow", lambda frame, path: pl.from_pandas(frame).write_ipc(path)),
+    "arrow": ("t.arrow", write_ipc),
     "arrow without its ending": ("t", lambda frame, path: frame.to_feather(path)),
 }
 
@@ -398,22 +411,33 @@ def figures_of(facts):
     )
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_every_format_gives_the_figures_of_the_frame(run, table, features, tmp_path, form):
+@pytest.fixture(scope="module")
+def in_python():
+    """Figures of ordinary PCA of the table in memory."""
+    table = made_table().drop(columns="sex")
+    plain = fs.FairPCA(2, criterion="total_error").fit(table, sensitive_features="age")
+    return figures_of(fs.audit(plain, table, "age", folds=None).to_dict())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each == "arrow")) for each in FORMATS],
+)
+def test_every_format_gives_the_figures_of_the_frame(
+    run, table, features, tmp_path, in_python, form
+):
     name, write = FORMATS[form]
     write(table[[*features, "age"]], tmp_path / name)
-    facts = run("audit", tmp_path / name, "--group", "age", "-d", 2, "--json").facts
-    plain = fs.FairPCA(2, criterion="total_error")
-    plain.fit(table[features], sensitive_features=table["age"])
-    in_python = fs.audit(plain, table[features], table["age"])
+    asked = ("--group", "age", "-d", 2, "--folds", "none", "--json")
+    facts = run("audit", tmp_path / name, *asked).facts
     assert facts["rows"]["n_features"] == len(features)
-    np.testing.assert_allclose(figures_of(facts), figures_of(in_python.to_dict()), rtol=1e-9)
+    np.testing.assert_allclose(figures_of(facts), in_python, rtol=1e-9)
 
 
 def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, tmp_path):
     moments = tmp_path / "any name"
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
-    settings = ("-d", 2, "--center", "group", "--standardize", "--json")
+    settings = ("-d", 2, "--center", "group", "--standardize", "--folds", "none", "--json")
     alone = run("audit", moments, *settings).facts
     rows = run("audit", data, "--group", "age", *settings).facts
     columns = [0, 1, 3]  # all but the end of the interval, which moments do not tell
@@ -424,7 +448,7 @@ def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, 
 def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_path):
     path = tmp_path / "t.parquet"
     table.set_index("age")[features].to_parquet(path)
-    facts = run("audit", path, "--group", "age", "--json").facts
+    facts = run("audit", path, "--group", "age", "--folds", "none", "--json").facts
     assert facts["rows"]["n_features"] == len(features)
     counts = table["age"].value_counts().sort_index().tolist()
     assert [group["n_rows"] for group in facts["models"][0]["groups"]] == counts

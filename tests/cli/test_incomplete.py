@@ -34,7 +34,14 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
     assert run("verify", model, holes, "--group", "group", *EM, "--json").facts["holds"]
     run("transform", model, holes, *EM, "-o", out)
     np.testing.assert_allclose(pd.read_csv(out), saved.transform(frame[list("wxyz")]), atol=1e-9)
-    # The model says how its rows are read; nobody has to.
+
+
+@pytest.mark.slow
+def test_a_model_says_how_its_rows_are_read(run, holes, tmp_path):
+    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    asked = ("--group", "group", "-d", 2, *EM, "--folds", "none")
+    run("fit", holes, *asked, "-o", model)
+    run("transform", model, holes, *EM, "-o", out)
     command = ("audit", holes, "--group", "group", "--model", model, "--folds", "none", "--json")
     assert run(*command).facts == run(*command, *EM).facts
     assert run("verify", model, holes, "--group", "group", "--json").facts["holds"]
@@ -42,12 +49,17 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
     assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
 
 
-def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):
-    moments, page = tmp_path / "some.moments", tmp_path / "page.html"
+def test_moments_of_incomplete_rows(run, holes, tmp_path):
+    moments = tmp_path / "some.moments"
     run("moments", holes, "--group", "group", *EM, "-o", moments)
     assert fs.GroupMoments.load(moments).em_summary.n_missing_cells[1] > 0
     error = run("merge", moments, moments, "-o", tmp_path / "both.moments", status=2).err
     assert "incomplete rows by EM" in error
+
+
+@pytest.mark.slow
+def test_pages_of_incomplete_rows(run, holes, tmp_path):
+    page = tmp_path / "page.html"
     asked = ("--group", "group", "-d", 2, "--compare", "minimax_loss")
     run("report", holes, *asked, *EM, "-o", page, status=0, err=None)
     assert "estimated from incomplete rows" in page.read_text(encoding="utf-8")
@@ -65,6 +77,7 @@ def test_unsupported_requests_are_refused(run, holes, tmp_path):
     assert "fitted on complete rows" in " ".join(run(*command, status=2).err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:2 rows were dropped")
 def test_rows_without_observed_cells_are_dropped_by_every_command(run, holes, tmp_path):
     frame = pd.read_csv(holes)

@@ -4,13 +4,13 @@ import contextlib
 import gzip
 import io
 import os
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.decomposition import PCA
 
 from corruption import ODD_VALUES, accept_or_refuse, corrupted_bytes
 from fairspan import FairPCA, FairSubspace, GroupMoments, cli, verify
@@ -46,31 +46,29 @@ def alter(column, row, value):
     return frame.to_csv(index=False)
 
 
-def error_of(frame, d=1):
-    X = frame.to_numpy(float)
-    model = PCA(d).fit(X)
-    return ((X - model.inverse_transform(model.transform(X))) ** 2).sum(axis=1).mean()
+def error_of(frame):
+    """The error of PCA with one component: all eigenvalues of the covariance but the largest."""
+    return np.linalg.eigvalsh(np.cov(frame.to_numpy(float).T, ddof=0))[:-1].sum()
 
 
-WHOLE = error_of(CLEAN[FEATURES])
-WITHOUT_3 = error_of(CLEAN[FEATURES].drop(index=3))
+WHOLE = CLEAN[FEATURES]
+WITHOUT_3 = WHOLE.drop(index=3)
 POINT = CLEAN[["height", "weight"]].astype(str)
 COMMAS = CLEAN.assign(**{name: POINT[name].str.replace(".", ",") for name in POINT})
 MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))
-PARQUET = CLEAN.to_parquet()
 UMLAUTS = CLEAN.assign(sex=CLEAN["sex"].map({"f": "Frau", "m": "Männer"}))
 DAY = pd.Timestamp("2024-02-29")
 JOB = np.where(np.arange(N) % 3, "clerk", "smith")
 ENCODED = CLEAN[FEATURES].assign(clerk=(JOB == "clerk") * 1.0, smith=(JOB == "smith") * 1.0)
 
-# Content of a CSV file, options, and the error of PCA with one component on what should be read.
+# Content of a CSV file, options, and what should be read.
 READ = {
     "as it should be": (text(), [], WHOLE),
     "byte order mark": ("\ufeff" + text(), [], WHOLE),
-    "carriage returns and line feeds": (text(end="\r\n"), [], WHOLE),
+    "carriage returns, line feeds": (text(end="\r\n"), [], WHOLE),
     "carriage returns alone": (text(end="\r"), [], WHOLE),
     "no last line break": (text(last=""), [], WHOLE),
-    "blank lines at the end": (text(last="\n\n\n"), [], WHOLE),
+    "blank lines last": (text(last="\n\n\n"), [], WHOLE),
     "blank lines between": (text([*LINES[:9], "", *LINES[9:]]), [], WHOLE),
     "semicolons": (text().replace(",", ";"), [], WHOLE),
     "tabs": (text().replace(",", "\t"), [], WHOLE),
@@ -104,24 +102,24 @@ READ = {
     "groups that are no ASCII": (UMLAUTS.to_csv(index=False), [], WHOLE),
     "other columns first": (CLEAN[["sex", *FEATURES]].to_csv(index=False), [], WHOLE),
     "an index without a name": (CLEAN.to_csv(), [], WHOLE),
-    "identifiers of digits, left out": (
+    "identifiers, left out": (
         with_column("id", [f"{i:05d}" for i in range(N)]),
         ["--exclude", "id"],
         WHOLE,
     ),
     "text, left out": (with_column("note", "hello"), ["--numeric-only"], WHOLE),
-    "text, left out by name": (with_column("note", "hello"), ["--exclude", "note"], WHOLE),
+    "text, excluded by name": (with_column("note", "hello"), ["--exclude", "note"], WHOLE),
     "dates, left out": (with_column("when", DAY), ["--numeric-only"], WHOLE),
-    "categories": (with_column("job", JOB), ["--one-hot"], error_of(ENCODED)),
+    "categories": (with_column("job", JOB), ["--one-hot"], ENCODED),
     "truth values": (
         with_column("old", CLEAN["age"] > 50),
         [],
-        error_of(CLEAN[FEATURES].assign(old=(CLEAN["age"] > 50) * 1.0)),
+        WHOLE.assign(old=(CLEAN["age"] > 50) * 1.0),
     ),
     "a constant column": (
         with_column("one", 1),
         [],
-        error_of(CLEAN[FEATURES].assign(one=1.0)),
+        WHOLE.assign(one=1.0),
     ),
     "empty cell, dropped": (alter("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
     "NA, dropped": (alter("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
@@ -139,7 +137,7 @@ READ = {
         [],
         WHOLE,
     ),
-    "a column of nothing, left out": (with_column("empty", ""), ["--exclude", "empty"], WHOLE),
+    "a column of nothing, excluded": (with_column("empty", ""), ["--exclude", "empty"], WHOLE),
     "numbers of groups": (
         CLEAN.assign(sex=CLEAN["sex"].map({"f": 1, "m": 2})).to_csv(index=False),
         [],
@@ -153,7 +151,7 @@ REFUSED = {
     "blanks alone": ("\n \n", [], ["is empty"]),
     "a header alone": (HEADER + "\n", [], ["rows"]),
     "one row": (text(LINES[:1]), [], ["group"]),
-    "two columns of one name": (
+    "two equal names": (
         text(header="age,age,weight,sex"),
         [],
         ["several columns named 'age'"],
@@ -179,12 +177,12 @@ REFUSED = {
         [],
         ["'height'", "in line 2", "Add --decimal ,"],
     ),
-    "decimal commas, left out as if they were text": (
+    "decimal commas, left out": (
         COMMAS.to_csv(index=False, sep=";"),
         ["--numeric-only"],
         ["numbers with separators", "'height'", "--decimal ,", "--exclude"],
     ),
-    "decimal commas, encoded as if they were text": (
+    "decimal commas, encoded": (
         COMMAS.to_csv(index=False, sep=";"),
         ["--one-hot"],
         ["numbers with separators", "--decimal ,"],
@@ -194,12 +192,12 @@ REFUSED = {
         [],
         ["'1,170' in line 5", "Add --thousands ,"],
     ),
-    "thousands between commas, left out as if they were text": (
+    "thousands, left out": (
         alter("height", 3, "1,170"),
         ["--numeric-only"],
         ["'1,170' in line 5", "Add --thousands ,", "--exclude"],
     ),
-    "thousands between commas, encoded as if they were text": (
+    "thousands, encoded": (
         alter("height", 3, "1,170"),
         ["--one-hot"],
         ["'1,170' in line 5", "Add --thousands ,"],
@@ -246,7 +244,7 @@ REFUSED = {
         ["--one-hot"],
         ["'id'", f"{N} distinct texts in {N} rows", "--exclude"],
     ),
-    "infinity, although rows are dropped": (
+    "infinity, although dropping rows": (
         alter("height", 3, "inf").replace("\n", "\n,,,f\n", 1),
         ["--on-missing", "drop"],
         ["infinity", "line 6", "Replace infinity"],
@@ -256,10 +254,10 @@ REFUSED = {
     "latin-1, not named": (
         UMLAUTS.to_csv(index=False).encode("latin-1"),
         [],
-        ["is not encoded as utf-8: line", "0xe4", "--encoding latin-1"],
+        ["not encoded as utf-8", "line ", "0xe4", "--encoding latin-1"],
     ),
-    "utf-16, not named": (text().encode("utf-16"), [], ["is not encoded as utf-8", "utf-16"]),
-    "an encoding that is none": (text(), ["--encoding", "utf-9"], ["'utf-9'", "latin-1"]),
+    "utf-16, not named": (text().encode("utf-16"), [], ["not encoded as utf-8", "utf-16"]),
+    "an unknown encoding": (text(), ["--encoding", "utf-9"], ["'utf-9'", "latin-1"]),
     "comments, not named": ("# 2024\n" + text(), [], ["--comment"]),
     "another delimiter": (text(), ["--delimiter", ";"], ["'sex'"]),
     "a column of nothing": (with_column("empty", ""), [], ["'empty'", "NaN"]),
@@ -283,11 +281,17 @@ def arguments(path, options):
     return ["audit", path, *group, "-d", "1", "--folds", "none", *options]
 
 
+def assert_error_of(facts, frame):
+    """The error of PCA is that of these rows; the mean squared distance to the best line."""
+    found = facts["models"][0]["observed_total_error"]
+    assert found == pytest.approx(error_of(frame), rel=1e-9)
+
+
 @pytest.mark.parametrize(("content", "options", "expected"), READ.values(), ids=READ)
 @pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
 def test_what_is_read(run, tmp_path, content, options, expected):
     found = run(*arguments(write_file(tmp_path, content), options), "--json").facts
-    assert found["models"][0]["observed_total_error"] == pytest.approx(expected, rel=1e-9)
+    assert_error_of(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +307,7 @@ def test_invalid_arguments_are_refused(refused, tmp_path, content, options, word
 def test_packed_files(run, tmp_path, name):
     content = text().replace(",", "\t") if "tsv" in name else text()
     path = write_file(tmp_path, gzip.compress(content.encode()), name)
-    found = run(*arguments(path, []), "--json").facts
-    assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
+    assert_error_of(run(*arguments(path, []), "--json").facts, WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -315,18 +318,18 @@ def test_packed_files(run, tmp_path, name):
         ("rows", text().encode(), ["unknown format", "suffix"]),
         ("rows.parquet", text().encode(), ["cannot be read"]),
         ("rows.json", b"[]", ["unknown format"]),
-        ("rows.csv", PARQUET, ["is a Parquet file", "suffix .parquet"]),
+        ("rows.csv", None, ["is a Parquet file", "suffix .parquet"]),
         ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "suffix .arrow"]),
     ],
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):
+    content = CLEAN.to_parquet() if content is None else content
     refused(*arguments(write_file(tmp_path, content, name), []), said=words)
 
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
     (tmp_path / "link.csv").symlink_to(write_file(tmp_path, text()))
-    found = run(*arguments(tmp_path / "link.csv", []), "--json").facts
-    assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
+    assert_error_of(run(*arguments(tmp_path / "link.csv", []), "--json").facts, WHOLE)
 
 
 def test_a_link_to_nothing(refused, tmp_path):
@@ -352,7 +355,6 @@ def test_a_hundred_thousand_columns(refused, tmp_path):
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))
 FRAME["g"] = ["a", "b"] * 20
-MOMENTS = GroupMoments.from_rows(FRAME, "g")
 COMMANDS = ["audit", "fit", "moments", "merge", "transform", "verify"]
 DATA = ["rows.csv", "old.moments", "fair.model"]
 # These write where they are told, or start processes.
@@ -368,14 +370,24 @@ PARAMETERS = {
 }
 
 
+@cache
+def moments():
+    return GroupMoments.from_rows(FRAME, "g")
+
+
+@cache
+def fitted():
+    return FairPCA(2).fit_moments(moments()).subspace_
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     inside = tmp_path / "inside"
     inside.mkdir()
     monkeypatch.chdir(inside)
     FRAME.to_csv("rows.csv", index=False)
-    FairPCA(2).fit_moments(MOMENTS).subspace_.save("fair.model")
-    MOMENTS.save("old.moments")
+    fitted().save("fair.model")
+    moments().save("old.moments")
     yield inside
     assert list(tmp_path.iterdir()) == [inside]
 
@@ -408,6 +420,7 @@ def command_lines(draw):
     return words
 
 
+@pytest.mark.slow
 @given(words=command_lines())
 def test_a_command_line_is_answered_or_refused(folder, words):
     status, said = run(words)
@@ -415,6 +428,7 @@ def test_a_command_line_is_answered_or_refused(folder, words):
     assert {path.name for path in folder.iterdir()} <= {*DATA, "out", "out.csv"}
 
 
+@pytest.mark.slow
 @given(data=st.data(), criterion=st.sampled_from(sorted(PARAMETERS)))
 def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, criterion):
     text = data.draw(st.just(PARAMETERS[criterion]) | corrupted_bytes(PARAMETERS[criterion]))
@@ -425,4 +439,4 @@ def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, c
     assert status in (0, 2), (given, said)
     if status == 0:
         model = FairSubspace.load(folder / "out")
-        assert verify(model, MOMENTS).holds
+        assert verify(model, moments()).holds

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import pytest
 
 import fairspan as fs
 from case_selection import mark_most_long
-from cli.conftest import COLUMNS, LIMITED, made_rows, write_folder
+from cli.conftest import COLUMNS, limited_files, made_rows, write_folder
+from fairspan import cli
 from numpy_reference import assert_moments, reference_moments
 
 NAMES = [f"{number:02}.parquet.moments" for number in range(4)]
@@ -26,10 +28,20 @@ def frame():
     return made_rows(5, 1200)
 
 
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """Four files of five row groups each, and a folder of their moments."""
+    home = tmp_path_factory.mktemp("originals")
+    write_folder(home / "rows", made_rows(5, 1200), 4, 60)
+    words = ["--group", "sex", "--features", "[xyz]", "-o", str(home / "parts")]
+    assert cli.run(["moments", str(home / "rows"), *words]) == 0
+    return home
+
+
 @pytest.fixture
-def folder(frame, tmp_path):
-    """Four files of five row groups each."""
-    return write_folder(tmp_path / "rows", frame, 4, 60)
+def folder(originals, tmp_path):
+    """The four files of rows."""
+    return shutil.copytree(originals / "rows", tmp_path / "rows")
 
 
 @pytest.fixture
@@ -43,10 +55,9 @@ def command(folder, out):
 
 
 @pytest.fixture
-def made(run, command, out):
+def made(originals, folder, out):
     """The folder, complete."""
-    run(*command, status=0)
-    return out
+    return shutil.copytree(originals / "parts", out)
 
 
 def contents(folder):
@@ -67,12 +78,12 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
         assert_of(out / name, frame[300 * number : 300 * (number + 1)])
 
 
-@pytest.mark.parametrize("what", ["folder", "files", "all that is in it"])
+@pytest.mark.parametrize("what", ["folder", "files", "all in it"])
 def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path, what):
     files = {
         "folder": [made],
         "files": [made / name for name in NAMES],
-        "all that is in it": sorted(made.iterdir()),
+        "all in it": sorted(made.iterdir()),
     }[what]
     merged = run("merge", *files, "-o", tmp_path / "all", "--json").facts
     whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
@@ -90,7 +101,7 @@ def test_a_site_that_dropped_rows_gives_a_warning(run, command, frame, tmp_path)
         run("moments", *words, status=0)
     paths = {name: tmp_path / name for name in ("north", "south", "west")}
     mixed = run("merge", paths["north"], paths["south"], "-o", tmp_path / "a", status=0)
-    assert f"left out at some sites, and none at '{paths['south']}'" in " ".join(mixed.err.split())
+    assert f"none at '{paths['south']}'" in " ".join(mixed.err.split())
     run("merge", paths["north"], paths["west"], "-o", tmp_path / "b", status=0, err=None)
 
 
@@ -140,6 +151,7 @@ cli.main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("times", mark_most_long([[1, 4], [0, 1, 4, 1, 0]], 2))
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
@@ -204,21 +216,17 @@ def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs)
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
     said = process.communicate(timeout=120)[1]
-    kept = (
-        f"fairspan: warning: Partial results are kept in {out}; run the same command to continue."
-    )
-    assert (process.returncode, list(filter(None, said.splitlines()))) == (
-        130,
-        [kept, "fairspan: interrupted"],
-    )
+    kept, ended = filter(None, said.splitlines())
+    assert kept.startswith(f"fairspan: warning: Partial results are kept in {out}")
+    assert (process.returncode, ended) == (130, "fairspan: interrupted")
     assert len(list(out.glob("*.moments"))) < 400
     assert (run(*command).status, len(list(out.glob("*.moments")))) == (0, 400)
 
 
-def test_a_full_disk_leaves_complete_files_alone(run, installed, command, out):
-    installed(
-        600, *command, code=LIMITED, status=2, out=None, err="cannot be written (File too large)"
-    )
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on files")
+def test_a_full_disk_leaves_complete_files_alone(run, command, out):
+    with limited_files(600):
+        run(*command, status=2, out=None, err="cannot be written (File too large)")
     assert not list(out.iterdir())
     run(*command, status=0)
 
@@ -262,7 +270,7 @@ SPOILT = {
     "another file": (
         lambda frame, folder, made: frame[300:600].assign(x=0).to_parquet(folder / "01.parquet"),
         [],
-        ["{made} was begun with other files or choices (changed: 01.pa", "Delete {made} to start"],
+        ["{made} was begun", "(changed: 01.pa", "Delete {made}"],
     ),
     "an edit": (
         lambda frame, folder, made: edit_without_a_trace(folder / "02.parquet"),
@@ -276,8 +284,8 @@ SPOILT = {
     ),
     "groups": (nothing, ["--group", "age"], ["groups: was 'sex', is 'sex', 'age'"]),
     "features": (nothing, ["--exclude", "z"], ["features: was 'x', 'y', 'z', is 'x', 'y'"]),
-    "weight": (nothing, ["--weight", "w"], ["weight: was none, is 'w'"]),
-    "label": (nothing, ["--y", "age"], ["label: was none, is 'age'"]),
+    "weight": (nothing, ["--weight", "w"], ["weight: was none, ", "is 'w'"]),
+    "label": (nothing, ["--y", "age"], ["label: was none, ", "is 'age'"]),
     "missing": (nothing, ["--on-missing", "drop"], ["on_missing: was 'error', is 'drop'"]),
     "cut manifest": (in_manifest(lambda text: text[:100]), [], ["{made}/manifest.json"]),
     "unknown entry": (
@@ -337,8 +345,7 @@ def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class
     assert_moments(merged, reference_moments(frame[COLUMNS], pairs))
-    said = "Only one of them has classes of y"
-    run("merge", labeled, made, "-o", both, status=2, err=said)
+    run("merge", labeled, made, "-o", both, status=2, err="Only one of them")
 
 
 def test_a_folder_that_holds_something_else(run, command, out):
@@ -355,8 +362,7 @@ def test_a_folder_that_holds_something_else(run, command, out):
 def test_outputs_that_cannot_be(run, command, out):
     out.write_bytes(b"a file")
     run(*command, status=2, err=f"The output {out} is not a folder")
-    said = "--min-group-size applies to all files together"
-    run(*command[:-1], out.with_name("q"), "--min-group-size", 5, status=2, err=said)
+    run(*command[:-1], out.with_name("q"), "--min-group-size", 5, status=2, err="--min-group-size")
     assert (out.read_bytes(), out.with_name("q").exists()) == (b"a file", False)
 
 
@@ -425,5 +431,4 @@ def test_groups_of_one_row_in_a_file_are_warned_of(run, command, folder, frame):
     (folder / "03.parquet").unlink()
     frame[:300].assign(sex=["rare"] + ["f"] * 299).to_parquet(folder / "00.parquet")
     frame[300:600].assign(sex=["rare"] * 2 + ["f"] * 298).to_parquet(folder / "01.parquet")
-    said = ["Groups of 1 or 2 rows ('rare'): their rows can be recovered", "NAME.moments"]
-    run(*command, err=said)
+    run(*command, err=["1 or 2 rows ('rare')", "NAME.moments"])

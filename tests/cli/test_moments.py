@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fairspan as fs
-from cli.conftest import COLUMNS, made_rows, write_folder
-from fairspan.formatting.terminal import display_width
+from cli.conftest import COLUMNS, made_rows, terminal_width, write_folder
 from numpy_reference import assert_moments, projector_distance, reference_moments
 
 BY_SEX = ("--group", "sex")
@@ -70,11 +69,9 @@ def test_small_groups_are_dropped_and_counted_but_not_named(run, frame, tmp_path
     frame["sex"] = ["rare"] * 3 + ["odd"] + ["f", "m"] * 298
     frame.to_parquet(tmp_path / "rows.parquet")
     words = ("moments", tmp_path / "rows.parquet", *BY_SEX, "-o", out)
-    assert run(*words, out="odd").err.splitlines() == [
-        "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be recovered from these "
-        "moments; use --min-group-size to drop such groups."
-    ]
-    said = "Left out: 2 groups of fewer than 5 rows"
+    (warning,) = run(*words, out="odd").err.splitlines()
+    assert re.search("warning: .*1 or 2 rows \\('odd'\\).*--min-group-size", warning)
+    said = ["2 groups", "fewer than 5 rows"]
     large = run(*words, "--min-group-size", 5, status=0, err=None, out=said)
     assert not re.search("odd|rare", large.out)
     assert (load(out).labels, b"rare" in out.read_bytes()) == (["f", "m"], False)
@@ -108,7 +105,7 @@ def test_groups_with_long_names_fit_a_terminal_and_differ(
     frame.to_csv(tmp_path / "n.csv", index=False)
     done = run("moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", out)
     shown = done.out.split("\n\n")[1].splitlines()[:-1]
-    assert max(map(display_width, shown)) <= 80
+    assert max(map(terminal_width, shown)) <= 80
     assert len({line.strip() for line in shown[1:]}) >= 3
     assert sum(f" {80e12 / 7:,.10g} " in line for line in shown) == 3
 
@@ -122,8 +119,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     said = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
     run(*words, status=2, out=None, err=said)
     assert not out.exists()
-    said = "599 rows, 3 features; 1 row with missing values dropped"
-    run(*words, "--on-missing", "drop", out=said)
+    run(*words, "--on-missing", "drop", out=["599 rows, 3 features; 1 row ", "dropped"])
     kept = frame[frame["y"].notna()]
     assert_moments(load(out), reference_moments(kept[COLUMNS], kept["sex"]))
 
@@ -141,7 +137,8 @@ def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
 
 
 def test_weights_are_those_of_the_column(run, folder, frame):
-    facts = run("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--json").facts
+    asked = ("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--folds", "none", "--json")
+    facts = run(*asked).facts
     weights = frame.groupby("sex")["w"].sum()
     found = {group["group"]: group["proportion"] for group in facts["models"][0]["groups"]}
     assert found == pytest.approx((weights / weights.sum()).to_dict())
@@ -188,8 +185,7 @@ def test_dropped_rows_add_up(run, tmp_path):
         moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
         object.__setattr__(moments, "n_dropped", n_dropped)
         moments.save(path)
-    said = "6 rows, 3 features; 5 rows with missing values dropped"
-    run("merge", *files, "-o", tmp_path / "c", out=said)
+    run("merge", *files, "-o", tmp_path / "c", out=["6 rows, 3 features; 5 rows ", "dropped"])
 
 
 def save_file(path, n, seed, columns, labels, classes=None):

@@ -35,8 +35,8 @@ def variance(outcome):
 READ = {
     "two nameless columns": ("x,y,g,,", [f"{line},," for line in LINES], "", []),
     "one nameless column": ("x,y,g,", [f"{line}," for line in LINES], "", []),
-    "blanks for names and cells": ("x,y,g, ,", [f"{line}, ," for line in LINES], "", []),
-    "an index and nameless columns": (
+    "blank names and cells": ("x,y,g, ,", [f"{line}, ," for line in LINES], "", []),
+    "an index, nameless columns": (
         ",x,y,g,,",
         [f"{i},{line},," for i, line in enumerate(LINES)],
         "",
@@ -46,7 +46,7 @@ READ = {
     "SEP= in quotes": ("x|y|g", [line.replace(",", "|") for line in LINES], '"SEP=|"', []),
     "sep= after a mark": ("x;y;g", [line.replace(",", ";") for line in LINES], "\ufeffsep=;", []),
     "quoted names": ('"x","y","g"', LINES, "", []),
-    "a mark of the byte order": ("\ufeffx,y,g", LINES, "", []),
+    "a byte order mark": ("\ufeffx,y,g", LINES, "", []),
 }
 
 
@@ -75,7 +75,7 @@ def test_a_cell_in_a_nameless_column_is_named_by_its_line(refused, tmp_path):
 
 def test_other_nameless_columns_are_counted(refused, tmp_path):
     path = write_file(tmp_path, ",,y,g", [f"{i},{line}" for i, line in enumerate(LINES)])
-    refused(*arguments(path), said=["no names for the columns 1, 2"])
+    refused(*arguments(path), said=["no names for ", "columns 1, 2"])
 
 
 def test_lines_below_sep_are_counted_as_an_editor_does(refused, tmp_path):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
+from fairspan import FileRows
 from fairspan.rows.files import batch_cache
-from fairspan.rows.files.file_rows import FileRows
 
 N = 60_000
 COLUMNS = ["x", "y", "z"]
@@ -70,13 +70,17 @@ def words(command, table, folder):
     return [command, table, "--group", "g", *dimensions, *options]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def but_slow(*slow):
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in slow)) for name in COMMANDS]
+
+
+@pytest.mark.parametrize("command", but_slow("audit", "report"))
 def test_a_small_file_is_read_once(command, run, table, passes, tmp_path):
     run(*words(command, table, tmp_path), status=0)
     assert passes == [N]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", but_slow("fit", "report"))
 def test_a_large_file_is_read_at_most_three_times(
     command, run, table, passes, tmp_path, monkeypatch
 ):
@@ -88,6 +92,7 @@ def test_a_large_file_is_read_at_most_three_times(
     assert len(passes) - n_full <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1000, 2**26])
 def test_results_are_the_same_whether_batches_are_kept(run, table, limit, monkeypatch):
     monkeypatch.setattr(batch_cache, "MAX_CACHED_BYTES", limit)

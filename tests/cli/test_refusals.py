@@ -1,5 +1,6 @@
 """What is refused: status 2, one message that names the fault and what helps, no file changed."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from case_selection import mark_most_long, parametrize_diagonal
+from case_selection import parametrize_diagonal
 from cli.conftest import AUDIT, FEATURES, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, replace_value
+from fairspan import cli
 from fairspan.errors import InvalidParameter
 
 ALONE = ("audit", "{data}")
@@ -62,10 +64,10 @@ REFUSED = [
     ((*AUDIT, "--features", "PAY*"), ["'PAY*' matches no column", "'pay_1'", "Correct"]),
     ((*AUDIT, "--exclude", "zzz"), ["'zzz' matches no column"]),
     ((*AUDIT, "--exclude", "*"), ["No feature columns are left", "Relax the patterns"]),
-    ((*AUDIT, "--group", "agee"), ["no column 'agee'", "the closest match is 'age'"]),
-    ((*AUDIT, "--group", "AGE"), ["no column 'AGE'", "the closest match is 'age'"]),
+    ((*AUDIT, "--group", "agee"), ["no column 'agee'", "closest match is 'age'"]),
+    ((*AUDIT, "--group", "AGE"), ["no column 'AGE'", "closest match is 'age'"]),
     ((*AUDIT, "--group", "town"), ["no column 'town'", "Its columns are 'pay_1'"]),
-    ((*AUDIT, *GROUP), ["'age' is given twice; give each column once"]),
+    ((*AUDIT, *GROUP), ["'age' is given twice"]),
     (ALONE, ["Give the group column with --group"]),
     ((*AUDIT, "--clusters", "who"), ["no column 'who'"]),
     ((*MOMENTS, "--y", "nobody"), ["nobody"]),
@@ -74,29 +76,29 @@ REFUSED = [
     ((*AUDIT, "--weight", "height_"), ["no column 'height_'"]),
     # Numbers and names
     ((*MOMENTS, "--jobs", "0"), ["x>=1"]),
-    ((*FIT, "--on-missing", "mean"), ["'mean' is not one of 'error', 'drop'"]),
+    ((*FIT, "--on-missing", "mean"), ["'mean' is not one", "'error', 'drop'"]),
     *(
         ((*ALONE, *GROUP, "-d", given), ["is not a number of dimensions", "such as 0.9"])
         for given in ("0", "1.5", "-1", "two", "0.0", "1.0", "nan", "")
     ),
-    ((*FIT, "-d", "6"), ["n_components is 6", "from 1 to the number of features, 5"]),
-    ((*AUDIT, "--center", "median"), ["'median' is not one of 'global', 'group', 'none'"]),
+    ((*FIT, "-d", "6"), ["n_components is 6", "from 1 to ", "features, 5"]),
+    ((*AUDIT, "--center", "median"), ["'median' is not one", "'global', 'group', 'none'"]),
     ((*AUDIT, "--nonsense"), ["No such option", "--nonsense"]),
     ((*AUDIT, "--max-groups", "0"), ["--max-groups"]),
-    ((*AUDIT, "--max-memory", "100B"), ["one eigendecomposition of that size"]),
+    ((*AUDIT, "--max-memory", "100B"), ["--max-memory SIZE", "eigendecomposition"]),
     ((*AUDIT, "--max-memory", "0"), ["'0' is not a size", "such as 500MB or 8GB"]),
     ((*AUDIT, "--max-memory", "-1GB"), ["'-1GB' is not a size"]),
     ((*AUDIT, "--max-memory", "1 PB"), ["'1 PB' is not a size"]),
     ((*AUDIT, "--folds", "1"), ["'--folds'", "'1' is not a number of folds", "none for figures"]),
     ((*AUDIT, "--folds", "many"), ["'--folds'", "'many' is not a number of folds"]),
     ((*AUDIT, "-d", "2", "--folds", "3"), ["folds is 3", "5 folds or more"]),
-    ((*AUDIT, "--level", "0.5"), ["'--level'", "0.5 is not in the range"]),
-    ((*AUDIT, "--materiality", "1"), ["'--materiality'", "1.0 is not in the range"]),
+    ((*AUDIT, "--level", "0.5"), ["'--level'", "0.5 is not in "]),
+    ((*AUDIT, "--materiality", "1"), ["'--materiality'", "1.0 is not in "]),
     ((*FIT, "--tol", "1"), ["0<=x<1"]),
-    ((*FIT, "--criterion", "fairest"), ["'fairest' is not one of 'minimax_loss'"]),
+    ((*FIT, "--criterion", "fairest"), ["'fairest' is not one", "'minimax_loss'"]),
     ((*FIT, "--criterion", "minimax_los"), ["Did you mean 'minimax_loss'?"]),
     ((*FIT, "--solver", "dual-newton"), ["Did you mean 'dual_newton'?"]),
-    ((*FIT, "--solver", "guess"), ["'guess' is not one of 'auto', 'boundary'"]),
+    ((*FIT, "--solver", "guess"), ["'guess' is not one", "'auto', 'boundary'"]),
     ((*FIT, "--solver", "riemannian"), ["'riemannian'", "Use solver='auto'"]),
     ((*FIT, SOLVER, "max_iter=1"), ["'auto'", "'max_iter'", "no parameters"]),
     ((*FIT, "--solver", "multiplicative", SOLVER, "size=1"), ["'size'", "step_size, max_iter"]),
@@ -104,15 +106,15 @@ REFUSED = [
     # Parameters that name groups
     (
         (*FIT, "--criterion", "disparity", "--param", "protected=elder"),
-        ["protected names the group 'elder'", "'old', 'young'"],
+        ["protected", "group 'elder'", "'old', 'young'"],
     ),
     (
         (*FIT, "--criterion", "robust_error_gap", "--param", "radius.elder=1"),
-        ["radius names the group 'elder'", "'old', 'young'"],
+        ["radius", "group 'elder'", "'old', 'young'"],
     ),
     (
         (*FIT, "--criterion", "robust_error_gap", "--param", "radius.old=1"),
-        ["radius is given for the groups 'old'"],
+        ["radius is given", "'old'"],
     ),
     # Restrictions
     ((*FIT, HIDE, "oblique=yes"), ["Give the restriction with --restriction"]),
@@ -122,15 +124,15 @@ REFUSED = [
     ((*HIDING, HIDE, "size=7"), ["'size'"]),
     ((*HIDING, HIDE, "tolerance=1", HIDE, "tolerance=1"), ["twice"]),
     ((*HIDING, HIDE, "within_classes=all", "--exclude", "hired"), ["--y COL"]),
-    ((*HIDING, HIDE, "within_classes=2", "--y", "hired"), ["which do not occur in y"]),
+    ((*HIDING, HIDE, "within_classes=2", "--y", "hired"), ["within_classes", "occur in y"]),
     # What does not go together
     ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters requires estimates"]),
     ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "--folds none"]),
     ((*AUDIT, "--by-dimension", "--folds", "none"), ["--by-dimension requires estimates"]),
-    ((*AUDIT, "--by-dimension", "-d", "2"), ["--by-dimension cannot be combined with -d."]),
+    ((*AUDIT, "--by-dimension", "-d", "2"), ["--by-dimension", " -d."]),
     (
         (*AUDIT, "--by-dimension", "--model", "{model}"),
-        ["--by-dimension cannot be combined with --model"],
+        ["--by-dimension", "--model"],
     ),
     (("audit", "{moments}", "--by-dimension"), ["--by-dimension received saved moments"]),
     (("audit", "{moments}", "--clusters", "limit"), ["--clusters requires rows"]),
@@ -143,7 +145,10 @@ REFUSED = [
         for words in (("--keep", "limit"), ("--on-missing", "drop"), ("--decimal", ","))
     ),
     *(
-        (("transform", "{model}", *more, "--as", "sql"), ["--as sql cannot be combined with"])
+        (
+            ("transform", "{model}", *more, "--as", "sql"),
+            ["--as sql", more[0].replace("{data}", "DATA")],
+        )
         for more in (["{data}"], ["-o", "{out}"], ["--json"])
     ),
     (("transform", "{model}", "--as", "sql", "--one-hot"), ["column=category"]),
@@ -177,7 +182,7 @@ REFUSED = [
     (replace_value(VERIFY, data="{gap_csv}"), ["NaN"]),
     (
         replace_value(TRANSFORM, data="{words_csv}"),
-        ["the column 'height' holds text, such as", "in line 2. Allowed"],
+        ["'height' holds text", "in line 2. Allowed"],
     ),
     ((*TRANSFORM, "--keep", "nobody"), ["no column 'nobody'"]),
     ((*TRANSFORM, "--keep", "age", "--keep", "age"), ["given twice"]),
@@ -187,7 +192,7 @@ REFUSED = [
     ),
     ((*VERIFY[:3], "--group", "no such"), ["no column 'no such'"]),
     # Files of another kind, and of none
-    (replace_value(TRANSFORM, model="{data}", data="{model}"), ["the model comes first, as in"]),
+    (replace_value(TRANSFORM, model="{data}", data="{model}"), ["the model comes first"]),
     (replace_value(TRANSFORM, model="{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
     (("audit", "{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
     (replace_value(AUDIT, data="{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
@@ -208,7 +213,7 @@ REFUSED = [
     (replace_value(MOMENTS, out="-"), ["no text to print"]),
     (replace_value(FIT, out="-"), ["name a file with -o"]),
     (replace_value(FIT, out="{text}"), ["is not a model"]),
-    ((*replace_value(TRANSFORM, out="-"), "--json"), ["both write to standard output"]),
+    ((*replace_value(TRANSFORM, out="-"), "--json"), ["standard output"]),
     (replace_value(TRANSFORM, out="{model}"), ["is also an input"]),
     (
         (
@@ -291,13 +296,15 @@ def test_an_option_that_is_nearly_right_is_named(refused, typed, near):
 
 def test_models_of_different_features_side_by_side(refused, run, data, tmp_path):
     for name, column in (("a", "height"), ("b", "weight")):
-        run("fit", data, "--group", "age", "--exclude", column, "-d", 2, "-o", tmp_path / name)
+        asked = ("--exclude", column, "-d", 2, "--folds", "none")
+        run("fit", data, "--group", "age", *asked, "-o", tmp_path / name)
     refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b", said="different features")
 
 
 @pytest.mark.parametrize("size", ["1.5 gb", "300MB", "500000KB", "1TB"])
 def test_memory_that_is_enough(run, data, size):
-    assert run("audit", data, *GROUP, "--max-memory", size).status == 0
+    words = ("audit", data, *GROUP, "-d", 2, "--folds", "none")
+    assert run(*words, "--max-memory", size).status == 0
 
 
 def test_as_many_groups_as_are_allowed(run, table, tmp_path):
@@ -326,12 +333,12 @@ FILES = [
         ["7 cells in line 3, but a header with 6"],
     ),
     ("twice.csv", (HEADER.replace("weight", "pay_1") + ROW).encode(), ["several", "'pay_1'"]),
-    ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["is not encoded as utf-8", "utf-16"]),
+    ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["not encoded as utf-8", "utf-16"]),
     ("not.csv.gz", HEADER.encode(), ["not.csv.gz cannot be read"]),
     ("empty.parquet", b"", ["empty.parquet cannot be read"]),
     ("not.parquet", HEADER.encode(), ["not.parquet cannot be read"]),
     ("not.feather", HEADER.encode(), ["not.feather cannot be read"]),
-    ("unknown.sav", b"$FL2@(#) SPSS", ["unknown.sav has an unknown format", ".parquet"]),
+    ("unknown.sav", b"$FL2@(#) SPSS", ["unknown.sav", "unknown format", ".parquet"]),
     ("sheet.xlsx", b"PK\x03\x04" + bytes(60), ["sheet.xlsx"]),
 ]
 
@@ -351,7 +358,7 @@ def test_a_name_that_is_not_utf8(refused, table, tmp_path, command):
         table.to_parquet(tmp_path / "rows.parquet")
         (tmp_path / "rows.parquet").rename(path)
     except (OSError, UnicodeError):
-        pytest.skip("this file system takes no such names")
+        pytest.skip("refused by the file system")
     assert "r\\udcff.parquet' is not valid UTF-8" in refused(*command, data=path)
 
 
@@ -360,7 +367,7 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     try:
         (tmp_path / "a\x1b[31m\nb.parquet").touch()
     except OSError:
-        pytest.skip("this file system takes no such names")
+        pytest.skip("refused by the file system")
     refused(
         *command, data=tmp_path / "a\x1b[31m\nb.parquet", said="a?[31m?b.parquet cannot be read"
     )
@@ -384,7 +391,7 @@ def test_truncated_models_and_moments(refused, table, features, model, tmp_path,
     cut = tmp_path / "cut"
     content = model.read_bytes()
     cut.write_bytes(content[: int(share * len(content))])
-    assert "cut cannot be read as a fairspan file" in refused(*TRANSFORM, model=cut)
+    assert "cut cannot be read" in refused(*TRANSFORM, model=cut)
     assert "cut cannot be read" in refused(*AUDIT, "--model", cut)
     fs.GroupMoments.from_rows(table[features], table["age"]).save(cut)
     cut.write_bytes(cut.read_bytes()[: int(share * cut.stat().st_size)])
@@ -397,7 +404,7 @@ def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp
     assert "contains no data files" in refused(*AUDIT, data=parts)
     table[[*features, "age"]].to_parquet(parts / "1.parquet")
     table[features].to_parquet(parts / "2.parquet")
-    assert "2.parquet has other columns than" in refused(*AUDIT, data=parts)
+    assert "2.parquet has other columns" in refused(*AUDIT, data=parts)
     (parts / "2.parquet").write_bytes((parts / "1.parquet").read_bytes()[:-9])
     assert f"{parts / '2.parquet'} cannot be read" in refused(*AUDIT, data=parts)
 
@@ -461,18 +468,15 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
         assert not (tmp_path / name).exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pipes")
 @pytest.mark.parametrize(
     ("command", "status"),
-    mark_most_long(
-        [
-            (AUDIT, 0),
-            (("--help",), 0),
-            (("audit", "{data}", "--group", "nothing", "--json"), 2),
-            (("demo", "-o", "{page}"), 0),
-        ],
-        4,
-    ),
+    [
+        (("--help",), 0),
+        pytest.param(("audit", "{data}", "--group", "no", "--json"), 2, marks=pytest.mark.slow),
+        pytest.param(AUDIT, 0, marks=pytest.mark.slow),
+        pytest.param(("demo", "-o", "{page}"), 0, marks=pytest.mark.long),
+    ],
 )
 def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, status):
     places = {"data": data, "model": model, "page": tmp_path / "page.html"}
@@ -489,17 +493,18 @@ def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, statu
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
-def test_a_full_standard_output(data):
-    program = [Path(sys.executable).with_name("fairspan"), *replace_value(AUDIT, data=data)]
-    with FULL.open("w", encoding="utf-8") as full:
-        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 2
-    assert "standard output cannot be written (No space left on device)" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_full_standard_output(data, capfd):
+    full = FULL.open("w", encoding="utf-8")
+    with contextlib.redirect_stdout(full):
+        status = cli.run([str(word) for word in replace_value(AUDIT, data=data)])
+    with contextlib.suppress(OSError):  # what was not written
+        full.close()
+    assert status == 2
+    assert "No space left on device" in capfd.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on files")
 @pytest.mark.parametrize(
     ("command", "name"),
     [(FIT, "out.model"), *((TRANSFORM, f"out.{kind}") for kind in ("csv", "parquet", "feather"))],
@@ -514,6 +519,6 @@ def test_a_full_disk(installed, data, model, tmp_path, command, name):
         code=LIMITED,
         status=2,
         out=None,
-        err=[f"{out} cannot be written", "Free disk space, or choose another path"],
+        err=[f"{out} cannot be written", "Free disk space"],
     )
     assert sorted(tmp_path.iterdir()) == before
