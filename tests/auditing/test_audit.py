@@ -87,6 +87,7 @@ def test_errors_are_those_of_the_models_own_reconstruction(name, fitted, audited
         (lambda: fit_model().components_, ["array"]),
         (lambda: fit_model().subspace_, ["minimax_loss"]),
     ],
+    ids=["dimensions", "scales", "PCA itself", "array", "subspace"],
 )
 def test_plain_pca_is_added_where_a_model_carries_moments_and_named_by_what_differs(models, names):
     assert [model.name for model in audit(models(), X, GROUPS, folds=None).models] == names

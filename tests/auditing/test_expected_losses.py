@@ -164,7 +164,17 @@ def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
     assert all(group.is_estimated for model in result.models for group in model.groups)
 
 
-def test_rows_of_one_person_count_as_one():
+@pytest.mark.parametrize(
+    "given",
+    [
+        "a column of the frame",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("arrays", "a list of columns", "groups beside", "clusters beside")
+        ),
+    ],
+)
+def test_rows_of_one_person_count_as_one(given):
     X, groups, rng = make_case(300)
     people = np.repeat(np.arange(300), 5)
     X = np.repeat(X, 5, axis=0) + 0.05 * rng.normal(size=(1_500, 12))
@@ -174,14 +184,15 @@ def test_rows_of_one_person_count_as_one():
     expected = reference_losses(
         X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people
     )
-    check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
-    check(fs.audit(basis.T, frame, "g", clusters="who"), "array", expected)
-    check(fs.audit(basis.T, frame, ["g"], clusters="who"), "array", expected)
-    labels = groups.tolist()
-    check(fs.audit(basis.T, frame.drop(columns="g"), labels, clusters="who"), "array", expected)
-    beside = fs.audit(basis.T, frame.drop(columns="who"), "g", clusters=people)
-    check(beside, "array", expected)
+    rows, labels, clusters = {
+        "a column of the frame": (frame, "g", "who"),
+        "arrays": (X, groups, people),
+        "a list of columns": (frame, ["g"], "who"),
+        "groups beside": (frame.drop(columns="g"), groups.tolist(), "who"),
+        "clusters beside": (frame.drop(columns="who"), "g", people),
+    }[given]
+    check(fs.audit(basis.T, rows, labels, clusters=clusters), "array", expected)
 
 
 def test_blocks_of_moments_stand_for_folds():

@@ -63,6 +63,7 @@ def test_new_rows_are_not_taken_for_those_of_the_fit(n):
     assert recognized(models, *draw(rng, n, 12)) == {}
 
 
+@pytest.mark.slow
 def test_new_rows_of_one_categorical_column_are_not_taken_for_those_of_the_fit():
     """Products of indicators differ between samples by far less than independent features do."""
     rng = np.random.default_rng(1)

@@ -64,6 +64,7 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
         np.testing.assert_allclose(root, roots[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_no_model_is_drawn_for_a_table_that_is_not_used(monkeypatch):
     _, some = draw_rows(3, 60)
     opened = open_rows(some, groups_of(some), on_missing="em")
