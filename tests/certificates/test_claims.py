@@ -96,6 +96,8 @@ def add_column(certificate, name):
             return *others, fs.Uncorrelated([2])
         case "proof":
             return None, *other_proofs(own, certificate)
+        case "scaling_helps":
+            return (not own,)
         case "theorem_3_2_holds":
             return {None, True, False} - {own}
         case "trace":

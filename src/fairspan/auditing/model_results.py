@@ -146,6 +146,7 @@ def _summarize_certificate(certificate: Certificate | None) -> CertificateSummar
         tol=certificate.tol,
         gap=certificate.gap,
         unresolved_reason=certificate.unresolved_reason,
+        scaling_helps=certificate.scaling_helps,
     )
 
 

@@ -152,12 +152,15 @@ class CertificateSummary:
         Gap, in the units of the objective.
     unresolved_reason : str or None
         Cause of an "unresolved" status.
+    scaling_helps : bool
+        Whether scaling the features removes that cause.
     """
 
     status: str | None = None
     tol: float | None = None
     gap: float | None = None
     unresolved_reason: str | None = None
+    scaling_helps: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,7 @@ class ModelResult:
     tol = PartAttribute["float | None"]("certificate.tol")
     gap = PartAttribute["float | None"]("certificate.gap")
     unresolved_reason = PartAttribute["str | None"]("certificate.unresolved_reason")
+    scaling_helps = PartAttribute[bool]("certificate.scaling_helps")
     observed_disparity = PartAttribute[Estimate]("disparity.observed")
     disparity_pair = PartAttribute[tuple[Label, Label]]("disparity.observed_pair")
     expected_disparity = PartAttribute[Estimate]("disparity.expected")

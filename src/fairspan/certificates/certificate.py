@@ -57,7 +57,7 @@ class Certificate:
         restrictions, more.
     assessment : GapAssessment
         How the gap compares with the tolerance and with rounding: `status`, `tol`, `scale`,
-        `absolute_tol`, `resolution` and `unresolved_reason`.
+        `absolute_tol`, `resolution`, `unresolved_reason` and `scaling_helps`.
     run : RunRecord
         Record of the run: `solver`, `n_eigenproblems`, `trace`, `eigensolver` and `version`.
     steps : tuple of Certificate
@@ -107,6 +107,7 @@ class Certificate:
     absolute_tol = PartAttribute[float]("assessment.absolute_tol")
     resolution = PartAttribute[float]("assessment.resolution")
     unresolved_reason = PartAttribute[str | None]("assessment.unresolved_reason")
+    scaling_helps = PartAttribute[bool]("assessment.scaling_helps")
     may_be_zero = PartAttribute[bool]("assessment.may_be_zero")
     status_text = PartAttribute[str]("assessment.status_text")
     tolerance_suffix = PartAttribute[str]("assessment.tolerance_suffix")
@@ -167,8 +168,7 @@ class Certificate:
         if self.unresolved_reason is None:
             return text
         text += f": {self.unresolved_reason}"
-        # Only a column of much larger numbers than the others is a reason that scaling removes.
-        if "column" in self.unresolved_reason:
+        if self.scaling_helps:
             text += '; divide it by its unit, or use scale=True or center="global"'
         return text
 

@@ -19,7 +19,7 @@ from fairspan.certificates.certificate_parts import (
 )
 from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.proofs import Proof
-from fairspan.certificates.status import MeasuredGap, Status, assess_gap
+from fairspan.certificates.status import MeasuredGap, Status, UnresolvedReason, assess_gap
 from fairspan.linalg import graded_eigh, normalize_signs
 from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.base_moments import Center
@@ -194,7 +194,7 @@ def certify(
 
 def unresolved_reason(
     certificate: Certificate, problem: Problem, moments: Moments, center: Center, *, is_scaled: bool
-) -> str | None:
+) -> UnresolvedReason | None:
     """Reason why double precision cannot resolve the gap; None if the gap is not unresolved.
 
     The first that applies: a feature of much larger numbers than the others, unless features are
@@ -207,17 +207,19 @@ def unresolved_reason(
     if not is_scaled:
         feature = describe_dominant_feature(moments, center)
         if feature is not None:
-            return feature
+            return UnresolvedReason(feature, scaling_helps=True)
     if moments.em_distance > EM_CONVERGENCE_TOL:
-        return (
+        return UnresolvedReason(
             "the EM algorithm ended while its models were still up to "
             f"{moments.em_distance:.0e} standard deviations from their limit"
         )
     if certificate.restriction is not None and certificate.restriction.oblique:
-        return "the oblique shift depends on directions along which the rows hardly vary"
+        return UnresolvedReason(
+            "the oblique shift depends on directions along which the rows hardly vary"
+        )
     # An objective below the resolution is only known to be no larger than that.
     scale = max(certificate.scale, certificate.resolution)
-    return problem.criterion.unresolved_reason(scale, problem)
+    return UnresolvedReason(problem.criterion.unresolved_reason(scale, problem))
 
 
 def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:

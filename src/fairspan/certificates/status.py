@@ -104,6 +104,22 @@ class MeasuredGap:
 
 
 @dataclass(frozen=True)
+class UnresolvedReason:
+    """Property of the data by which double precision cannot resolve a gap.
+
+    Attributes
+    ----------
+    text : str
+    scaling_helps : bool
+        Whether that is a feature of much larger numbers than the others, so that scaling the
+        features, or measuring errors about their mean, removes the reason.
+    """
+
+    text: str
+    scaling_helps: bool = False
+
+
+@dataclass(frozen=True)
 class GapAssessment:
     """Status of a solution, with the measures that decide it.
 
@@ -125,6 +141,8 @@ class GapAssessment:
         Largest gap that double precision cannot distinguish from zero, in units of the objective.
     unresolved_reason : str or None
         For UNRESOLVED, the property of the data responsible.
+    scaling_helps : bool
+        Whether scaling the features removes that reason.
     """
 
     status: Status
@@ -133,6 +151,7 @@ class GapAssessment:
     absolute_tol: float
     resolution: float
     unresolved_reason: str | None = None
+    scaling_helps: bool = False
 
     @property
     def may_be_zero(self) -> bool:

@@ -362,7 +362,11 @@ def _complete_certificate(
         certificate, problem, moments, settings.center, is_scaled=settings.scale
     )
     if reason is not None:
-        assessment = replace(certificate.assessment, unresolved_reason=reason)
+        assessment = replace(
+            certificate.assessment,
+            unresolved_reason=reason.text,
+            scaling_helps=reason.scaling_helps,
+        )
         certificate = replace(certificate, assessment=assessment)
     if is_thin:
         run = replace(certificate.run, eigensolver=Eigensolver.THIN)

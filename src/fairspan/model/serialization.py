@@ -234,6 +234,8 @@ def _claims_to_dict(certificate: Certificate) -> dict[str, object]:
 
     The figures are described in :class:`~fairspan.certificates.certificate.Certificate`.
     """
+    # Left out where it is false, as in most files.
+    optional_fields = {"scaling_helps": True} if certificate.scaling_helps else {}
     return {
         "n_components": certificate.n_components,
         "objective": certificate.objective,
@@ -246,6 +248,7 @@ def _claims_to_dict(certificate: Certificate) -> dict[str, object]:
         "total_variance": certificate.total_variance,
         "status": certificate.status,
         "unresolved_reason": certificate.unresolved_reason,
+        **optional_fields,
         "errors": certificate.errors,
         "losses": certificate.losses,
         "solver": certificate.solver,
@@ -349,6 +352,7 @@ def _read_claims(
     unresolved_reason = None
     if not fields.is_null("unresolved_reason"):
         unresolved_reason = fields.read_text("unresolved_reason")
+    scaling_helps = fields.has("scaling_helps") and fields.read_boolean("scaling_helps")
     return Certificate(
         components=rows,
         statement=replace(
@@ -372,6 +376,7 @@ def _read_claims(
             absolute_tol=fields.read_number("absolute_tol", minimum=0, may_be_infinite=True),
             resolution=fields.read_number("resolution", minimum=0, may_be_infinite=True),
             unresolved_reason=unresolved_reason,
+            scaling_helps=scaling_helps,
         ),
         run=RunRecord(
             solver=fields.read_text("solver"),

@@ -257,6 +257,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         arms: list[int] = []
         counts = np.zeros(len(settings), dtype=np.int64)
         errors: dict[int, str] = {}
+        # Of the arms with errors, those whose model received an unsupported type.
+        type_errors: set[int] = set()
         # Score, fit time and score time. Axes: kind, arm, split; NaN if not measured.
         measurements = np.full((len(_MEASUREMENTS), len(settings), self.n_pulls), np.nan)
         scores = measurements[0]
@@ -273,12 +275,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             # A model may raise anything: the failure is recorded and the search continues.
             except Exception as error:
                 errors[arm] = f"{type(error).__name__}: {error}"
+                if isinstance(error, TypeError):
+                    type_errors.add(arm)
                 measured = [np.nan, time.perf_counter() - start, 0.0]
             measurements[:, arm, counts[arm]] = measured
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
-            raise _all_settings_failed(settings, errors)
+            raise _all_settings_failed(settings, errors, type_errors)
         scores[~np.isfinite(scores)] = np.nan
         # scikit-learn's table has one row per pull; replace it in place by one row per setting.
         results.clear()
@@ -346,7 +350,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
 
 def _all_settings_failed(
-    settings: list[dict[str, object]], errors: dict[int, str]
+    settings: list[dict[str, object]], errors: dict[int, str], type_errors: set[int]
 ) -> InvalidType | InvalidInput:
     """Error with the reason of the first setting; InvalidType if that was an error of types.
 
@@ -355,11 +359,12 @@ def _all_settings_failed(
     settings : list of dicts
     errors : dict of position to reason
         "Type of the exception: message" of every setting.
+    type_errors : set of int
+        Positions of the settings whose exception was a TypeError, such as InvalidType.
     """
     # The first setting; an arm is the position of a setting.
     arm, reason = min(errors.items())
-    is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
-    error_type = InvalidType if is_type_error else InvalidInput
+    error_type = InvalidType if arm in type_errors else InvalidInput
     if len(settings) == 1:
         failed = "The only setting of the grid failed,"
     else:

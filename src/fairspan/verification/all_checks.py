@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fairspan.verification.check_components import (
 )
 from fairspan.verification.check_nested import check_nested_consistency, step_failures
 from fairspan.verification.compare_recomputed import (
+    Comparison,
     Comparisons,
     data_comparisons,
     estimator_comparisons,
@@ -65,7 +67,7 @@ def verify_data(model: ModelLike, subspace: FairSubspace, data: VerifiedData) ->
     """
     evaluation = evaluate_model(model, subspace, data)
     # The first message is a common reason of all failures, such as rounding, if there is one.
-    failures = _explained_failures(evaluation)
+    failures = _explained_failures(evaluation).messages
     recomputed = evaluation.recomputed
     summary = _summary_messages(recomputed, subspace, data.moments)
     return Verification(
@@ -91,11 +93,28 @@ def _em_distance_message(em_distance: float) -> str:
     )
 
 
-def _explained_failures(evaluation: Evaluation) -> list[str]:
-    """List all failed checks, preceded by a common reason if there is one."""
+class _Failures(NamedTuple):
+    """Failed checks of a model.
+
+    Attributes
+    ----------
+    messages : list of str
+        A common reason of all failures, if there is one, and one message per failed check.
+    are_unclear : bool
+        Whether the reason is rounding, or where the EM algorithm ended: the data neither confirm
+        nor contradict the model.
+    """
+
+    messages: list[str]
+    are_unclear: bool = False
+
+
+def _explained_failures(evaluation: Evaluation) -> _Failures:
+    """Collect all failed checks, preceded by a common reason if there is one."""
     failures = [*_failures(evaluation)]
     if not failures:
-        return []
+        return _Failures([])
+    are_unclear = False
     certificate = evaluation.subspace.require_certificate()
     if not [*_failures(evaluation, is_capped=False)]:
         # The figures agree as far as rounding allows, which is not enough.
@@ -106,13 +125,17 @@ def _explained_failures(evaluation: Evaluation) -> list[str]:
         if evaluation.moments.row_spread is None and may_have_zero_errors(evaluation.recomputed):
             reason += PASS_ROWS_HINT
         failures = [reason, *failures]
+        are_unclear = True
     elif evaluation.em_distance and not [*_failures(evaluation, is_converged=False)]:
         # For another order of the rows, the EM algorithm ends elsewhere.
         failures = [_em_distance_message(evaluation.em_distance), *failures]
-    if not np.array_equal(evaluation.moments.counts, certificate.counts):
+        are_unclear = True
+    counts = Comparison(evaluation.moments.counts, certificate.counts)
+    if count_failures := [*mismatches({"counts": counts})]:
         # With other rows nothing else can agree, and a page of numbers would hide the reason.
-        failures = [_OTHER_ROWS_MESSAGE, *[text for text in failures if "counts =" in text]]
-    return failures
+        failures = [_OTHER_ROWS_MESSAGE, *count_failures]
+        are_unclear = False
+    return _Failures(failures, are_unclear)
 
 
 def _failures(
@@ -239,14 +262,12 @@ def _nested_failures(
         prefix_certificate = replace(prefix.require_certificate(), steps=(), prefixes=())
         prefix = replace(prefix, certificate=prefix_certificate)
         # A prefix has no estimator, whose attributes could be compared: it is its own model.
-        verification = verify_data(model=prefix, subspace=prefix, data=evaluation.data)
-        # Failures come first among the messages. Without caps (`is_capped` false), the caller asks
-        # only whether rounding explains all failures. It explains a prefix that "cannot be
-        # verified", which is no contradiction of the data, so that is not reported then.
-        message = verification.messages[0]
-        is_unclear = not is_capped and message.startswith(CANNOT_BE_VERIFIED)
-        if not verification.holds and not is_unclear:
-            yield f"The first {n_components} components: {message}"
+        failures = _explained_failures(evaluate_model(prefix, prefix, evaluation.data))
+        # Without caps (`is_capped` false), the caller asks only whether rounding explains all
+        # failures. It explains those of a prefix that are unclear, so they are not reported then.
+        is_explained = failures.are_unclear and not is_capped
+        if failures.messages and not is_explained:
+            yield f"The first {n_components} components: {failures.messages[0]}"
 
 
 def _summary_messages(

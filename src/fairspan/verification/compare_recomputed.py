@@ -9,6 +9,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.evaluate_solution import unresolved_reason
+from fairspan.certificates.status import UnresolvedReason
 from fairspan.linalg.rounding import AGREEMENT_TOL, FIGURE_ROUNDING
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
@@ -123,12 +124,18 @@ def data_comparisons(
         # A reason may depend on where the EM algorithm ended.
         certificates = (certificate, *certificate.steps)
         reasons = [_recomputed_reason(evaluation, claimed) for claimed in certificates]
-        claimed_reasons = [claimed.unresolved_reason for claimed in certificates]
-        comparisons["unresolved_reason"] = Comparison(reasons, claimed_reasons)
+        comparisons["unresolved_reason"] = Comparison(
+            [None if reason is None else reason.text for reason in reasons],
+            [claimed.unresolved_reason for claimed in certificates],
+        )
+        comparisons["scaling_helps"] = Comparison(
+            [reason is not None and reason.scaling_helps for reason in reasons],
+            [claimed.scaling_helps for claimed in certificates],
+        )
     return comparisons
 
 
-def _recomputed_reason(evaluation: Evaluation, claimed: Certificate) -> str | None:
+def _recomputed_reason(evaluation: Evaluation, claimed: Certificate) -> UnresolvedReason | None:
     """Reason why a gap is unresolved, recomputed for the certificate of a model or nested step."""
     return unresolved_reason(
         claimed,

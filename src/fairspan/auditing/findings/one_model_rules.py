@@ -216,8 +216,7 @@ def not_proven_optimal(model: ModelResult) -> Iterator[Finding]:
         if reason:
             case = "unresolved for a reason"
             figures = {"reason": reason}
-        # Such a reason says that a column of very large numbers limits the precision.
-        if reason and "column" in reason:
+        if reason and model.scaling_helps:
             case = "large column"
             settings = _settings_for_large_column(model)
             uses = [f", or use {setting.phrase}" for setting in settings]
