@@ -521,12 +521,11 @@ def _design(moments: GroupMoments, target: str | int, model: FairSubspace | None
     features = None if columns is None else tuple(columns[i] for i in predictors)
     if model is not None:
         subspace_positions = _match_features(model, features, len(predictors))
-        scale = 1.0 if model.scale is None else model.scale
+        frame = model.row_frame
         # Components act on scaled features; the basis acts on features in the order of `moments`.
-        basis = (model.components / scale)[:, subspace_positions].T
+        basis = (model.components / frame.scale)[:, subspace_positions].T
         names = [f"component {j}" for j in range(model.n_components)]
-        # FairSubspace.transform subtracts nothing if there is no mean.
-        subspace_mean = 0.0 if model.mean is None else model.mean[subspace_positions]
+        subspace_mean = frame.center[subspace_positions]
         return _Design(position, predictors, features, subspace_mean, basis, names)
     names = [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
     return _Design(

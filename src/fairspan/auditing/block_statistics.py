@@ -13,7 +13,6 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.fold_moments import DenseFoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.projector import Projector, Reconstructor
-from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
@@ -92,9 +91,9 @@ def _block_residuals(
     second_moments_by_key: dict[tuple[bytes, bytes], SecondMoments] = {}
     errors = []
     for optima, model in pairs:
-        key = optima.coordinates_key(group)
+        frame = optima.frame.of_group(group)
+        key = frame.key
         if key not in second_moments_by_key:
-            frame = ReferenceFrame.from_optional(optima.center_of(group), optima.scale)
             second_moments_by_key[key] = frame.second_moments(block)
         errors.append(reconstruction_errors(cast(Projector, model), second_moments_by_key[key]))
     return np.array(errors)

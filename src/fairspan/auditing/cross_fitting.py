@@ -50,36 +50,17 @@ class GroupOptima:
 
     Attributes
     ----------
-    centers : (1, p) or (k, p) array
-        Center of all groups or of each group, in units of the features.
-    scale : (p,) array or None
-        Divisors of the features.
+    frame : ReferenceFrame
+        Center of all groups or of each group, and divisor of the features.
     best : tuple of k Projectors
         Best subspace of each group on all rows; empty without folds.
     best_by_fold : tuple of K tuples of k Projectors
         Best subspace of each group on the rows outside each fold.
     """
 
-    centers: FloatArray
-    scale: FloatArray | None
+    frame: ReferenceFrame
     best: tuple[Projector, ...] = ()
     best_by_fold: tuple[tuple[Projector, ...], ...] = ()
-
-    def coordinates_key(self, group: int) -> tuple[bytes, bytes]:
-        """Key of the centered and scaled rows; shared by optima of different dimensions."""
-        scale = b"" if self.scale is None else self.scale.tobytes()
-        return self.center_of(group).tobytes(), scale
-
-    def center_and_scale(self, values: FloatArray, group: int) -> FloatArray:
-        """Return the rows of a group centered and scaled."""
-        rows = values - self.center_of(group)
-        if self.scale is not None:
-            rows = rows / self.scale
-        return np.asarray(rows)
-
-    def center_of(self, group: int) -> FloatArray:
-        """Center of a group, (p,)."""
-        return np.asarray(self.centers[group if len(self.centers) > 1 else 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,18 +197,11 @@ class _BestSubspaces:
     weights: FloatArray
 
 
-class _Coordinates(NamedTuple):
-    """Bytes of the centers and the scale in which the errors of a model are measured."""
-
-    centers: bytes
-    scale: bytes
-
-
 class _OptimaKey(NamedTuple):
-    """Dimension and coordinates of a model; models with the same key share their group optima."""
+    """Dimension and frame of a model; models with the same key share their group optima."""
 
     dimension: int
-    coordinates: _Coordinates
+    frame_key: tuple[bytes, bytes]
 
 
 def cross_fit(
@@ -441,8 +415,7 @@ def _group_optima(
     """
     return tuple(
         GroupOptima(
-            reference_points(model.subspace, total),
-            model.subspace.scale,
+            model.subspace.reference_frame(total),
             tuple(map(Projector, on_all_rows.bases)),
             tuple(tuple(map(Projector, subspaces.bases)) for subspaces in best),
         )
@@ -453,9 +426,7 @@ def _group_optima(
 
 
 def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
-    scale = b"" if subspace.scale is None else subspace.scale.tobytes()
-    centers = reference_points(subspace, total).tobytes()
-    return _OptimaKey(subspace.dimension, _Coordinates(centers, scale))
+    return _OptimaKey(subspace.dimension, subspace.reference_frame(total).key)
 
 
 def _best_subspaces_by_key(
@@ -474,24 +445,21 @@ def _best_subspaces_by_key(
     total : GroupMoments, SparseMoments or WideMoments
         Moments of all rows, which determine groups and centers.
     """
-    keys_by_coordinates: dict[_Coordinates, list[_OptimaKey]] = {}
+    keys_by_frame: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
     for key in model_by_key:
-        keys_by_coordinates.setdefault(key.coordinates, []).append(key)
+        keys_by_frame.setdefault(key.frame_key, []).append(key)
     best_by_key: dict[_OptimaKey, _BestSubspaces] = {}
-    for keys in keys_by_coordinates.values():
+    for keys in keys_by_frame.values():
         subspace = model_by_key[keys[0]].subspace
         dimensions = [key.dimension for key in keys]
-        best = _best_subspaces(
-            moments, reference_points(subspace, total), subspace.scale, dimensions, total
-        )
+        best = _best_subspaces(moments, subspace.reference_frame(total), dimensions, total)
         best_by_key |= dict(zip(keys, best, strict=True))
     return [best_by_key[key] for key in model_by_key]
 
 
 def _best_subspaces(
     moments: Moments,
-    centers: FloatArray,
-    scale: FloatArray | None,
+    frame: ReferenceFrame,
     dimensions: Sequence[int],
     total: Moments,
 ) -> list[_BestSubspaces]:
@@ -505,19 +473,14 @@ def _best_subspaces(
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of the training rows.
-    centers : (1, p) or (k, p) array
-        Center of all groups or of each group of `total`.
-    scale : (p,) array or None
-        Divisors of the features.
+    frame : ReferenceFrame
+        With the center of all groups or of each group of `total`.
     dimensions : sequence of int
     total : GroupMoments, SparseMoments or WideMoments
         Moments of all rows, with k groups.
     """
     present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
-    frame = ReferenceFrame.from_optional(
-        centers[0] if len(centers) == 1 else centers[present], scale
-    )
-    second_moments = frame.second_moments(moments)
+    second_moments = frame.select_groups(present).second_moments(moments)
     n_groups = total.n_groups
     bases = [[np.eye(d, moments.n_features)] * n_groups for d in dimensions]
     errors = np.zeros((len(dimensions), n_groups))
@@ -600,7 +563,7 @@ class _TrainingMoments:
         """
         key = (center, b"" if scale is None else scale.tobytes())
         if key not in self._second_moments:
-            scaled = self._moments if scale is None else self._moments.divided_by(scale)
+            scaled = self._moments.in_units(scale)
             second_moments = scaled.second_moments_about(scaled.center_point(center))
             is_small = second_moments.n_features <= _MAX_DENSE_FEATURES
             if self._precompute_spectra and is_small:
@@ -680,8 +643,3 @@ def _min_cosine(projector: Projector, refits: Sequence[Projector]) -> float:
         for refit in refits
     ]
     return float(min(cosines))
-
-
-def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:
-    """Centers for measuring errors: (1, p), or (k, p) if each group has its own mean."""
-    return np.atleast_2d(subspace.reference_frame(total).center)

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import GroupOptima, reference_points
 from fairspan.auditing.missing_value_codes import ColumnCodes, codes_in
 from fairspan.auditing.models import AuditedModel
 from fairspan.linalg.rounding import LOOSE_TOL
@@ -310,11 +309,10 @@ def _candidate_clusters(
     if model.row_model is not None or not sample.keys:
         return
     subspace = model.subspace
-    # Used without best subspaces: it centers and scales the rows as the model does.
-    optima = GroupOptima(reference_points(subspace, moments), subspace.scale)
+    frame = subspace.reference_frame(moments)
     ranks = np.zeros(len(sample.values))
     for group, group_rows in enumerate(sample.groups):
-        scaled_values = optima.center_and_scale(sample.values[group_rows], group)
+        scaled_values = frame.of_group(group).standardize(sample.values[group_rows])
         errors = subspace.projector.squared_residuals(scaled_values)
         # Rank within each group, so that group differences do not count and a few large errors do
         # not dominate.

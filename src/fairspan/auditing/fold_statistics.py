@@ -12,7 +12,6 @@ from fairspan.auditing.cross_fitting import (
     EvaluatedModel,
     GroupOptima,
     cross_fit,
-    reference_points,
 )
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import AuditedModel
@@ -31,6 +30,7 @@ from fairspan.moments.fold_moments import (
     compute_fold_moments,
     compute_sparse_fold_moments,
 )
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.folds import Folds
@@ -282,16 +282,16 @@ def error_statistics(
         subspace = model.subspace
         row_model = model.row_model
         if row_model is None:
-            optima.append(GroupOptima(reference_points(subspace, moments), subspace.scale))
+            optima.append(GroupOptima(subspace.reference_frame(moments)))
             evaluated_models.append(
                 EvaluatedModel(optima_index=i, model=subspace.projector, errors=errors.errors)
             )
         else:
             # It takes rows uncentered and unscaled. Its errors are not known from moments, so sums
             # are not taken relative to them, but of the squared residuals themselves.
-            no_center = np.zeros((1, moments.n_features))
+            no_center = np.zeros(moments.n_features)
             no_reference_errors = np.zeros(moments.n_groups)
-            optima.append(GroupOptima(no_center, scale=None))
+            optima.append(GroupOptima(ReferenceFrame.from_optional(no_center, scale=None)))
             evaluated_models.append(
                 EvaluatedModel(optima_index=i, model=row_model, errors=no_reference_errors)
             )

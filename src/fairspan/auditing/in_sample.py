@@ -239,7 +239,7 @@ def _eigenvector_residual(
             center_point = subspace.reference_frame(total).center
     elif subspace.center == "none":
         center_point = np.zeros_like(total.mean)
-    scale = np.ones(len(basis)) if subspace.scale is None else subspace.scale
+    scale = subspace.row_frame.scale
 
     def residual_images(moments: GroupMoments) -> FloatArray:
         # (I - VV')SV with the second moments S of each group, (k, p, d). If each group has its own
@@ -341,8 +341,7 @@ def _is_nearly_pca(model: AuditedModel, total: GroupMoments) -> bool:
     origin if the model does not center.
     """
     subspace = model.subspace
-    scale = model.subspace.scale
-    moments = total if scale is None else total.divided_by(scale)
+    moments = total.in_units(subspace.scale)
     center_point = np.zeros_like(moments.mean) if subspace.center == "none" else moments.mean
     second_moments = moments.second_moments_about(center_point)
     shares = total.weights / total.weights.sum()

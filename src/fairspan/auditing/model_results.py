@@ -91,7 +91,7 @@ def model_result(
             name=model.name,
             n_components=model.subspace.dimension,
             center=model.subspace.center,
-            is_scaled=model.subspace.scale is not None,
+            is_scaled=model.subspace.is_scaled,
             is_pca=model.is_pca,
             in_sample=observed.status.in_sample,
             baseline=model.baseline,

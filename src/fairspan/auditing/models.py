@@ -359,12 +359,11 @@ def _fit_baseline(model: AuditedModel, row_moments: Moments | None, name: str) -
     scale = model.subspace.scale
     if model.training_moments is not None:
         return audited_pca(
-            model.training_moments, dimension, center, scale=scale is not None, name=name
+            model.training_moments, dimension, center, scale=model.subspace.is_scaled, name=name
         )
     assert row_moments is not None
-    scaled_moments = row_moments if scale is None else row_moments.divided_by(scale)
     # Fit to rows in the model's units, and then let the PCA divide rows by its scale.
-    pca = audited_pca(scaled_moments, dimension, center, scale=False, name=name)
+    pca = audited_pca(row_moments.in_units(scale), dimension, center, scale=False, name=name)
     if scale is None:
         return pca
     mean = None if pca.subspace.mean is None else pca.subspace.mean * scale
@@ -400,7 +399,7 @@ class _BaselineKey:
         return cls(
             dimension=model.subspace.dimension,
             center=model.subspace.center,
-            is_scaled=model.subspace.scale is not None,
+            is_scaled=model.subspace.is_scaled,
             training_rows=b"" if means is None else means.tobytes(),
         )
 

@@ -60,8 +60,7 @@ def reduce_to_span(
         raise IrreducibleRows(
             "the models divide the features by different scales, and the rows are fewer than these"
         )
-    model_scale = scales[0]
-    scaled = wide_moments if model_scale is None else wide_moments.divided_by(model_scale)
+    scaled = wide_moments.in_units(scales[0])
     centers = [_shifted_center(model, wide_moments, scaled) for model in models]
     # The span is that of the scaled rows minus a shift, which is one of them. It is extended by the
     # origin, and by the components and center of each model.

@@ -301,9 +301,9 @@ class RowStatisticsAggregator:
             residuals_by_pair = np.empty((len(pairs), len(values)))
             pairs_by_key = dict[object, list[int]]()
             for i, (optima, _) in enumerate(pairs):
-                pairs_by_key.setdefault(optima.coordinates_key(group), []).append(i)
+                pairs_by_key.setdefault(optima.frame.of_group(group).key, []).append(i)
             for indices in pairs_by_key.values():
-                rows = pairs[indices[0]][0].center_and_scale(values, group)
+                rows = pairs[indices[0]][0].frame.of_group(group).standardize(values)
                 residuals_by_pair[indices] = squared_residuals(rows, [pairs[i][1] for i in indices])
             return residuals_by_pair
 

@@ -115,7 +115,7 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
             get_criterion(fit_options.criterion, **fit_options.criterion_parameters).name,
         ),
         "center": (old.center, fit_options.center),
-        "standardize": (old.scale is not None, fit_options.standardize),
+        "standardize": (old.is_scaled, fit_options.standardize),
         "dimensions": (old.n_components, n_components),
     }
     for name, (before, now) in settings.items():

@@ -113,11 +113,11 @@ def load_audited_models(
             ("-d", fit_options.n_components, model.n_components),
             ("--center", requested_center, model.center),
             # There is no option that requests unscaled features.
-            ("--standardize", fit_options.standardize or None, model.scale is not None),
+            ("--standardize", fit_options.standardize or None, model.is_scaled),
         ):
             if requested not in (None, actual):
                 scaling = "unscaled"
-                if model.scale is not None:
+                if model.is_scaled:
                     scaling = "standardized"
                 raise IncompatibleParameters(
                     f"The model {name} does not agree with {option}: it has "

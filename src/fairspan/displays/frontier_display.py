@@ -129,7 +129,7 @@ class FrontierDisplay(BaseDisplay):
         """Compute the frontier for the training rows; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
         subspace = estimator.subspace_
-        is_scaled = subspace.scale is not None
+        is_scaled = subspace.is_scaled
         frontier = frontier_for_display(
             moments, subspace.dimension, subspace.center, scale=is_scaled
         )

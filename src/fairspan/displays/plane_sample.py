@@ -151,11 +151,7 @@ class PlaneSampleAggregator:
         present = np.flatnonzero(weights)
         # The position of the first row is for error messages.
         codes = encoder.encode(block.groups, block.first_row)[present]
-        rows = block.values[present]
-        if subspace.mean is not None:
-            rows = rows - subspace.mean
-        if subspace.scale is not None:
-            rows = rows / subspace.scale
+        rows = subspace.row_frame.standardize(block.values[present])
         # Scores of the first two components: rows are centered and scaled as in the fit.
         points = rows @ subspace.components[:2].T
         # Weighted sums of the products of (1, x, y): total weights, sums of points and of squares.

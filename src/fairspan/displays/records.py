@@ -185,14 +185,14 @@ def _check_settings_of_fit(estimator: "FairPCA") -> None:
     subspace = estimator.subspace_
     certificate = subspace.require_certificate()
     current = (estimator.center, bool(estimator.scale), get_restriction(estimator.restriction))
-    at_fit = (subspace.center, subspace.scale is not None, certificate.restriction)
+    at_fit = (subspace.center, subspace.is_scaled, certificate.restriction)
     if current == at_fit and _is_criterion_of_fit(estimator.criterion, certificate.criterion):
         return
     raise InvalidParameter(
         "The settings of the estimator were changed after it was fitted",
         f"It was fitted with criterion {certificate.criterion!r}, restriction "
         f"{certificate.restriction!r}, center {subspace.center!r} and scale "
-        f"{subspace.scale is not None}",
+        f"{subspace.is_scaled}",
         "Refit it",
     )
 
@@ -231,9 +231,7 @@ def fitted_pca(estimator: "FairPCA", n_components: int | None = None) -> FairSub
         d = subspace.dimension
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
-        return ordinary_pca(
-            estimator.moments_, d, subspace.center, scale=subspace.scale is not None
-        )
+        return ordinary_pca(estimator.moments_, d, subspace.center, scale=subspace.is_scaled)
 
 
 def observed_records(

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from fairspan.errors import Cause, IncompatibleParameters, InvalidParameter, import_optional
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
@@ -25,6 +26,10 @@ class ExportableProjection(Protocol):
     @property
     def scale(self) -> FloatArray | None:
         """Divisor of each centered row, shape (p,)."""
+
+    @property
+    def row_frame(self) -> ReferenceFrame:
+        """Mean and scale, as zeros and ones where there are none."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -152,12 +157,11 @@ def sql_select(projection: ExportableProjection, table: str, *, one_hot: bool = 
             "Drop one_hot=True",
             cause=Cause.NO_INDICATORS,
         )
-    mean = np.zeros(len(names)) if projection.mean is None else projection.mean
-    scale = 1.0 if projection.scale is None else projection.scale
-    loadings = projection.encoder / scale
+    frame = projection.row_frame
+    loadings = projection.encoder / frame.scale
     centered_columns = [
         f"({_sql_value(name, one_hot=one_hot)} - {_sql_number(column_mean)})"
-        for name, column_mean in zip(names, mean.tolist(), strict=True)
+        for name, column_mean in zip(names, frame.center.tolist(), strict=True)
     ]
     expressions = []
     for component, name in zip(loadings.tolist(), projection.component_names, strict=True):

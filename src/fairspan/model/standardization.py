@@ -6,6 +6,7 @@ import numpy as np
 
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector
+from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.frames import FrameRows, feature_values
@@ -20,10 +21,8 @@ class Standardization:
     Attributes
     ----------
     n_features : int
-    mean : (p,) array or None
-        Subtracted from every row; None for zero.
-    scale : (p,) array or None
-        Divisor of every row after the mean is subtracted; None for one.
+    frame : ReferenceFrame
+        The mean that is subtracted from every row, and the divisor of the features.
     feature_names : tuple of str or None
         Names by which the columns of a frame are matched.
     imputation_model : NormalModel or None
@@ -31,8 +30,7 @@ class Standardization:
     """
 
     n_features: int
-    mean: FloatArray | None
-    scale: FloatArray | None
+    frame: ReferenceFrame
     feature_names: tuple[str, ...] | None
     imputation_model: NormalModel | None
 
@@ -46,7 +44,7 @@ class Standardization:
 
         Missing cells are replaced by their conditional expectation, if they can be imputed.
         """
-        return self._center_and_scale(self._impute(rows)[0])
+        return self.frame.standardize(self._impute(rows)[0])
 
     def squared_residuals(self, rows: ArrayRows | FrameRows, projector: Projector) -> FloatArray:
         """Squared reconstruction error of each row under a projector, shape (n,).
@@ -59,14 +57,13 @@ class Standardization:
         if self.imputation_model is not None:
             # The model has C in units of its standard deviations: with their diagonal matrix S in
             # scaled units, the trace is that of S (I - P)' (I - P) S times its C.
-            scale = 1.0 if self.scale is None else self.scale
             # Row i is column i of (I - P) S.
             missing_residuals = projector.residuals(
-                np.diag(self.imputation_model.standard_deviations / scale)
+                np.diag(self.imputation_model.standard_deviations / self.frame.scale)
             )
             matrix = missing_residuals @ missing_residuals.T
         values, missing_error = self._impute(rows, matrix)
-        residuals = projector.squared_residuals(self._center_and_scale(values))
+        residuals = projector.squared_residuals(self.frame.standardize(values))
         return np.asarray(residuals + missing_error)
 
     def _impute(
@@ -83,8 +80,3 @@ class Standardization:
         if self.imputation_model is None or not np.isnan(values).any():
             return values, 0.0
         return self.imputation_model.impute(values, matrix)
-
-    def _center_and_scale(self, values: FloatArray) -> FloatArray:
-        """Subtract the mean from complete rows, and divide them by the scale."""
-        centered = values - (0.0 if self.mean is None else self.mean)
-        return centered if self.scale is None else centered / self.scale

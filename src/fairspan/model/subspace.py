@@ -204,6 +204,17 @@ class FairSubspace:
         return int(self.components.shape[1])
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether features are divided by a scale."""
+        return self.scale is not None
+
+    @property
+    def row_frame(self) -> ReferenceFrame:
+        """Mean that is subtracted from rows, zero if there is none, and divisor of the features."""
+        center = np.zeros(self.n_features) if self.mean is None else self.mean
+        return ReferenceFrame.from_optional(center, self.scale)
+
+    @property
     def component_names(self) -> tuple[str, ...]:
         """Names of the columns of transformed rows: fairpca0, fairpca1 and so on."""
         return tuple(f"fairpca{index}" for index in range(self.n_components))
@@ -262,12 +273,13 @@ class FairSubspace:
         (n, p) array
             With the dtype of Z. For coordinates on a device, an object of the same kind.
         """
-        scale = 1.0 if self.scale is None else np.asarray(self.scale)
-        mean = np.zeros(self.n_features) if self.mean is None else self.mean
+        frame = self.row_frame
         names = self.feature_names or tuple(map(str, range(self.n_features)))
         # Rows are (coordinates - shift) @ matrix + offset.
         affine_map = AffineMap(
-            shift=np.zeros(self.n_components), matrix=self.decoder.T * scale, offset=mean
+            shift=np.zeros(self.n_components),
+            matrix=self.decoder.T * frame.scale,
+            offset=frame.center,
         )
         d = self.n_components
         inverse_map = RowMap(
@@ -284,22 +296,21 @@ class FairSubspace:
             return remote_result
         coordinates = ArrayRows.from_table(Z).to_array()
         check_n_columns(coordinates.shape[1], d, "coordinates")
-        rows = coordinates @ self.decoder.T * scale + mean
+        rows = coordinates @ self.decoder.T * frame.scale + frame.center
         return rows.astype(float_dtype(Z), copy=False)
 
     @property
     def transform_map(self) -> RowMap:
         """Map of rows to coordinates, applied where the rows are."""
-        mean = np.zeros(self.n_features) if self.mean is None else self.mean
-        scale = 1.0 if self.scale is None else self.scale
-        directions = (self.encoder / scale).T
+        frame = self.row_frame
+        directions = (self.encoder / frame.scale).T
         return RowMap(
             self.transform,
             self.n_features,
             "features",
             self.feature_names,
             self.component_names,
-            AffineMap(shift=mean, matrix=directions, offset=np.zeros(self.n_components)),
+            AffineMap(shift=frame.center, matrix=directions, offset=np.zeros(self.n_components)),
         )
 
     @property
@@ -307,8 +318,7 @@ class FairSubspace:
         """Conversion of rows of a table to the features that are projected."""
         return Standardization(
             n_features=self.n_features,
-            mean=self.mean,
-            scale=self.scale,
+            frame=self.row_frame,
             feature_names=self.feature_names,
             imputation_model=self.imputation_model,
         )
@@ -662,10 +672,11 @@ def _compose_standardization(
     The given subspace is one of standardized rows, (x - mean) / scale.
     """
     divisor = 1.0 if scale is None else scale
-    inner_mean = 0.0 if subspace.mean is None else subspace.mean
     # If the features were centered before, the origin of the subspace is at their mean.
     has_moved_origin = subspace.center == "none" and mean.any()
     center = "global" if has_moved_origin else subspace.center
-    if subspace.scale is not None:
-        scale = subspace.scale * divisor
-    return replace(subspace, mean=mean + divisor * inner_mean, scale=scale, center=center)
+    if subspace.is_scaled:
+        scale = subspace.row_frame.scale * divisor
+    return replace(
+        subspace, mean=mean + divisor * subspace.row_frame.center, scale=scale, center=center
+    )

@@ -310,8 +310,12 @@ class BaseMoments(GroupMeans, ABC):
         """Second moments about a (p,) point, or about (k, p) points, one for each group."""
 
     @abstractmethod
-    def divided_by(self, scale: FloatArray) -> "BaseMoments":
+    def divided_by(self, scale: FloatArray) -> Self:
         """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+
+    def in_units(self, scale: FloatArray | None) -> Self:
+        """Moments of the rows divided by `scale`, or as they are if it is None."""
+        return self if scale is None else self.divided_by(scale)
 
     @abstractmethod
     def with_attributes(self, columns: Sequence[str | int]) -> "BaseMoments":

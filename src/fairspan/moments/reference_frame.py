@@ -54,9 +54,23 @@ class ReferenceFrame:
         """Center in the units of the frame, (p,) or (k, p)."""
         return self.center / self.scale
 
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """Bytes of center and scale: equal for frames in which rows have the same coordinates."""
+        return self.center.tobytes(), self.scale.tobytes()
+
+    def of_group(self, group: int) -> "ReferenceFrame":
+        """Frame of one group, by position, with its center."""
+        return self if self.has_common_center else replace(self, center=self.center[group])
+
     def select_groups(self, groups: Sequence[int]) -> "ReferenceFrame":
         """Select the centers of some groups, by position."""
         return self if self.has_common_center else replace(self, center=self.center[list(groups)])
+
+    def standardize(self, rows: FloatArray) -> FloatArray:
+        """Center and scale (n, p) rows; the center must be common to all of them."""
+        centered = rows - self.center
+        return centered / self.scale if self.is_scaled else centered
 
     def second_moments(self, moments: BaseMoments) -> SecondMoments:
         """Second moments of the rows about the center, in the units of the frame.

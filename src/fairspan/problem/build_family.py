@@ -59,7 +59,7 @@ def build_problem_family(
     Incompatible, UnknownGroup
         The criterion or the restriction is undefined for these groups.
     """
-    scaled_moments = moments if feature_scale is None else moments.divided_by(feature_scale)
+    scaled_moments = moments.in_units(feature_scale)
     # Row coordinates rotate the features, which a restriction may not allow.
     allows_rotation = restriction is None or restriction.is_rotation_equivariant
     coordinates: RowSpace | None = None

@@ -43,7 +43,7 @@ def read_user_models(models: object, moments: GroupMoments) -> list[AuditedModel
         if model.baseline is None and not model.is_pca and subspace.certificate is not None:
             d = subspace.dimension
             center = subspace.center
-            is_scaled = subspace.scale is not None
+            is_scaled = subspace.is_scaled
             key = (d, center, is_scaled)
             if key not in baselines:
                 check_n_components(d, moments.n_features)

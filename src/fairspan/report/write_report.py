@@ -238,12 +238,11 @@ class _RequestedSettings:
 
     def completed_by(self, model: FairSubspace) -> "_RequestedSettings":
         """Return the settings with those of a model in place of those that were not given."""
-        model_is_scaled = model.scale is not None
         return replace(
             self,
             n_components=model.dimension if self.n_components is None else self.n_components,
             center=model.center if self.center is None else self.center,
-            scale=model_is_scaled if self.scale is None else self.scale,
+            scale=model.is_scaled if self.scale is None else self.scale,
         )
 
     def validated(self) -> ReportSettings:

@@ -112,12 +112,12 @@ def component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
         yield "The components are not a soft projection of an integral dimension."
 
 
-def feature_deviations(moments: Moments, scale: FloatArray | None, center: str) -> FloatArray:
+def feature_deviations(moments: Moments, scale: FloatArray, center: str) -> FloatArray:
     """Root mean square of each scaled feature about the center of the errors, shape (p,)."""
     deviations = moments.standard_deviations
     if center == "none":
         deviations = np.hypot(deviations, moments.mean)
-    return deviations if scale is None else deviations / scale
+    return deviations / scale
 
 
 def component_entry_rounding(deviations: FloatArray, projector: Projector) -> FloatArray:

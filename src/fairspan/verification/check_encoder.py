@@ -132,7 +132,7 @@ def check_encoder(
     tol += rotation * math.sqrt(condition)
     # Standard deviations of the scaled features about the mean of all rows, so that differences do
     # not depend on units. Features without variance are left as they are.
-    deviations = _nonzero(feature_deviations(moments, subspace.scale, center="global"))
+    deviations = _nonzero(feature_deviations(moments, subspace.row_frame.scale, center="global"))
     min_difference = math.inf
     for expected in _expected_encoders(subspace, family, shift, moments):
         lengths = np.linalg.norm(expected * deviations, axis=1, keepdims=True)

@@ -142,7 +142,7 @@ def _recomputed_reason(evaluation: Evaluation, claimed: Certificate) -> Unresolv
         _with_n_components(evaluation.unrestricted, claimed.n_components),
         evaluation.moments,
         claimed.center,
-        is_scaled=evaluation.subspace.scale is not None,
+        is_scaled=evaluation.subspace.is_scaled,
     )
 
 

@@ -90,9 +90,7 @@ class Evaluation:
         They are rounded relative to their own size.
         """
         rounding = self.moments.offset_rounding(self.moments.mean)
-        if self.subspace.scale is not None:
-            rounding = rounding / self.subspace.scale
-        return float(np.linalg.norm(rounding))
+        return float(np.linalg.norm(rounding / self.subspace.row_frame.scale))
 
     @cached_property
     def rotation_effect(self) -> FloatArray:
@@ -113,7 +111,9 @@ class Evaluation:
     @cached_property
     def component_rounding(self) -> FloatArray:
         """Rounding error bound of `variances_kept`, shape (k, r)."""
-        deviations = feature_deviations(self.moments, self.subspace.scale, self.subspace.center)
+        deviations = feature_deviations(
+            self.moments, self.subspace.row_frame.scale, self.subspace.center
+        )
         entry_rounding = component_entry_rounding(deviations, self.subspace.projector)
         traces = self.unrestricted.second_moments.traces[:, None]
         variances = np.maximum(self.variances_kept, 0.0)

@@ -131,7 +131,7 @@ def dominant_feature(
     share_by_column: dict[int, float] = {}
     affected_models = []
     for model in models:
-        if model.subspace.scale is not None:
+        if model.subspace.is_scaled:
             continue
         second_moments = _pooled_second_moments(
             moments, model.subspace.reference_frame(moments).center
@@ -178,7 +178,7 @@ def rare_indicator_components(
     dominant: set[int] = set()
     descriptions = []
     for model in models:
-        if model.subspace.scale is None or model.row_model is not None:
+        if not model.subspace.is_scaled or model.row_model is not None:
             continue
         loadings = model.subspace.components**2
         loadings = loadings / loadings.sum(axis=1, keepdims=True)
