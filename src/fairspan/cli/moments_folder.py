@@ -21,7 +21,7 @@ from fairspan.errors import FairspanError
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments, load_partial
 from fairspan.registry import ExternalObject
 from fairspan.rows.aggregation import Aggregator, merge_in_order
-from fairspan.rows.blocks import KEEPING_MISSING
+from fairspan.rows.blocks import keeps_missing
 from fairspan.rows.error_context import add_error_context
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.labels import Label
@@ -186,7 +186,7 @@ def write_moments_folder(
     InvalidInput, CorruptFile
     """
     usage_error_if(
-        reading.cells.on_missing in KEEPING_MISSING,
+        keeps_missing(reading.cells.on_missing),
         f"--on-missing {reading.cells.on_missing} requires all rows together: use an output "
         "NAME.moments.",
     )

@@ -22,7 +22,7 @@ from fairspan.cli.row_input import (
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.model.subspace import FairSubspace
 from fairspan.registry import ExternalObject
-from fairspan.rows.blocks import KEEPING_MISSING
+from fairspan.rows.blocks import keeps_missing
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.row_validation import check_columns
@@ -134,7 +134,7 @@ def _open_rows_for_model(
             return rows_of_object
         return rows_of_object.select_features(names)
     usage_error_if(
-        reading.cells.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
+        keeps_missing(reading.cells.on_missing) and subspace.imputation_model is None,
         f"--on-missing {reading.cells.on_missing} is for models that were fitted so: this one was "
         "fitted on complete rows, and does not know what to expect of missing cells.",
     )

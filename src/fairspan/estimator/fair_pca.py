@@ -35,7 +35,7 @@ from fairspan.problem.part_parameters import check_n_components
 from fairspan.problem.restrictions.restriction import Restriction
 from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.rows.aggregation import Rows
-from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, OnMissing
+from fairspan.rows.blocks import ON_MISSING, OnMissing, keeps_missing
 from fairspan.rows.frames import drop_columns, float_dtype, open_features
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
@@ -685,7 +685,7 @@ class FairPCA(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.on_missing in KEEPING_MISSING
+        tags.input_tags.allow_nan = keeps_missing(self.on_missing)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeVar
 
@@ -23,9 +24,19 @@ OnMissing = Literal["error", "drop", "em", "em-drop-empty"]
 # How incomplete rows of a block are treated: as `on_missing` says; "drop without group" drops rows
 # without a group and raises for missing cells of the others.
 DropRule = OnMissing | Literal["drop without group"]
+ValueCheck = Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]
+"""Function of values, the number of their first row and the feature names."""
 ON_MISSING = ("error", "drop", "em", "em-drop-empty")
-# Values of `on_missing` with which rows keep missing cells, as NaN.
-KEEPING_MISSING = ("em", "em-drop-empty")
+
+
+def keeps_missing(rule: DropRule) -> bool:
+    """Whether rows keep missing cells, as NaN, for the EM algorithm to complete."""
+    return rule in ("em", "em-drop-empty")
+
+
+def value_check(rule: DropRule) -> ValueCheck:
+    """Return the function that validates the values of rows, with or without missing cells."""
+    return to_float64_with_missing if keeps_missing(rule) else to_finite_float64
 
 
 class DroppedRows(NamedTuple):
@@ -186,7 +197,7 @@ def validate_block(
         return replace(block, values=values)
     block = replace(block, values=to_numeric(block.values))
     drop_mask = _drop_mask(block, drop_rule)
-    check = to_float64_with_missing if drop_rule in KEEPING_MISSING else to_finite_float64
+    check = value_check(drop_rule)
     if drop_mask.any():
         # Validate before dropping rows, so that errors name the row of the original table. Zeros
         # stand for the rows to drop, since these may be incomplete. The rows that are kept are

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, cast
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.parameters import check_choice
 from fairspan.rows.aggregation import Rows, aggregate
-from fairspan.rows.blocks import KEEPING_MISSING, ON_MISSING, DropRule, OnMissing
+from fairspan.rows.blocks import ON_MISSING, DropRule, OnMissing, keeps_missing
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.label_resolution import SingleGroup
 from fairspan.rows.labels import format_list
@@ -375,7 +375,7 @@ class ColumnRows(BaseRows):
     @property
     def keeps_missing(self) -> bool:
         """Whether missing cells are kept, as NaN."""
-        return self.selection.on_missing in KEEPING_MISSING
+        return keeps_missing(self.selection.on_missing)
 
     def select_features(self, names: tuple[str, ...]) -> Self:
         """Return the same rows with these features, in this order.

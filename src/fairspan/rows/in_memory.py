@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -14,22 +14,20 @@ from fairspan.errors import InvalidInput
 from fairspan.formatting.messages import counted
 from fairspan.registry import LazyModule
 from fairspan.rows.blocks import (
-    KEEPING_MISSING,
     DropRule,
     RowBlock,
+    ValueCheck,
     cross_with_classes,
+    keeps_missing,
     missing_label_mask,
     rows_per_block,
     select_rows,
     validate_block,
+    value_check,
 )
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import format_list
 from fairspan.rows.protocol import BaseRows
-from fairspan.rows.row_validation import (
-    to_finite_float64,
-    to_float64_with_missing,
-)
 from fairspan.typing import AnyArray, BoolArray, ColumnName, EagerFrame, FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -122,12 +120,12 @@ class InMemoryRows(BaseRows, ABC):
     @property
     def keeps_missing(self) -> bool:
         """Whether missing cells are kept, as NaN."""
-        return self.on_missing in KEEPING_MISSING
+        return keeps_missing(self.on_missing)
 
     @property
-    def validate(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
+    def validate(self) -> ValueCheck:
         """Validation function for values: with or without missing cells."""
-        return to_float64_with_missing if self.keeps_missing else to_finite_float64
+        return value_check(self.on_missing)
 
     def select_features(self, names: tuple[str, ...]) -> Self:
         """Return the same rows after checking the number of features.

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.blocks import KEEPING_MISSING, OnMissing, select_rows
+from fairspan.rows.blocks import OnMissing, keeps_missing, select_rows
 from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.label_resolution import resolve_metadata
 from fairspan.rows.labels import Label, is_missing_label, to_python_label
@@ -120,7 +120,7 @@ class SparseAdapter(SourceAdapter):
 
     def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> SparseRows:
         """Open the rows of a sparse matrix."""
-        if on_missing in KEEPING_MISSING:
+        if keeps_missing(on_missing):
             raise InvalidInput(
                 f'X is a sparse matrix, and on_missing is "{on_missing}"',
                 'Allowed for sparse matrices: "error" and "drop"',
