@@ -1,25 +1,19 @@
 """Read and replace the claims and records of a certificate by name."""
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
-from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.certificate_parts import ProblemStatement, RunRecord, SolutionFigures
-from fairspan.certificates.status import GapAssessment
+from fairspan import Certificate
 
-# Parts of a certificate that group several claims or records.
-PARTS = {
-    "statement": ProblemStatement,
-    "figures": SolutionFigures,
-    "assessment": GapAssessment,
-    "run": RunRecord,
-}
+# Parts of a certificate that group several claims or records, and their classes.
+_CLASSES = get_type_hints(Certificate)
+PARTS = {name: _CLASSES[name] for name in ("statement", "figures", "assessment", "run")}
 # Name of each claim or record, and of the part that has it; None for the certificate itself.
 CLAIM_PARTS: dict[str, str | None] = {
     each.name: None for each in fields(Certificate) if each.name not in PARTS
 } | {each.name: part for part, kind in PARTS.items() for each in fields(kind)}
 # Names of records, which verification does not check.
-RECORDS = {each.name for each in fields(RunRecord)}
+RECORDS = {each.name for each in fields(PARTS["run"])}
 
 
 def claim_values(certificate: Certificate) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fairspan import (
 )
 from fairspan.extending import Criterion, Problem
 from fairspan.moments.second_moments import DenseSecondMoments
-from fairspan.solvers.many_groups.relaxation import Relaxation
+from fairspan.solvers.auto import solve_exactly as solve_exactly
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,14 +47,6 @@ def problem_from_moments(
 ) -> Problem:
     second = DenseSecondMoments(moments.second_moments(center))
     return Problem(second, moments.labels, moments.weights, n_components, criterion)
-
-
-def solve_relaxation(problem: Problem, share: float = 1e-9) -> Relaxation:
-    """Solve the relaxed problem alone, to a gap of a share of the variance, without descent."""
-    relaxation = Relaxation(problem, problem.pieces)
-    relaxation.solve(share * problem.total_variance)
-    assert relaxation.gap <= share * problem.total_variance
-    return relaxation
 
 
 def search_boundary(problem: Problem, tol: float = 1e-9) -> Certificate:

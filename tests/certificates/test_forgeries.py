@@ -176,9 +176,9 @@ def test_figures_that_rounding_may_have_made_are_not_verified():
     rows, groups = dates(1.7e18, 1e16)
     model = fit_model(rows, groups, criterion="total_error")
     found = verify(times(model.subspace_, 2.0), rows, groups)
-    assert "cannot be verified from these data" in found.messages[0]
+    assert "cannot be verified" in found.messages[0]
     found = verify(times(model.subspace_, 1e30), rows, groups)
-    assert "cannot be verified from these data" not in str(found)
+    assert "cannot be verified" not in str(found)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4, 1e7])
@@ -266,13 +266,13 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
             value = factor * getattr(certificate, name)
             changed = replace(own, certificate=replace_claims(certificate, **{name: value}))
             found = verify(changed, rows, groups)
-            is_named = "The lower bound was not verified" in str(found)
+            is_named = "lower bound was not" in str(found)
             below = name == "lower_bound" and factor < 1
             assert not found.holds or (below and is_named), (name, factor)
     for factor in (0.1, 10.0):
         changed = replace_claims(certificate, resolution=factor * certificate.resolution)
         found = verify(replace(own, certificate=changed), rows, groups)
-        assert not found.holds or "only its order of magnitude was verified" in str(found)
+        assert not found.holds or "order of magnitude" in str(found)
 
 
 @pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])

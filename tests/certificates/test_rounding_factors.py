@@ -8,7 +8,6 @@ import pytest
 
 from certificate_claims import replace_claims
 from fairspan import FairPCA, GroupMoments, verify
-from fairspan.verification.tolerances import cap_tolerance
 from numpy_reference import generate_group_rows
 
 pytestmark = pytest.mark.unverified
@@ -99,15 +98,3 @@ def test_errors_of_few_rows_and_of_their_matrices_differ_by_less_than_is_allowed
         off = np.abs(second.residual_variances(basis) - subspace.certificate.errors)
         unit = 2 * 600 * np.finfo(np.float64).eps * second.traces
         assert (off <= 10 * unit).all()
-
-
-@pytest.mark.parametrize(("n_roundings", "allowed"), [(1.9, 1e-3), (2.1, 2.1e-9)])
-def test_only_what_may_be_zero_escapes_the_cap(n_roundings, allowed):
-    """A figure of two roundings may be zero, of which no fraction is a tolerance."""
-    rounding = 1e-3
-    magnitude = np.array([n_roundings * rounding])
-    found = cap_tolerance(rounding, magnitude, zero_magnitude=1e6, max_relative_tol=1e-6)
-    assert found == pytest.approx([allowed])
-    # Rounding that is large beside the variance hides more than zeros.
-    found = cap_tolerance(rounding, magnitude, zero_magnitude=1.0, max_relative_tol=1e-6)
-    assert found == pytest.approx(1e-6 * magnitude)

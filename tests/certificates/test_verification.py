@@ -12,14 +12,7 @@ import fairspan as fs
 from case_selection import parametrize_diagonal
 from certificate_claims import replace_claims
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
-from fairspan.certificates.proofs import (
-    CovarianceDifferenceProof,
-    MeanDistanceProof,
-    Proof,
-    SupportingLinesProof,
-)
 from fairspan.errors import IncompatibleParameters, InvalidInput
-from fairspan.moments.wide import SparseMoments, WideMoments
 from numpy_reference import generate_group_rows
 
 CRITERIA = (
@@ -114,7 +107,7 @@ def test_every_setting_holds(data, settings):
 def test_rows_fewer_than_their_features(criterion, center):
     rows, labels = generate_group_rows(2, 520, n=6)
     model = fit_model(2, rows, labels, criterion=criterion, center=center)
-    assert isinstance(model.moments_, WideMoments)
+    assert model.solution_.eigensolver == "thin"
     assert_holds(model, rows, labels)
     assert_holds(model, model.moments_)
 
@@ -132,12 +125,12 @@ def test_the_bound_of_sparse_rows_is_reported_as_unchecked(monkeypatch):
     rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
     labels = np.repeat(["a", "b"], 30)
     model = fit_model(2, rows, labels, criterion="minimax_error")
-    assert isinstance(model.moments_, SparseMoments)
+    assert model.solution_.eigensolver == "matrix-free"
     monkeypatch.setattr("fairspan.moments.wide._MAX_MATRIX_ENTRIES", 0)
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
-    assert "The lower bound was not verified: the rows are sparse." in found.messages
-    assert "Neither were the status and the weights of the proof" in str(found)
+    assert any("lower bound" in each and "sparse" in each for each in found.messages)
+    assert "status" in str(found)
     assert found.lower_bound == -np.inf
     assert_fails(model, 2 * rows, labels, because="objective =")
 
@@ -179,9 +172,7 @@ def test_columns_in_another_order_and_next_to_others():
     assert_holds(model, frame[[*reversed(frame.columns)]], "group")
     assert_holds(model, frame.assign(other=1.0), "group")
     assert_fails(model, frame.drop(columns="u"), "group", because="features")
-    assert_fails(
-        model, frame.rename(columns={"u": "t"}), "group", because="features of the data differ"
-    )
+    assert_fails(model, frame.rename(columns={"u": "t"}), "group", because="features")
 
 
 def test_names_that_the_data_do_not_have_are_not_checked():
@@ -191,7 +182,7 @@ def test_names_that_the_data_do_not_have_are_not_checked():
     assert not verify(swapped, frame, "group").holds
     for data in ((X, LABELS), (GroupMoments.from_rows(X, LABELS),)):
         for each in (own, swapped):
-            assert "the names of the features" in " ".join(verify(each, *data).messages)
+            assert "names of the features" in " ".join(verify(each, *data).messages)
     assert "names" not in str(verify(own, frame, "group"))
 
 
@@ -231,7 +222,7 @@ def test_other_data_do_not_hold(criterion, data, because):
 
 def test_other_rows_are_reported_once_and_not_by_figure():
     said = verify(fit_model(), X[:-1], LABELS[:-1]).messages
-    assert said[0].startswith("These are not the rows of the fit")
+    assert said[0].startswith("These are not the rows")
     assert len(said) == 5
 
 
@@ -282,7 +273,9 @@ def alter(model, *, components=None, **claims):
 
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, 0.0], [0.5], [-1.0, 2.0]])
 def test_weights_that_were_changed_prove_nothing(weights):
-    assert verify(alter(fit_model(), proof=Proof(np.array(weights))), X, LABELS).holds is False
+    model = fit_model()
+    proof = replace(model.solution_.proof, weights=np.array(weights))
+    assert verify(alter(model, proof=proof), X, LABELS).holds is False
 
 
 def test_components_that_were_changed():
@@ -317,7 +310,7 @@ def test_models_without_a_certificate(model):
         ({"lower_bound": np.inf}, "lower bound inf"),
         ({"lower_bound": np.nan}, "lower bound nan"),
         ({"resolution": 1e9, "objective": 1e-3, "lower_bound": 1e-3}, "objective ="),
-        ({"tol": 1e9}, "tol of the model is"),
+        ({"tol": 1e9}, "tol of the model"),
         ({"status": "proven"}, "The problem cannot be posed"),
     ],
 )
@@ -349,7 +342,7 @@ def test_a_violated_restriction_is_no_optimum():
     plain = fit_model(criterion="total_error")
     cheat = alter(
         model,
-        proof=Proof(model.moments_.proportions),
+        proof=plain.solution_.proof,
         components=plain.components_,
         objective=plain.solution_.objective,
         lower_bound=plain.solution_.lower_bound,
@@ -363,7 +356,7 @@ def test_a_violated_restriction_is_no_optimum():
     [
         ({"restriction": fs.MeanParity(0.01)}, "exceed the limit"),
         ({"restriction": fs.CovarianceParity(tolerance=0.1)}, "leave the allowed directions"),
-        ({"criterion": "equal_error"}, "more than the criterion allows"),
+        ({"criterion": "equal_error"}, "criterion allows"),
     ],
 )
 def test_an_open_gap_is_no_leave_to_violate_what_is_required(settings, because):
@@ -392,16 +385,24 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
 
 
 @pytest.mark.parametrize(
-    "proof",
+    "settings",
     [
-        SupportingLinesProof(np.full(2, 0.5), np.eye(2)),
-        MeanDistanceProof(np.full(2, 0.5), 1.0),
-        CovarianceDifferenceProof(np.full(2, 0.5), np.zeros((2, 6, 6))),
+        {"criterion": fs.RobustErrorGap(0.7, 0.4)},
+        {"criterion": "total_error", "restriction": fs.MeanParity(0.3)},
+        {"criterion": "total_error", "restriction": fs.CovarianceParity(tolerance=20.0)},
+        {
+            "criterion": "total_error",
+            "restriction": fs.CovarianceParity(tolerance=20.0),
+            "solver": "semidefinite",
+        },
     ],
-    ids=lambda each: each.kind,
+    ids=["lines", "means", "trace of covariances", "covariances"],
 )
-def test_a_proof_of_another_kind_proves_nothing(proof):
-    assert_fails(alter(fit_model(), proof=proof), X, LABELS, because="another kind of problem")
+def test_a_proof_of_another_kind_proves_nothing(settings):
+    model, other = fit_model(), fit_model(**settings)
+    proof = other.solution_.proof
+    assert proof.kind != model.solution_.proof.kind
+    assert_fails(alter(model, proof=proof), X, LABELS, because="another kind of problem")
 
 
 @parametrize_diagonal(
@@ -464,7 +465,7 @@ def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     rows *= rng.random((24, 60)) < share
     settings = {"center": center, "restriction": fs.CovarianceParity(30)}
     model, moments = fit_model(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
-    assert isinstance(model.moments_, WideMoments)
+    assert model.solution_.eigensolver == "thin"
     assert_holds(model, moments)
     other = FairPCA(2, **settings).fit_moments(moments)
     assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
@@ -496,4 +497,4 @@ def test_nested_components_next_to_a_huge_row_cannot_be_verified_in_another_orde
     assert verify(model, rows, labels).holds
     found = verify(model, rows[order], labels[order])
     assert not found.holds
-    assert found.messages[0].startswith("The certificate cannot be verified from these data")
+    assert found.messages[0].startswith("The certificate cannot be verified")

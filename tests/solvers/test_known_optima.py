@@ -6,7 +6,6 @@ import pytest
 from case_selection import parametrize_diagonal
 from fairspan import FairPCA, GroupMoments, LeastVariance, MinimaxError, MinimaxLoss, TotalError
 from fairspan.errors import InvalidInput
-from fairspan.solvers.auto import solve_exactly
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -19,6 +18,7 @@ from problems import (
     random_moments,
     reference_values,
     search_boundary,
+    solve_exactly,
 )
 
 A, B = [[2.0, 0], [3, 0], [4, 0]], [[0.0, 1], [0, 2], [0, 3]]

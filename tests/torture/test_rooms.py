@@ -15,7 +15,6 @@ import scipy.sparse
 
 import fairspan as fs
 from fairspan.errors import FairspanError
-from fairspan.verification.verification_failure import CANNOT_BE_VERIFIED
 from torture.judges import Wrong
 from torture.tally import Tally, case_generator
 
@@ -239,7 +238,7 @@ def verify(model: fs.FairPCA, *data: Any) -> None:
     model may remain so.
     """
     checked = fs.verify(model, *data)
-    is_unclear = CANNOT_BE_VERIFIED in checked.messages[0]
+    is_unclear = "cannot be verified" in checked.messages[0]
     if is_unclear and model.solution_.status == "unresolved":
         return
     if isinstance(data[0], fs.GroupMoments) and _asks_for_rows(checked):
@@ -585,7 +584,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:All rows belong to one group")  # of a first part
+@pytest.mark.filterwarnings("ignore:All rows belong")  # of a first part
 @pytest.mark.filterwarnings("ignore:Constant columns", "ignore:EM ended")
 @pytest.mark.parametrize("name", ROOMS)
 def test_room(name, how_many, record_property):
@@ -636,7 +635,7 @@ FELL += [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:All rows belong to one group")
+@pytest.mark.filterwarnings("ignore:All rows belong")
 @pytest.mark.parametrize(("name", "number"), FELL)
 def test_examples_that_fell(name, number):
     make, check, _, _ = ROOMS[name]

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from case_selection import mark_most_long, select_cases
-from fairspan import DualNewton, GroupMoments
+from fairspan import (
+    DualNewton,
+    ErrorGap,
+    GroupMoments,
+    LeastVariance,
+    MinimaxError,
+    MinimaxLoss,
+    MultiplicativeWeights,
+)
 from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.problem.criteria.error_gap import ErrorGap
-from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
-from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
 from problems import (
     MINIMAX,
     basis_errors,

@@ -5,17 +5,15 @@ import pytest
 import scipy.linalg
 
 from case_selection import parametrize_diagonal, select_cases
-from fairspan import GroupMoments
-from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
-from fairspan.problem.criteria.minimax import MinimaxLoss
-from fairspan.solvers.published.riemannian import (
-    RETRACTIONS,
+from fairspan import (
+    BoundarySearch,
+    ErrorGap,
+    GroupMoments,
+    MinimaxLoss,
     RiemannianSubgradient,
-    _PaperScores,
-    horizontal_projection,
+    RobustErrorGap,
 )
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.errors import InvalidParameter, InvalidType
 from problems import (
     build_problem,
     problem_from_moments,
@@ -162,21 +160,6 @@ def test_solution_is_evaluated_by_the_criterion(seed, k):
     assert min(map(problem.objective, tried)) >= solution.lower_bound - 1e-9
 
 
-def test_iterates_are_evaluated_by_the_supremum_where_equation_6_falls_short():
-    matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
-    criterion = RobustErrorGap(3.0, {"group 0": 0.1, "group 1": 0.5})
-    problem = build_problem(matrices, 1, criterion, [0.5, 0.5])
-    scores = _PaperScores(problem)
-    errors = np.array([[2.0, 0.05], [0.3, 0.05], [0.01, 3.0], [1.0, 1.0]])
-    values, active = scores.values_and_active_pairs(errors.T)
-    assert values == pytest.approx([criterion.value(each, problem) for each in errors], rel=1e-12)
-    printed = (
-        scores.linear @ errors.T + scores.root_coefficients @ np.sqrt(errors.T) + scores.constant
-    )
-    assert values[0] > printed.max(axis=0)[0] + 0.1
-    np.testing.assert_array_equal(active, printed.argmax(axis=0))
-
-
 def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():
     """Equation (6) is below the criterion here; what is returned must not be judged by it."""
     matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
@@ -214,26 +197,3 @@ def test_what_it_takes():
     for wrong in ({"max_iter": 0}, {"n_starts": 0}, {"retraction": "cayley"}):
         with pytest.raises(InvalidParameter):
             RiemannianSubgradient(**wrong)
-
-
-each_retraction = pytest.mark.parametrize("name", list(RETRACTIONS))
-each_shape = pytest.mark.parametrize(("p", "d"), [(2, 1), (7, 3), (5, 5), (30, 12)])
-
-
-def tangent(rng, basis, horizontal_only=False):
-    """X with V'X antisymmetric, V'X = 0 if it is to turn the subspace only."""
-    step = horizontal_projection(basis, rng.standard_normal(basis.shape))
-    if horizontal_only:
-        return step
-    turn = rng.standard_normal((basis.shape[1],) * 2)
-    return step + basis @ (turn - turn.T)
-
-
-@each_shape
-@each_retraction
-def test_columns_are_orthonormal_even_after_a_long_step(name, p, d):
-    rng = np.random.default_rng(p)
-    basis = random_basis(rng, p, d)
-    for length in (1e-8, 1.0, 1e8):
-        moved = RETRACTIONS[name](basis, length * tangent(rng, basis, horizontal_only=True))
-        np.testing.assert_allclose(moved.T @ moved, np.eye(d), atol=1e-12)

@@ -1,13 +1,9 @@
 """The robust error gap beside a column that is many times as large as the others."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from fairspan import FairPCA, GroupMoments, RobustErrorGap
-from fairspan.solvers.two_groups.frontier import BoundaryPoint, Sector
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def moments_with_a_large_column(seed: int) -> tuple[GroupMoments, int]:
@@ -52,18 +48,3 @@ def test_random_tables(seed: int) -> None:
         criterion = RobustErrorGap(0.5)
         found = FairPCA(d, criterion=criterion, tol=tol).fit_moments(moments).solution_
         assert found.status != "open gap"
-
-
-def point(angle: float, foot: list[float]) -> BoundaryPoint:
-    weights, errors = np.array([np.cos(angle), np.sin(angle)]), np.array(foot)
-    return BoundaryPoint(angle, weights, np.eye(2)[:, :1], errors, errors)
-
-
-@pytest.mark.parametrize("size", [10.0, 1e13])
-def test_lines_cross_where_the_nearer_foot_says(size: float) -> None:
-    # e_1 >= 1.26, and a line at -45 degrees through a point far out.
-    far, near = point(-np.pi / 4, [size, size]), point(0.0, [1.26, 0.8])
-    sector = Sector.from_points(far, near)
-    assert sector.corner is not None
-    assert sector.corner[0] == pytest.approx(1.26, abs=1e-15)
-    assert sector.corner[1] == pytest.approx(1.26, abs=1e-3 * size**0.25)

@@ -1,7 +1,5 @@
 """Criteria by their formulas, and directions in which the means agree."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from fairspan import (
     EqualError,
     ErrorGap,
     FairPCA,
-    GroupMoments,
     LeastVariance,
     MeanParity,
     MinimaxError,
@@ -20,18 +17,7 @@ from fairspan import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.moments.base_moments import RowSpread
-from fairspan.problem.build_family import build_problem_family
-from fairspan.problem.criteria.criterion_catalog import CRITERIA, get_criterion
-from fairspan.problem.directions import equal_means_basis, mean_difference_directions
-from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.feature_scale import describe_dominant_feature
-from fairspan.problem.limits import MeanDistanceLimit, is_feasible
-from fairspan.problem.part_parameters import check_n_components
-from fairspan.problem.restrictions.restriction_catalog import RESTRICTIONS
-from fairspan.registry import builtin_names
 from problems import build_problem, random_moments
 
 # Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
@@ -115,15 +101,12 @@ def test_a_group_of_no_weight_adds_no_slope_even_where_its_error_is_zero():
         ),
         (
             lambda: build_problem(MATRICES, 1, RobustErrorGap(0.5, {"a": 0.1})),
-            r"radius is given for the groups 'a'",
+            r"radius.*'a'",
         ),
         (
             lambda: build_problem([np.eye(2)] * 3, 1, Disparity()),
             r"'disparity' received 3 groups.*'error_gap'",
         ),
-        (lambda: get_criterion("fairest"), r"'fairest'.*'minimax_loss'"),
-        (lambda: get_criterion("total_error", penalty=2.0), r"'penalty'.*no parameters"),
-        (lambda: get_criterion(0.5), "of type float"),
     ],
 )
 def test_parameters_out_of_range(make, words):
@@ -161,29 +144,6 @@ def test_a_loss_is_never_negative_through_rounding():
     assert value_at(MinimaxLoss(), np.array([1.0 - 1e-16, 4.0])) == 0.0
 
 
-@pytest.mark.parametrize("name", builtin_names("criterion"))
-def test_names_and_objects_are_the_same(name):
-    criterion = get_criterion(name)
-    assert criterion.name == name
-    assert get_criterion(criterion) is criterion
-
-
-@pytest.mark.parametrize("d", [0, -1, 5, True, 2.0, "2", None, np.nan])
-def test_dimensions_that_are_none(d):
-    with pytest.raises(InvalidParameter, match="integer from 1 to the number of features, 4"):
-        check_n_components(d, 4)
-
-
-@pytest.mark.parametrize("d", [1, 4, np.int64(2)])
-def test_dimensions_that_are(d):
-    check_n_components(d, 4)
-
-
-@pytest.mark.parametrize(("errors", "value"), [([3, 1], -2), ([3, 1, 7], 6), ([3], 0)])
-def test_disparity_is_signed_for_two_groups_only(errors, value):
-    assert signed_disparity(np.array(errors)) == value
-
-
 def test_the_rounding_of_a_difference_is_that_of_both_its_parts():
     matrices, roundings = random_moments(np.random.default_rng(0), 2, 4), np.array([1.0, 3.0])
     for criterion, parts in ((MinimaxError(), 1), (MinimaxLoss(), 2)):
@@ -202,21 +162,6 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
         problem = build_problem([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
         found = RobustErrorGap(1.5, 0.0).rounding_bound(np.array(roundings), np.ones(k), problem)
         assert found == pytest.approx(expected)
-
-
-def test_a_problem_knows_the_smallest_variance_of_rows_that_lie_in_its_dimensions():
-    X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
-    moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
-    deviations = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) / 2
-    moments = replace(moments, row_spread=RowSpread(2, 1.0))
-    problem = build_problem_family(moments, 2, MinimaxError()).template
-    assert problem.rounding.row_rank.maximum == 2
-    assert problem.smallest_row_variance == pytest.approx(deviations[1] ** 2)
-    # One dimension does not hold them, and rows that do not vary are held by any.
-    assert replace(problem, n_components=1).smallest_row_variance == 0
-    constant = GroupMoments.from_rows(np.ones((4, 3)), ["a", "b", "a", "b"])
-    constant_problem = build_problem_family(constant, 1, MinimaxError()).template
-    assert constant_problem.smallest_row_variance == np.inf
 
 
 VALUES = {
@@ -242,15 +187,6 @@ def test_the_value_is_that_of_its_formula(criterion):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_groups_differ_along_one_direction_at_any_offset(seed):
-    rng = np.random.default_rng(seed)
-    means = rng.standard_normal((2, 4)) + 1e7 * rng.standard_normal(4)
-    free = equal_means_basis(means, np.array([np.eye(4)] * 2), 2)
-    assert free.shape == (4, 3)
-    assert np.abs((means[1] - means[0]) @ free).max() <= 1e-12
-
-
-@pytest.mark.parametrize("seed", range(6))
 def test_mean_parity_does_not_depend_on_where_zero_is(seed):
     rng = np.random.default_rng(seed)
     X, groups = rng.standard_normal((60, 4)) * [1, 2, 3, 1], np.arange(60) % 2
@@ -261,11 +197,6 @@ def test_mean_parity_does_not_depend_on_where_zero_is(seed):
     assert values[0] == pytest.approx(values[1], rel=1e-7)
 
 
-def test_means_that_differ_by_rounding_alone_are_the_same():
-    means = np.array([[1e8, 3.0], [np.nextafter(1e8, 2e8), 3.0]])
-    assert mean_difference_directions(means, np.full((2, 2), 1e-8)).size == 0
-
-
 def test_one_direction_may_remain_for_equal_covariances():
     means, parity = np.array([[0.0, 0.0], [1.0, 0.0]]), CovarianceParity(tolerance=0.0)
     for of_second in (1.0, 3.0):
@@ -273,40 +204,3 @@ def test_one_direction_may_remain_for_equal_covariances():
         np.testing.assert_allclose(
             np.abs(parity.allowed_directions(means, covariances, 1)), [[0], [1]]
         )
-
-
-def test_a_limit_on_means_holds_up_to_a_share_of_it():
-    limit = MeanDistanceLimit(np.array([2.0, 0.0]), 1e-3)
-    for beyond, is_met in ((0.0, True), (1e-10, True), (1e-6, False)):
-        angle = np.arcsin(0.5e-3 * (1 + beyond))
-        basis = np.array([[np.sin(angle)], [np.cos(angle)]])
-        assert is_feasible(limit, basis) == is_met
-
-
-def test_rounding_of_large_means_is_within_a_limit_of_any_size():
-    limit = MeanDistanceLimit(np.array([1e6, 0.0, 0.0]), 1e-12)
-    turned = np.array([[1e-16], [1.0], [0.0]])
-    assert limit.excess(turned) > 0
-    assert is_feasible(limit, turned)
-    assert not is_feasible(limit, np.array([[1e-9], [1.0], [0.0]]))
-
-
-def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
-    spreads = np.array([1e-3, 2e-3, 3e-3, 1e12])
-    X = np.array([[1.0], [-1.0]]) * spreads
-    moments = GroupMoments.from_rows(X, ["a", "a"])
-    assert (
-        describe_dominant_feature(moments, "global")
-        == "the column '3' has the largest numbers, 5e+14 times those of the median column"
-    )
-    assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None
-
-
-@pytest.mark.parametrize("kind", ["criterion", "restriction", "display"])
-def test_every_name_of_a_kind_has_its_class(kind):
-    tables = {
-        "criterion": list(CRITERIA),
-        "restriction": list(RESTRICTIONS),
-        "display": list(DISPLAYS),
-    }
-    assert tables[kind] == list(builtin_names(kind))

@@ -7,26 +7,21 @@ import numpy as np
 import pytest
 
 from case_selection import select_cases
-from fairspan.problem.criteria.criterion import Criterion
-from fairspan.problem.criteria.error_gap import ErrorGap
-from fairspan.problem.criteria.linear import TotalError
-from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss
-from fairspan.problem.criteria.nash_welfare import NashWelfare
-from fairspan.problem.piecewise import AffinePieces, Blocks
+from fairspan import DualNewton, ErrorGap, MinimaxError, MinimaxLoss, NashWelfare, TotalError
+from fairspan.extending import AffinePieces, Blocks, Criterion
 from fairspan.solvers.auto import solve_exactly
 from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.solvers.local_descent import descend
 from fairspan.solvers.many_groups import relaxation
-from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.many_groups.searches import PrimalDualSearch
+from internal.relaxations import solve_relaxation
 from problems import (
     FloatArray,
     build_problem,
     independent_value,
     random_basis,
     random_moments,
-    solve_relaxation,
     top_sum,
 )
 

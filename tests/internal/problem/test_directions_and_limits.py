@@ -1,0 +1,124 @@
+"""Directions and limits of restrictions, and what a problem knows of its rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fairspan import (
+    GroupMoments,
+    MinimaxError,
+)
+from fairspan.displays.by_name import DISPLAYS
+from fairspan.errors import InvalidParameter, InvalidType
+from fairspan.moments.base_moments import RowSpread
+from fairspan.problem.build_family import build_problem_family
+from fairspan.problem.criteria.criterion_catalog import CRITERIA, get_criterion
+from fairspan.problem.directions import equal_means_basis, mean_difference_directions
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.feature_scale import describe_dominant_feature
+from fairspan.problem.limits import MeanDistanceLimit, is_feasible
+from fairspan.problem.part_parameters import check_n_components
+from fairspan.problem.restrictions.restriction_catalog import RESTRICTIONS
+from fairspan.registry import builtin_names
+
+
+@pytest.mark.parametrize("name", builtin_names("criterion"))
+def test_names_and_objects_are_the_same(name):
+    criterion = get_criterion(name)
+    assert criterion.name == name
+    assert get_criterion(criterion) is criterion
+
+
+@pytest.mark.parametrize(
+    ("given", "parameters", "words"),
+    [
+        ("fairest", {}, r"'fairest'.*'minimax_loss'"),
+        ("total_error", {"penalty": 2.0}, r"'penalty'.*no parameters"),
+        (0.5, {}, "of type float"),
+    ],
+)
+def test_criteria_that_are_none(given, parameters, words):
+    with pytest.raises((InvalidParameter, InvalidType), match=words):
+        get_criterion(given, **parameters)
+
+
+@pytest.mark.parametrize("d", [0, -1, 5, True, 2.0, "2", None, np.nan])
+def test_dimensions_that_are_none(d):
+    with pytest.raises(InvalidParameter, match=r"from 1 to .*\b4\b"):
+        check_n_components(d, 4)
+
+
+@pytest.mark.parametrize("d", [1, 4, np.int64(2)])
+def test_dimensions_that_are(d):
+    check_n_components(d, 4)
+
+
+@pytest.mark.parametrize(("errors", "value"), [([3, 1], -2), ([3, 1, 7], 6), ([3], 0)])
+def test_disparity_is_signed_for_two_groups_only(errors, value):
+    assert signed_disparity(np.array(errors)) == value
+
+
+def test_a_problem_knows_the_smallest_variance_of_rows_that_lie_in_its_dimensions():
+    X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
+    moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
+    deviations = np.linalg.svd(X - X.mean(axis=0), compute_uv=False) / 2
+    moments = replace(moments, row_spread=RowSpread(2, 1.0))
+    problem = build_problem_family(moments, 2, MinimaxError()).template
+    assert problem.rounding.row_rank.maximum == 2
+    assert problem.smallest_row_variance == pytest.approx(deviations[1] ** 2)
+    # One dimension does not hold them, and rows that do not vary are held by any.
+    assert replace(problem, n_components=1).smallest_row_variance == 0
+    constant = GroupMoments.from_rows(np.ones((4, 3)), ["a", "b", "a", "b"])
+    constant_problem = build_problem_family(constant, 1, MinimaxError()).template
+    assert constant_problem.smallest_row_variance == np.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_groups_differ_along_one_direction_at_any_offset(seed):
+    rng = np.random.default_rng(seed)
+    means = rng.standard_normal((2, 4)) + 1e7 * rng.standard_normal(4)
+    free = equal_means_basis(means, np.array([np.eye(4)] * 2), 2)
+    assert free.shape == (4, 3)
+    assert np.abs((means[1] - means[0]) @ free).max() <= 1e-12
+
+
+def test_means_that_differ_by_rounding_alone_are_the_same():
+    means = np.array([[1e8, 3.0], [np.nextafter(1e8, 2e8), 3.0]])
+    assert mean_difference_directions(means, np.full((2, 2), 1e-8)).size == 0
+
+
+def test_a_limit_on_means_holds_up_to_a_share_of_it():
+    limit = MeanDistanceLimit(np.array([2.0, 0.0]), 1e-3)
+    for beyond, is_met in ((0.0, True), (1e-10, True), (1e-6, False)):
+        angle = np.arcsin(0.5e-3 * (1 + beyond))
+        basis = np.array([[np.sin(angle)], [np.cos(angle)]])
+        assert is_feasible(limit, basis) == is_met
+
+
+def test_rounding_of_large_means_is_within_a_limit_of_any_size():
+    limit = MeanDistanceLimit(np.array([1e6, 0.0, 0.0]), 1e-12)
+    turned = np.array([[1e-16], [1.0], [0.0]])
+    assert limit.excess(turned) > 0
+    assert is_feasible(limit, turned)
+    assert not is_feasible(limit, np.array([[1e-9], [1.0], [0.0]]))
+
+
+def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
+    spreads = np.array([1e-3, 2e-3, 3e-3, 1e12])
+    X = np.array([[1.0], [-1.0]]) * spreads
+    moments = GroupMoments.from_rows(X, ["a", "a"])
+    found = describe_dominant_feature(moments, "global")
+    assert "'3'" in found
+    assert "5e+14 times" in found
+    assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None
+
+
+@pytest.mark.parametrize("kind", ["criterion", "restriction", "display"])
+def test_every_name_of_a_kind_has_its_class(kind):
+    tables = {
+        "criterion": list(CRITERIA),
+        "restriction": list(RESTRICTIONS),
+        "display": list(DISPLAYS),
+    }
+    assert tables[kind] == list(builtin_names(kind))

@@ -1,0 +1,165 @@
+"""Bounds and ascents within a limit of covariances, against conic programs, grids and formulas."""
+
+import warnings
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+
+from case_selection import mark_most_long
+from fairspan import CovarianceParity, FairPCA, MeanParity, TotalError
+from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
+from fairspan.errors import IncompatibleParameters
+from fairspan.problem.limits import CovarianceDifferenceLimit
+from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
+from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
+from numpy_reference import random_rows
+from problems import build_problem, random_basis
+
+ROWS = random_rows(81, n=100, p=6, offset=1.5)
+
+
+def fit(restriction, d=2, rows=ROWS, **settings):
+    model = FairPCA(d, criterion="total_error", restriction=restriction, **settings)
+    return model.fit(rows.X, sensitive_features=rows.labels)
+
+
+def figures(rows=ROWS):
+    own = [rows.X[rows.labels == each] for each in "ab"]
+    pooled = np.cov(rows.X.T, bias=True)
+    f = own[0].mean(axis=0) - own[1].mean(axis=0)
+    return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
+
+
+def of_equal_means(rows=ROWS):
+    """What the pooled covariance and the difference are where the means agree."""
+    S, f, D = figures(rows)
+    Q = np.linalg.svd(f[None])[2][1:].T
+    return Q.T @ S @ Q, Q.T @ D @ Q, Q
+
+
+def beyond(basis, difference):
+    """The largest difference of the variances of both groups along a direction."""
+    return float(np.linalg.norm(basis.T @ difference @ basis, 2))
+
+
+def covariance_gap(model):
+    return beyond(model.components_.T, figures()[2])
+
+
+def proven_by(multipliers, S, D, limit, basis):
+    """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
+    problem = build_problem([S], basis.shape[1], TotalError())
+    problem = replace(problem, limit=CovarianceDifferenceLimit(D, limit))
+    proof = CovarianceDifferenceProof(problem.proportions, multipliers)
+    gap, rounding = proof.gap(problem, basis, problem.errors(basis))
+    other = np.eye(len(S))[:, : basis.shape[1]]
+    at_other = np.trace(other.T @ S @ other) + proof.gap(problem, other, problem.errors(other))[0]
+    bound = np.trace(basis.T @ S @ basis) + gap
+    assert bound == pytest.approx(at_other, abs=1e-10 * np.trace(S))
+    assert 0 <= rounding <= 1e-11 * np.trace(S)
+    return bound
+
+
+@pytest.mark.parametrize("seed", mark_most_long(range(8), 3))
+def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
+    """For a projector the limit is also PMM'P <= (phi + tau) P, twice as large but the same."""
+    rng = np.random.default_rng(seed)
+    p, d = 4 + seed % 3, 1 + seed % 2
+    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    D -= np.trace(D) / p * np.eye(p)
+    limit = 0.2 * np.linalg.norm(D, 2)
+    P = cvxpy.Variable((p, p), PSD=True)
+    limits = [np.eye(p) - P >> 0, cvxpy.trace(P) == d]
+    for sign in (1, -1):
+        values, vectors = np.linalg.eigh(sign * D)
+        phi = -values[0]
+        M = vectors[:, 1:] * np.sqrt(values[1:] + phi)
+        block = cvxpy.bmat([[(phi + limit) * P, P @ M], [M.T @ P, np.eye(p - 1)]])
+        limits.append(block >> 0)
+    conic = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S @ P)), limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        conic.solve(cvxpy.CLARABEL)
+    multipliers, start = solve_semidefinite_relaxation(S, D, d, limit)
+    bound = proven_by(multipliers, S, D, limit, start)
+    assert bound == pytest.approx(conic.value, abs=1e-5 * np.trace(S))
+    best = best_feasible_subspace(S, D, limit, [start])
+    np.testing.assert_allclose(best.T @ best, np.eye(d), atol=1e-12)
+    assert beyond(best, D) <= limit + 2e-9 * np.linalg.norm(D, 2)
+    assert np.trace(best.T @ S @ best) <= bound + 1e-8 * np.trace(S)
+
+
+@pytest.mark.parametrize("unit", mark_most_long([1e-8, 1e8], 2))
+def test_the_best_within_the_limit_in_any_unit(unit):
+    S, _, D = figures()
+    limit = 0.1 * np.linalg.norm(D, 2)
+    start = np.linalg.eigh(S)[1][:, -2:]
+    here, there = (best_feasible_subspace(u * S, u * D, u * limit, [start]) for u in (1.0, unit))
+    assert beyond(there, D) <= limit * (1 + 1e-7)
+    assert np.trace(there.T @ S @ there) == pytest.approx(np.trace(here.T @ S @ here), rel=1e-6)
+
+
+def test_other_solvers_and_too_many_features_are_refused():
+    with pytest.raises(IncompatibleParameters, match="'auto' and 'semidefinite'"):
+        fit(CovarianceParity(tolerance=0.1), solver="boundary")
+    assert fit(MeanParity(0.1), solver="boundary").solver_ == "boundary"
+    with pytest.raises(IncompatibleParameters, match="up to 60"):
+        solve_semidefinite_relaxation(np.eye(61), np.eye(61), 2, 0.1)
+
+
+@pytest.mark.parametrize("share", mark_most_long([0.3, 0.8, 0.1], 3))
+def test_no_other_start_of_an_ascent_ends_higher(share):
+    limit = share * covariance_gap(fit(MeanParity(), 3))
+    S, D, _ = of_equal_means()
+    found = fit(CovarianceParity(tolerance=limit), 3)
+    rng = np.random.default_rng(1)
+    ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(20)]
+    kept = [np.vdot(V, S @ V) for V in ended if beyond(V, D) <= limit * (1 + 1e-6)]
+    assert np.trace(figures()[0]) - found.solution_.objective >= max(kept) * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.3])
+def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit):
+    rng = np.random.default_rng(3)
+    S, D = (each @ each.T for each in rng.standard_normal((2, 8, 8)))
+    D -= np.trace(D) / 8 * np.eye(8)
+    limit *= np.linalg.norm(D, 2)
+
+    def bound(nu):
+        return np.linalg.eigvalsh(S - nu * D)[-2:].sum() + 2 * abs(nu) * limit
+
+    nu = scalar_dual_multiplier(S, D, 2, limit)
+    assert bound(nu) <= min(map(bound, np.linspace(-3, 3, 2001))) + 1e-6
+    basis = local_ascent(S, D, limit, np.eye(8)[:, :2])
+    np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
+    assert beyond(basis, D) <= limit + 1e-9
+    assert np.trace(basis.T @ S @ basis) <= bound(nu) + 1e-9
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_scalar_bound_is_found_far_from_zero(sign):
+    # Eigenvalues 10 - nu / 10 and 1 + nu / 100 are the largest two, and equal at the optimum.
+    S, D = np.diag([10.0, 1.0, 1.0]), np.diag([0.1, -0.01, 1.0])
+    nu = scalar_dual_multiplier(S, sign * D, 1, 0.0)
+    assert nu == pytest.approx(sign * 9 / 0.11, rel=1e-4)
+    assert np.linalg.eigvalsh(S - nu * sign * D)[-1] == pytest.approx(1 + 0.09 / 0.11, rel=1e-5)
+
+
+@pytest.mark.parametrize("nu", [-0.4, 0.0, 0.7])
+@pytest.mark.parametrize("trace", [-5.0, 0.0, 5.0])
+def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu, trace):
+    rng = np.random.default_rng(11)
+    p, d, limit = 6, 2, 0.5
+    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    D += (trace - np.trace(D)) / p * np.eye(p)
+    problem = replace(
+        build_problem([S], d, TotalError()), limit=CovarianceDifferenceLimit(D, limit)
+    )
+    bound = np.linalg.eigvalsh(S - nu * D)[-d:].sum() + abs(nu) * d * limit
+    for _ in range(5):
+        V, proof = random_basis(rng, p, d), CovarianceTraceProof(problem.proportions, nu)
+        gap, rounding = proof.gap(problem, V, problem.errors(V))
+        assert np.trace(V.T @ S @ V) + gap == pytest.approx(bound, abs=1e-9)
+        assert 0 <= rounding <= 1e-9
