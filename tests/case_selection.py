@@ -33,8 +33,10 @@ def _mark_long(case: Any) -> Any:
     return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long)
 
 
-def parametrize_diagonal(**axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrize with all combinations of values; those off the diagonal are marked as long.
+def parametrize_diagonal(
+    off_diagonal: pytest.MarkDecorator = pytest.mark.long, **axes: Iterable[Any]
+) -> pytest.MarkDecorator:
+    """Parametrize with all combinations of values, and mark those off the diagonal.
 
     The diagonal has the first value of each axis, the second of each, and so on, so each value
     occurs once.
@@ -44,7 +46,7 @@ def parametrize_diagonal(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     cases = [
         pytest.param(
             *(each[i] for each, i in zip(values, place, strict=True)),
-            marks=() if place in few else pytest.mark.long,
+            marks=() if place in few else off_diagonal,
         )
         for place in product(*(range(len(each)) for each in values))
     ]

@@ -1,8 +1,8 @@
 """Matrices that are hard for float64, and their eigenvalues to 60 digits."""
 
 from dataclasses import dataclass
+from typing import Any
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
 
@@ -20,16 +20,20 @@ class SumProblem:
     weights: FloatArray
     n_leading: int
 
-    def sums(self) -> tuple[mpmath.mpf, float]:
+    def sums(self) -> tuple[Any, float]:
         """Return the sum and the sum of absolute values, to 60 digits."""
+        import mpmath
+
         values = exact_eigenvalues(self.matrices, self.weights)
         left = values[: len(values) - self.n_leading]
         with mpmath.workdps(60):
             return mpmath.fsum(left), float(mpmath.fsum(map(abs, left)))
 
 
-def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[mpmath.mpf]:
+def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[Any]:
     """Return the eigenvalues of the mixture of these exact float64 numbers, smallest first."""
+    import mpmath
+
     with mpmath.workdps(60):
         mixture = mpmath.zeros(matrices.shape[1])
         for weight, matrix in zip(weights, matrices, strict=True):

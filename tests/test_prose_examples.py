@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.errors import UnknownGroup
+from fairspan.errors import FairspanError, UnknownGroup
 from known_verdicts import harmed_minority
+from numpy_reference import generate_group_rows
 
 
 @pytest.fixture(scope="module")
@@ -64,4 +65,61 @@ def test_an_error_about_groups(fair_audit):
         "The rows contain groups that model 'minimax_loss' was not fitted on: 'new'. Allowed: its "
         "training groups, 'few', 'many'. Check the group column for misspelled or new values, or "
         "refit with that group."
+    )
+
+
+def test_a_verification_with_other_rows():
+    X, groups = generate_group_rows()
+    fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    assert fs.verify(fair, X[:-1], groups[:-1]).messages[0] == (
+        "These are not the rows of the fit: the groups have different numbers of rows. A "
+        "certificate is verified with the rows that the model was fitted on; use audit to evaluate "
+        "a model on other rows."
+    )
+
+
+PAIR = [np.eye(4), 2 * np.eye(4)]
+
+
+@pytest.mark.parametrize(
+    ("matrices", "settings", "message"),
+    [
+        (
+            PAIR,
+            {"n_components": 7},
+            "n_components is 7. Allowed: an integer from 1 to the number of features, 4, or a "
+            "fraction between 0 and 1 of every group's variance. Choose such a number, for example "
+            "2 or 0.9.",
+        ),
+        (
+            PAIR,
+            {"n_components": 2, "criterion": "equal_error"},
+            "The criterion 'equal_error' was requested, but no subspace of 2 dimensions has the "
+            "same error for both groups: the smallest achievable gap is 2. Allowed: data where "
+            "zero lies between the sums of the p - d smallest and the p - d largest eigenvalues of "
+            "S_1 - S_2, or a tolerance of at least that gap. Use 'error_gap' with a large penalty, "
+            "another n_components, or another center.",
+        ),
+        (
+            [*PAIR, np.eye(4)],
+            {"n_components": 1, "criterion": "nash_welfare", "solver": "boundary"},
+            "The solver 'boundary' does not support the criterion 'nash_welfare' with 3 groups: it "
+            "supports one or two groups, and more only for linear criteria such as 'total_error'. "
+            "Solvers that support it: 'dual_newton'. Use solver='auto'.",
+        ),
+    ],
+    ids=["components", "equal errors", "solver"],
+)
+def test_an_error_of_a_fit(matrices, settings, message):
+    moments = fs.GroupMoments.from_covariances(matrices)
+    with pytest.raises(FairspanError) as raised:
+        fs.FairPCA(**settings).fit_moments(moments)
+    assert str(raised.value) == message
+
+
+def test_the_summary_of_a_criterion():
+    assert fs.MinimaxLoss(relative=True).formula.summary == (
+        "This criterion minimizes the largest excess loss of a group as a fraction of the group's "
+        "variance. The excess loss of a group is its error minus its smallest error under any "
+        "subspace of the same dimension."
     )

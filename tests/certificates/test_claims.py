@@ -11,7 +11,7 @@ import scipy.sparse
 import fairspan as fs
 from case_selection import mark_most_long
 from certificate_claims import CLAIM_PARTS, RECORDS, replace_claims
-from fairspan import FairSubspace, cli, verify
+from fairspan import FairSubspace, verify
 from fairspan.errors import FairspanError
 from fairspan.extending import TracePoint
 from numpy_reference import assert_same_certificate, generate_group_rows
@@ -160,13 +160,18 @@ def test_the_cases_are_what_they_are_called():
 
 
 # Each kind of proof, and of fits those that say more than others.
-FEW = ["two groups", "lines", "means", "covariances", "oblique", "nested", "soft"]
+FEW = ["two groups", "means", "oblique", "soft"]
+SLOW = ["lines", "covariances", "nested"]
 
 
 @pytest.mark.unverified
 @pytest.mark.parametrize(
     "case",
-    [*FEW, *(pytest.param(each, marks=pytest.mark.long) for each in CASES if each not in FEW)],
+    [
+        *FEW,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW),
+        *(pytest.param(each, marks=pytest.mark.long) for each in CASES if each not in FEW + SLOW),
+    ],
 )
 def test_a_claim_that_was_tampered_with_is_refused(case):
     data, subspace = CASES[case][0], fit_model(case)
@@ -192,7 +197,18 @@ def test_a_claim_that_was_tampered_with_is_refused(case):
 
 
 @pytest.mark.unverified
-@pytest.mark.parametrize("case", mark_most_long(list(CASES), 6))
+@pytest.mark.parametrize(
+    "case",
+    [
+        "two groups",
+        pytest.param("nested", marks=pytest.mark.slow),
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in CASES
+            if each not in ("two groups", "nested")
+        ),
+    ],
+)
 def test_a_file_is_believed_no_more(case, tmp_path):
     data, subspace = CASES[case][0], fit_model(case)
     in_file = through_file(tmp_path / "model", lambda model: verify(model, *data).holds)
@@ -201,8 +217,11 @@ def test_a_file_is_believed_no_more(case, tmp_path):
 
 
 @pytest.mark.unverified
+@pytest.mark.slow
 @pytest.mark.parametrize("case", mark_most_long(["lines", "two groups"], 2))
 def test_the_command_line_believes_no_more(case, tmp_path):
+    from fairspan import cli
+
     (rows, labels), subspace = CASES[case][0], fit_model(case)
     table, path = tmp_path / "rows.csv", tmp_path / "model"
     pd.DataFrame(rows).assign(group=labels).to_csv(table, index=False)

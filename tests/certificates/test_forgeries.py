@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
+from case_selection import parametrize_diagonal
 from certificate_claims import replace_claims
 from fairspan import FairSubspace, MeanParity, verify
 from numpy_reference import generate_group_rows
@@ -154,14 +155,18 @@ def times(subspace, factor):
 DATES = [(1.7e9, 1e7), (1.7e12, 1e10), (1.7e15, 1e13), (1.7e18, 1e16), (1.7e15, 0), (1e9, 1e-5)]
 
 
-@pytest.mark.parametrize(("offset", "deviation"), DATES)
-@pytest.mark.parametrize(
-    ("criterion", "center"),
-    [("minimax_loss", "global"), ("total_error", "none"), ("minimax_error", "group")],
+@parametrize_diagonal(
+    pytest.mark.slow,
+    column=DATES,
+    settings=[
+        {"criterion": "minimax_loss", "center": "global"},
+        {"criterion": "total_error", "center": "none"},
+        {"criterion": "minimax_error", "center": "group"},
+    ],
 )
-def test_room_for_rounding_is_a_share_of_what_is_claimed(offset, deviation, criterion, center):
-    rows, groups = dates(offset, deviation)
-    model = fit_model(rows, groups, criterion=criterion, center=center)
+def test_room_for_rounding_is_a_share_of_what_is_claimed(column, settings):
+    rows, groups = dates(*column)
+    model = fit_model(rows, groups, **settings)
     own = model.solution_
     assert own.objective > 0.01
     for factor in (0.0, 0.9, 1.0001, 1.1, 2.0, 1e4):
@@ -181,8 +186,9 @@ def test_figures_that_rounding_may_have_made_are_not_verified():
     assert "cannot be verified" not in str(found)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e4, 1e7])
-@pytest.mark.parametrize("eigen", ["thin", "matrix-free", "projected"])
+@parametrize_diagonal(
+    pytest.mark.slow, size=[1.0, 1e4, 1e7], eigen=["thin", "matrix-free", "projected"]
+)
 def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
     rows = X * [size, 1, 1, 1, 1, 1]
     own = fit_model(rows, criterion="minimax_error").subspace_
@@ -221,8 +227,23 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
-@pytest.mark.parametrize("restriction", [None, MeanParity()], ids=str)
+@pytest.mark.parametrize(
+    ("criterion", "restriction"),
+    [
+        ("minimax_loss", None),
+        *(
+            pytest.param(criterion, restriction, marks=pytest.mark.slow)
+            for criterion, restriction in [
+                ("minimax_error", None),
+                ("total_error", None),
+                ("minimax_error", MeanParity()),
+                ("minimax_loss", MeanParity()),
+                ("total_error", MeanParity()),
+            ]
+        ),
+    ],
+    ids=str,
+)
 def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkeypatch):
     own, rows, groups = sparse(monkeypatch, criterion=criterion, restriction=restriction)
     certificate = own.certificate

@@ -72,6 +72,7 @@ def test_a_resolution_is_known_up_to_a_factor(factor, holds):
     assert _holds((X, groups, subspace), resolution=resolution) is holds
 
 
+@pytest.mark.slow
 def test_the_resolution_of_few_rows_is_that_of_their_matrices_up_to_the_factor():
     X = np.random.default_rng(0).standard_normal((6, 900))
     groups = np.repeat(["a", "b"], 3)

@@ -34,7 +34,7 @@ def assert_none_is_false(kind, path, step=1):
     return n_tried
 
 
-@pytest.mark.parametrize("kind", ["dense", "equal means"])
+@pytest.mark.parametrize("kind", ["dense", pytest.param("equal means", marks=pytest.mark.slow)])
 def test_a_part_of_the_changes(kind, tmp_path):
     assert assert_none_is_false(kind, tmp_path / "model", step=12) > 10
 

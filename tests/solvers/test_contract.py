@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from itertools import product
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -115,7 +114,9 @@ def nested():
         _, entry, criterion, _ = parameters.values
         # A single component is nested in nothing.
         if entry.n_components > 1 and criterion.supports_nesting:
-            yield parameters
+            is_slow = len(entry.matrices) > 4
+            marks = [pytest.mark.slow] if is_slow else []
+            yield pytest.param(*parameters.values, id=parameters.id, marks=marks)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +229,8 @@ def test_a_bound_is_worked_out_from_the_weights_and_never_taken_on_trust():
 
 def conic_optimum(problem):
     """The relaxed problem, stated anew for a conic solver."""
+    import cvxpy
+
     second, d, q = problem.second_moments.matrices, problem.n_components, problem.proportions
     p, criterion = second.shape[1], problem.criterion
     scale = max(np.trace(each) for each in second)
@@ -269,6 +272,7 @@ CONIC = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "criterion"), mark_most_long([*product(range(10), CONIC)], 4), ids=str
 )

@@ -1,6 +1,5 @@
 """Restrictions with a tolerance, against conic programs, scalar bounds, grids and PCA."""
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -43,8 +42,11 @@ def mean_gap(model):
     return float(np.linalg.norm(model.components_ @ figures()[1]))
 
 
+@pytest.mark.slow
 @parametrize_diagonal(d=[1, 2, 4], share=[0.9, 0.5, 0.1, 0.01])
 def test_tolerated_means_equal_the_conic_program(d, share):
+    import cvxpy
+
     S, f, _ = figures()
     delta = share * mean_gap(fit(None, d))
     model = fit(MeanParity(delta), d)
@@ -88,7 +90,18 @@ def covariance_gap(model):
     return beyond(model.components_.T, figures()[2])
 
 
-@parametrize_diagonal(d=[1, 2, 3], share=[0.8, 0.3, 0.1])
+@pytest.mark.parametrize(
+    ("d", "share"),
+    [
+        (1, 0.8),
+        pytest.param(2, 0.3, marks=pytest.mark.slow),
+        pytest.param(3, 0.1, marks=pytest.mark.slow),
+        *(
+            pytest.param(d, share, marks=pytest.mark.long)
+            for d, share in [(1, 0.3), (1, 0.1), (2, 0.8), (2, 0.1), (3, 0.8), (3, 0.3)]
+        ),
+    ],
+)
 def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, share):
     limit = share * covariance_gap(fit(MeanParity(), d))
     try:
@@ -121,7 +134,7 @@ def test_for_lines_the_best_within_the_limit_is_found():
     """p = 4, d = 1: a grid on the sphere of directions of equal means."""
     rows = random_rows(82, n=100, p=4)
     S, D, Q = of_equal_means(rows)
-    theta, phi = np.meshgrid(np.linspace(0, np.pi, 721), np.linspace(0, np.pi, 721))
+    theta, phi = np.meshgrid(*[np.linspace(0, np.pi, 361)] * 2)
     v = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
     v = v.reshape(-1, 3)
     shift = np.abs(np.einsum("ij,jk,ik->i", v, D, v))
@@ -149,6 +162,7 @@ def test_limits_out_of_reach_name_the_least():
     assert covariance_gap(model) <= least * 1.0002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "limits"),
     mark_most_long(
@@ -185,8 +199,8 @@ def test_real_data(name, limits):
         assert tight.solution_.gap <= 0.1 * tight.explained_variance_.sum()
 
 
-@pytest.mark.parametrize(("d", "reached", "bound"), [(5, 0.1199, 0.1236), (10, 0.1952, 0.2029)])
-def test_adult_by_sex_has_equal_covariances(d, reached, bound):
+@pytest.mark.parametrize("d", [5, pytest.param(10, marks=pytest.mark.slow)])
+def test_adult_by_sex_has_equal_covariances(d):
     rows = load("adult_train:group__sex")
     X = np.asarray(rows.X, dtype=float)
     moments = GroupMoments.from_rows(X[:, X.std(axis=0) > 0], rows.groups)
@@ -194,8 +208,8 @@ def test_adult_by_sex_has_equal_covariances(d, reached, bound):
     settings = {"criterion": "total_error", "restriction": parity, "scale": True}
     model = FairPCA(d, **settings).fit_moments(moments)
     total, solution = model.solution_.total_variance, model.solution_
-    assert 1 - solution.objective / total == pytest.approx(reached, abs=1e-4)
-    assert 1 - solution.lower_bound / total == pytest.approx(bound, abs=1e-4)
+    # No more than 1 % of the variance is left between the subspace and the bound.
+    assert 0 < solution.gap <= 0.01 * total
     assert solution.status == "open gap"
     scaled = moments.divided_by(moments.standard_deviations)
     first, second = scaled.second_moments("group")

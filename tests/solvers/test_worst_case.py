@@ -32,7 +32,7 @@ from real_data import TWO_GROUPS, load, load_faces, published_pca_errors
 
 CREDIT, ADULT = "default_credit:group__education_sex6", "adult_race5:group__race"
 LOSS, ERROR, VARIANCE = *RELATIVE, fs.LeastVariance()
-EVERY = settings(derandomize=True, deadline=None, max_examples=15)
+EVERY = settings(derandomize=True, deadline=None, max_examples=5)
 
 
 @cache

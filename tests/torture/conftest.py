@@ -12,6 +12,11 @@ from case_selection import ALL_CASES
 HERE = Path(__file__).parent
 
 
+def pytest_ignore_collect(config):
+    """Import nothing of this folder where long tests are deselected: all of these are long."""
+    return True if "not long" in config.option.markexpr else None
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(HERE):

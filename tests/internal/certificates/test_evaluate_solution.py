@@ -327,7 +327,7 @@ def draw_problem(seed, k, criterion):
     return build_problem(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0)))), rng
 
 
-def minimum_of_many(problem, rng, n=400):
+def minimum_of_many(problem, rng, n=150):
     p, d = problem.n_features, problem.n_components
     return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 

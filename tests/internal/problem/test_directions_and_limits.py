@@ -9,7 +9,6 @@ from fairspan import (
     GroupMoments,
     MinimaxError,
 )
-from fairspan.displays.by_name import DISPLAYS
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.moments.base_moments import RowSpread
 from fairspan.problem.build_family import build_problem_family
@@ -116,6 +115,8 @@ def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
 
 @pytest.mark.parametrize("kind", ["criterion", "restriction", "display"])
 def test_every_name_of_a_kind_has_its_class(kind):
+    from fairspan.displays.by_name import DISPLAYS
+
     tables = {
         "criterion": list(CRITERIA),
         "restriction": list(RESTRICTIONS),

@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -62,9 +61,12 @@ def proven_by(multipliers, S, D, limit, basis):
     return bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mark_most_long(range(8), 3))
 def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
     """For a projector the limit is also PMM'P <= (phi + tau) P, twice as large but the same."""
+    import cvxpy
+
     rng = np.random.default_rng(seed)
     p, d = 4 + seed % 3, 1 + seed % 2
     S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
@@ -91,6 +93,7 @@ def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
     assert np.trace(best.T @ S @ best) <= bound + 1e-8 * np.trace(S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", mark_most_long([1e-8, 1e8], 2))
 def test_the_best_within_the_limit_in_any_unit(unit):
     S, _, D = figures()
@@ -115,7 +118,7 @@ def test_no_other_start_of_an_ascent_ends_higher(share):
     S, D, _ = of_equal_means()
     found = fit(CovarianceParity(tolerance=limit), 3)
     rng = np.random.default_rng(1)
-    ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(20)]
+    ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(6)]
     kept = [np.vdot(V, S @ V) for V in ended if beyond(V, D) <= limit * (1 + 1e-6)]
     assert np.trace(figures()[0]) - found.solution_.objective >= max(kept) * (1 - 1e-4)
 

@@ -225,10 +225,18 @@ def test_infeasible_equal_errors_are_reported_at_all_dimensions():
 
 
 @pytest.mark.counts
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize(("n_features", "falls", "projects"), [(600, 1.5, True), (600, 0, False)])
-def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects, unit):
-    values = unit * (1.0 + np.arange(n_features)) ** -falls
+@pytest.mark.parametrize(
+    ("falls", "unit", "projects"),
+    [
+        *((1.5, unit, True) for unit in (1e-6, 1.0, 1e6)),
+        (0, 1.0, False),
+        pytest.param(0, 1e-6, False, marks=pytest.mark.slow),
+        pytest.param(0, 1e6, False, marks=pytest.mark.slow),
+    ],
+)
+def test_auto_projects_where_few_eigenvalues_matter(falls, unit, projects):
+    # From 500 features on a search subspace may be faster.
+    values = unit * (1.0 + np.arange(500)) ** -falls
     problem = build_problem([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
     solution = solve_problem(problem, BoundarySearch(), 1e-9)
     assert (solution.eigensolver == "projected") == projects
@@ -253,9 +261,9 @@ def test_a_group_without_variance_next_to_others(criterion):
 @parametrize_diagonal(criterion=["minimax_loss", "total_error"], k=[2, 3])
 def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
     rng = np.random.default_rng(k)
-    p, d, labels = 300, 4, np.arange(600) % k
+    p, d, labels = 120, 4, np.arange(240) % k
     shapes = [rng.standard_normal((p, p)) * 0.9 ** np.arange(p) for _ in range(k)]
-    X = np.einsum("ni,nij->nj", rng.standard_normal((600, p)), np.array(shapes)[labels])
+    X = np.einsum("ni,nij->nj", rng.standard_normal((240, p)), np.array(shapes)[labels])
     X += labels[:, None] * rng.standard_normal(p)
     moments = GroupMoments.from_rows(X, labels)
     settings = {"n_components": d, "criterion": criterion, "restriction": MeanParity()}
@@ -275,6 +283,7 @@ def test_losses_under_a_restriction_use_the_unrestricted_optima(criterion, k):
         assert loss == pytest.approx(error - best, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("big", mark_most_long([1e4, 1e5], 2))
 def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
     """Beside it, in all rows with both signs, one component less is left for the others."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields, replace
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -74,8 +73,11 @@ def test_blocks_and_pairs_have_the_same_bound(seed):
     assert bounds[0] == pytest.approx(bounds[1], abs=2 * tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
+    import cvxpy
+
     rng = np.random.default_rng(seed)
     blocks, n = blocks_of(rng, 1 + seed % 3)
     factor, linear = rng.standard_normal((n, 3)), rng.standard_normal(n)
@@ -110,7 +112,7 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
 def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
     """Where x is least, no entry of the gradient g lies below g.x."""
     rng = np.random.default_rng(2)
-    for _ in range(150):
+    for _ in range(40):
         factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
         found = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
         slope = factor @ (found @ factor) + linear

@@ -115,25 +115,25 @@ def test_a_polygon_loses_what_is_negative(polygon, left):
     assert sorted(map(tuple, clip_to_quadrant(np.array(polygon, float)))) == left
 
 
-# Measured counts.
+# Data, components, criterion, and the most eigenproblems that a fit may take.
 COUNTS = [
-    ("default_credit:group__education", 5, MinimaxLoss(), 5),
-    ("wine_quality:group__colour", 3, RobustErrorGap(2.5, 0.15), 20),
-    ("german_credit:group__age_lt40", 3, "equal_error", 5),
-    ("default_credit:group__education_sex6", 10, MinimaxLoss(), 9),
-    ("adult_race5:group__race", 3, NashWelfare(), 11),
+    ("default_credit:group__education", 5, MinimaxLoss(), 8),
+    ("wine_quality:group__colour", 3, RobustErrorGap(2.5, 0.15), 30),
+    ("german_credit:group__age_lt40", 3, "equal_error", 8),
+    ("default_credit:group__education_sex6", 10, MinimaxLoss(), 14),
+    ("adult_race5:group__race", 3, NashWelfare(), 17),
 ]
 
 
 @pytest.mark.counts
-@pytest.mark.parametrize(("name", "d", "criterion", "count"), COUNTS)
-def test_the_count_is_not_much_more_than_it_was(name, d, criterion, count):
+@pytest.mark.parametrize(("name", "d", "criterion", "most"), COUNTS)
+def test_real_data_take_few_eigenproblems(name, d, criterion, most):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
     solution = FairPCA(d, criterion=criterion, center="group").fit_moments(moments).solution_
     assert solution.status == "optimal"
     assert solution.trace[-1].n_eigenproblems <= solution.n_eigenproblems
-    assert 1 <= solution.n_eigenproblems <= 1.5 * count
+    assert 1 <= solution.n_eigenproblems <= most
 
 
 def test_robust_error_gap_of_rows_far_from_zero():

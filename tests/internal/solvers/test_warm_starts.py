@@ -53,7 +53,7 @@ def diagonal_moments(p: int, spectrum: str, share: float = 0.0) -> GroupMoments:
     return GroupMoments.from_covariances(matrices)
 
 
-@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize("spectrum", ["decaying", pytest.param("flat", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "p", [pytest.param(499, marks=pytest.mark.long), 500, pytest.param(501, marks=pytest.mark.long)]
 )
@@ -107,6 +107,7 @@ def test_a_start_along_axes_spans_what_they_see_of_it() -> None:
     assert inside @ inside.T == pytest.approx(np.diag([0.0, 1.0, 1.0, 0.0]), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_an_audit_fits_nash_welfare_again_in_many_features() -> None:
     rows, groups = groups_of_rows(500, 2, "decaying", n=600)
     model = FairPCA(3, criterion="nash_welfare").fit(rows, sensitive_features=groups)

@@ -106,7 +106,9 @@ def test_equal_errors_of_more_than_two_groups_are_refused(real):
         FairPCA(10, criterion="equal_error").fit_moments(moments)
 
 
-@pytest.mark.parametrize(("p", "k", "d"), [(50, 8, 10), (100, 16, 10), (200, 16, 20)])
+@pytest.mark.parametrize(
+    ("p", "k", "d"), [(50, 8, 10), (100, 16, 10), pytest.param(200, 16, 20, marks=pytest.mark.slow)]
+)
 def test_many_groups_and_features(p, k, d):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((p, p)) * np.exp(rng.standard_normal(p)) for _ in range(k)]
@@ -210,7 +212,7 @@ def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
 
 def test_the_robust_error_gap_of_two_groups_is_that_of_branch_and_bound():
     rng = np.random.default_rng(1)
-    for _ in range(6):
+    for _ in range(2):
         matrices = random_moments(rng, 2, 6)
         problem = build_problem(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
         exact = BoundarySearch().solve(problem, 1e-9)
@@ -291,7 +293,9 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)
 
 
-@pytest.mark.parametrize(("seed", "k", "p"), [(102, 4, 3), (130, 5, 5)])
+@pytest.mark.parametrize(
+    ("seed", "k", "p"), [(102, 4, 3), pytest.param(130, 5, 5, marks=pytest.mark.slow)]
+)
 def test_nash_welfare_leaves_the_local_optimum_that_its_first_descent_finds(seed, k, p):
     rng = np.random.default_rng(seed)
     rng.integers(2, 7), rng.integers(3, 8), rng.integers(1, p)

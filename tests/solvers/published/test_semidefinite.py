@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import cvxpy
 import numpy as np
 import pytest
 
@@ -67,6 +66,8 @@ def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
 
 def largest_piece(criterion, errors, problem):
     """The criterion in cvxpy, written from its formula."""
+    import cvxpy
+
     total = problem.proportions @ errors
     if isinstance(criterion, ErrorGap):
         return total + criterion.penalty * (cvxpy.max(errors) - cvxpy.min(errors))
@@ -81,6 +82,8 @@ def largest_piece(criterion, errors, problem):
 @SEEDS
 def test_three_groups_against_another_program(seed, criterion):
     """With the complement Q = I - P as the unknown, whose traces are the errors themselves."""
+    import cvxpy
+
     problem = random_problem(seed, 3, criterion, allow_extra=True)
     p, d, total = problem.n_features, problem.n_components, problem.total_variance
     Q = cvxpy.Variable((p, p), PSD=True)
