@@ -10,32 +10,7 @@ from fairspan.errors import IncompatibleParameters
 from numpy_reference import projector_distance, random_rows
 from problems import random_basis
 from real_data import load
-
-ROWS = random_rows(81, n=100, p=6, offset=1.5)
-
-
-def fit(restriction, d=2, rows=ROWS, **settings):
-    model = FairPCA(d, criterion="total_error", restriction=restriction, **settings)
-    return model.fit(rows.X, sensitive_features=rows.labels)
-
-
-def figures(rows=ROWS):
-    own = [rows.X[rows.labels == each] for each in "ab"]
-    pooled = np.cov(rows.X.T, bias=True)
-    f = own[0].mean(axis=0) - own[1].mean(axis=0)
-    return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
-
-
-def of_equal_means(rows=ROWS):
-    """What the pooled covariance and the difference are where the means agree."""
-    S, f, D = figures(rows)
-    Q = np.linalg.svd(f[None])[2][1:].T
-    return Q.T @ S @ Q, Q.T @ D @ Q, Q
-
-
-def beyond(basis, difference):
-    """The largest difference of the variances of both groups along a direction."""
-    return float(np.linalg.norm(basis.T @ difference @ basis, 2))
+from rows_apart import beyond, covariance_gap, figures, fit, of_equal_means
 
 
 def mean_gap(model):
@@ -84,10 +59,6 @@ def test_a_wide_tolerance_of_covariances_leaves_equal_means_alone(solver):
     wide, alone = fit(CovarianceParity(tolerance=1e3), solver=solver), fit(MeanParity())
     assert wide.solution_.status == "optimal"
     assert wide.solution_.objective == pytest.approx(alone.solution_.objective, rel=1e-9)
-
-
-def covariance_gap(model):
-    return beyond(model.components_.T, figures()[2])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from case_selection import mark_most_long, select_cases
 from fairspan import (
     BoundarySearch,
     Disparity,
+    DualNewton,
     EqualError,
     ErrorGap,
     LeastVariance,
@@ -545,3 +546,20 @@ def test_optimal_needs_an_objective_that_is_known():
     assert found[False].gap == pytest.approx(0.0, abs=1e-12)
     assert found[False].resolution > 1e-6 * found[False].objective
     assert (found[True].status, found[False].status) == ("optimal", "unresolved")
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        *(MinimaxLoss(), MinimaxError(), LeastVariance(), ErrorGap(0.7), NashWelfare()),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in RELATIVE),
+    ],
+    ids=str,
+)
+def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
+    for seed in range(2):
+        problem, rng = draw_problem(seed, 4, criterion)
+        solution = DualNewton().solve(problem, 1e-9)
+        bound, _ = bound_of(solution.proof, problem, solution.components.T)
+        assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
+        assert bound <= minimum_of_many(problem, rng)

@@ -7,44 +7,14 @@ import numpy as np
 import pytest
 
 from case_selection import mark_most_long
-from fairspan import CovarianceParity, FairPCA, MeanParity, TotalError
+from fairspan import CovarianceParity, MeanParity, TotalError
 from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
 from fairspan.errors import IncompatibleParameters
 from fairspan.problem.limits import CovarianceDifferenceLimit
 from fairspan.solvers.covariance_ascent import best_feasible_subspace, local_ascent
 from fairspan.solvers.covariance_bounds import scalar_dual_multiplier, solve_semidefinite_relaxation
-from numpy_reference import random_rows
 from problems import build_problem, random_basis
-
-ROWS = random_rows(81, n=100, p=6, offset=1.5)
-
-
-def fit(restriction, d=2, rows=ROWS, **settings):
-    model = FairPCA(d, criterion="total_error", restriction=restriction, **settings)
-    return model.fit(rows.X, sensitive_features=rows.labels)
-
-
-def figures(rows=ROWS):
-    own = [rows.X[rows.labels == each] for each in "ab"]
-    pooled = np.cov(rows.X.T, bias=True)
-    f = own[0].mean(axis=0) - own[1].mean(axis=0)
-    return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
-
-
-def of_equal_means(rows=ROWS):
-    """What the pooled covariance and the difference are where the means agree."""
-    S, f, D = figures(rows)
-    Q = np.linalg.svd(f[None])[2][1:].T
-    return Q.T @ S @ Q, Q.T @ D @ Q, Q
-
-
-def beyond(basis, difference):
-    """The largest difference of the variances of both groups along a direction."""
-    return float(np.linalg.norm(basis.T @ difference @ basis, 2))
-
-
-def covariance_gap(model):
-    return beyond(model.components_.T, figures()[2])
+from rows_apart import beyond, covariance_gap, figures, fit, of_equal_means
 
 
 def proven_by(multipliers, S, D, limit, basis):
