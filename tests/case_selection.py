@@ -24,13 +24,22 @@ def select_cases(cases: Sequence[Case], step: int, first: int = 0) -> Sequence[C
 
 def mark_most_long(cases: Sequence[Any], step: int) -> list[Any]:
     """Mark all but every `step`-th case as long. A case of several values is a tuple."""
-    return [case if i % step == 0 else _mark_long(case) for i, case in enumerate(cases)]
+    return [
+        case if i % step == 0 else _mark(case, pytest.mark.long) for i, case in enumerate(cases)
+    ]
 
 
-def _mark_long(case: Any) -> Any:
+def mark_most_slow(cases: Sequence[Any], step: int) -> list[Any]:
+    """Mark all but every `step`-th case as slow. A case of several values is a tuple."""
+    return [
+        case if i % step == 0 else _mark(case, pytest.mark.slow) for i, case in enumerate(cases)
+    ]
+
+
+def _mark(case: Any, mark: pytest.MarkDecorator) -> Any:
     if hasattr(case, "marks"):  # of pytest.param
-        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.long])
-    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long)
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, mark])
+    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=mark)
 
 
 def parametrize_diagonal(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from case_selection import parametrize_diagonal
+from case_selection import mark_most_slow, parametrize_diagonal
 from fairspan import FairPCA, NashWelfare
 from numpy_reference import projector_distance
 from problems import (
@@ -112,7 +112,7 @@ def test_without_tolerance_the_gap_is_that_of_float64(seed):
     assert solution.gap <= 1e-13 * largest
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", mark_most_slow(range(20), 4))
 def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
     # One wide column makes the total variance larger than all losses; the tolerance is a share of
     # the loss itself.

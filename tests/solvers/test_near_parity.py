@@ -170,7 +170,8 @@ def test_real_data(name, limits):
         assert tight.solution_.gap <= 0.1 * tight.explained_variance_.sum()
 
 
-@pytest.mark.parametrize("d", [5, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [5, 10])
 def test_adult_by_sex_has_equal_covariances(d):
     rows = load("adult_train:group__sex")
     X = np.asarray(rows.X, dtype=float)

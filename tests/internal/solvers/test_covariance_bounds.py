@@ -82,6 +82,7 @@ def test_other_solvers_and_too_many_features_are_refused():
         solve_semidefinite_relaxation(np.eye(61), np.eye(61), 2, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", mark_most_long([0.3, 0.8, 0.1], 3))
 def test_no_other_start_of_an_ascent_ends_higher(share):
     limit = share * covariance_gap(fit(MeanParity(), 3))

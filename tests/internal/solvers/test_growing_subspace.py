@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from case_selection import mark_most_long, parametrize_diagonal, select_cases
+from case_selection import mark_most_long, mark_most_slow, parametrize_diagonal, select_cases
 from fairspan import (
     BoundarySearch,
     DualNewton,
@@ -94,7 +94,7 @@ def test_nash_welfare_is_proven_in_any_unit(k, unit):
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e6])
+@pytest.mark.parametrize("unit", mark_most_slow([1e6, 1e-6, 1e-3], 3))
 def test_the_robust_error_gap_is_proven_in_any_unit(unit):
     rng = np.random.default_rng(3)
     matrices = np.array([with_spectrum(rng, 0.97 ** np.arange(120)) for _ in range(2)])
@@ -202,10 +202,12 @@ WITH_RATES = [(criterion, rate) for criterion in CRITERIA for rate in (0.5, 3, 8
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(("criterion", "rate"), select_cases(WITH_RATES, 5), ids=str)
+@pytest.mark.parametrize(
+    ("criterion", "rate"), mark_most_slow(select_cases(WITH_RATES, 5), 2), ids=str
+)
 def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
     rng = np.random.default_rng(3)
-    values = np.exp(-rate * np.arange(120) / 120)
+    values = np.exp(-rate * np.arange(80) / 80)
     for k in (2, 5):
         if k > 2 and isinstance(criterion, RobustErrorGap | EqualError):
             continue

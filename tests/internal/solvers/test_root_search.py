@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from case_selection import mark_most_slow
 from fairspan import (
     DualNewton,
     EqualError,
@@ -144,7 +145,7 @@ def test_robust_error_gap_of_rows_far_from_zero():
     assert solution.lower_bound <= solution.objective
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mark_most_slow(range(12), 3))
 def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     """A step's equations may be singular where groups share their axes or have few."""
     rng = np.random.default_rng(seed)

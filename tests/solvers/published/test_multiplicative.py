@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from case_selection import mark_most_long, select_cases
+from case_selection import mark_most_long, mark_most_slow, select_cases
 from fairspan import (
     DualNewton,
     ErrorGap,
@@ -150,7 +150,7 @@ def test_ends_once_the_gap_is_closed_and_traces_every_round():
     assert solution.objective <= solution.trace[-1].upper_bound + 1e-12
 
 
-@each_criterion
+@pytest.mark.parametrize("criterion", mark_most_slow(MINIMAX, len(MINIMAX)), ids=str)
 def test_an_accuracy_is_kept(criterion):
     """Theorem A.2: the average of so many rounds is within epsilon of the optimum."""
     solver = MultiplicativeWeights.for_accuracy(0.2, n_groups=3)

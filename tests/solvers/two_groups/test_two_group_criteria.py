@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from case_selection import mark_most_long, parametrize_diagonal, select_cases
+from case_selection import mark_most_long, mark_most_slow, parametrize_diagonal, select_cases
 from fairspan import (
     Disparity,
     DualNewton,
@@ -177,7 +177,7 @@ def test_the_supporting_lines_prove_the_bound():
             assert criterion.value(basis_errors(matrices, basis), problem) >= solution.lower_bound
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mark_most_slow(range(12), 3))
 def test_robust_error_gap_in_two_dimensions_by_brute_force(seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, 2, 2)
