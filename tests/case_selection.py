@@ -2,7 +2,7 @@
 
 A test that uses `select_cases` has the marker `sweep`: `./run long --torture`, which sets
 FAIRSPAN_TORTURE=1, runs it with all cases. Cases that `mark_most_long` and `parametrize_diagonal`
-mark as long run in `./run long`.
+mark as long run in `./run long`; those that `mark_most_slow` marks as slow in `./run test --all`.
 """
 
 import os
