@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
-from case_selection import parametrize_diagonal
+from case_selection import mark_most_slow, parametrize_diagonal
 from certificate_claims import replace_claims
 from fairspan import FairSubspace, MeanParity, verify
 from numpy_reference import generate_group_rows
@@ -296,7 +296,9 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
         assert not found.holds or "order of magnitude" in str(found)
 
 
-@pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
+@pytest.mark.parametrize(
+    "criterion", mark_most_slow(["minimax_loss", "minimax_error", "total_error"], 3)
+)
 def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
     monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 20)
     monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 20)
