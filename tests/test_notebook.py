@@ -2,65 +2,16 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import fairspan as fs
 from fairspan.formatting.numbers import to_ascii
-from fairspan.formatting.table import Cell, Column, Table
-from fairspan.moments.wide import SparseMoments, WideMoments
-from fairspan.rows.opening import open_group_rows as rows_in_memory
+from html_tables import HOSTILE, IN_CELLS, TAGS, Tables
 
 RNG = np.random.default_rng(0)
-HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
-TAGS = {"style", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "strong"}
-IN_CELLS = {"span", "bdi", "wbr"}
-ATTRIBUTES = {"class", "scope", "colspan", "data-value", "tabindex", "role", "aria-label"}
-
-
-class Tables(HTMLParser):
-    """The cells of each row as text, the tags, and all that no cell holds."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.rows, self.tags, self.beside, self.style, self.open = [], set(), [], "", []
-        self.notes, self.strong = [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        assert {name for name, _ in attributes} <= ATTRIBUTES
-        if tag == "wbr":
-            return
-        self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-        if tag == "p":
-            self.notes.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1] == "style":
-            self.style += data
-        elif {"td", "th"} & set(self.open):
-            # The second line of a cell is a word of its own.
-            self.rows[-1][-1] += f" {data}" if self.open[-1] == "span" else data
-        else:
-            self.beside.append(data)
-        if "p" in self.open:
-            self.notes[-1] += data
-        if self.open[-1] == "strong":
-            self.strong.append(data)
 
 
 def rows_of(k, n=12, p=4):
@@ -100,7 +51,7 @@ def test_the_estimator_keeps_the_diagram_of_scikit_learn(two):
 
 def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     X, groups, fair = two
-    audit = fs.audit(fair, X, groups)
+    audit = fs.audit(fair, X, groups, folds=5)
     tables = render(audit)
     note, table = audit.table().to_text(200).split("\n\n")
     in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
@@ -136,14 +87,18 @@ def test_moments_show_rows_weights_shares_and_variances(two):
         assert row[3:] == [f"{100 * own.sum() / weights.sum():.1f} %", f"{variance:.4g}"]
 
 
-def test_moments_of_rows_that_stay_show_the_same(two):
+def test_moments_of_rows_that_stay_show_the_same(two, monkeypatch):
+    import scipy.sparse
+
     X, groups, _ = two
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
     whole = fs.GroupMoments.from_rows(wide, groups)
-    thin = WideMoments.from_rows(rows_in_memory(wide, groups, None))
-    sparse = SparseMoments.from_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
-    assert isinstance(sparse, SparseMoments)
-    assert render(thin).rows == render(sparse).rows == render(whole).rows
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 50)
+    monkeypatch.setattr("fairspan.moments.compute.MAX_DENSE_FEATURES", 50)
+    for kept, rows in (("thin", wide), ("matrix-free", scipy.sparse.csr_array(wide))):
+        fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
+        assert fair.solution_.eigensolver == kept
+        assert render(fair.moments_).rows == render(whole).rows
 
 
 def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
@@ -190,27 +145,14 @@ def test_hostile_names_stay_text(two):
     named = np.where(groups == "g00", HOSTILE, "b\n\x1b[31m")
     fair = fs.FairPCA(2).fit(X, sensitive_features=named)
     moments = fs.GroupMoments.from_rows(X, named)
-    things = [fs.audit({HOSTILE: fair}, X, named), moments, fs.frontier(moments, 2)]
+    things = [
+        fs.audit({HOSTILE: fair}, X, named, folds=None),
+        moments,
+        fs.frontier(moments, 2, tol=1e-2),
+    ]
     for thing in [*things, fair.subspace_]:
         tables = render(thing)
         text = "".join(tables.beside + [cell for row in tables.rows for cell in row])
         assert HOSTILE.replace("\u202e", "?") in text
         assert "\u202e" not in text
         assert "\x1b" not in text
-
-
-def test_every_text_of_a_table_is_escaped():
-    texts = [f"{place}<i>{HOSTILE}" for place in ("caption", "head", "section", "name", "cell")]
-    caption, head, section, name, cell = texts
-    column = Column(head, [Cell(name), Cell(name)], group=name, is_text=True, total=Cell(cell))
-    table = Table(
-        caption,
-        (column, Column("", [Cell(cell, detail=cell)] * 2)),
-        ((0, section),),
-        [(name, cell)],
-    )
-    tables = Tables(table.to_html())
-    assert tables.tags <= TAGS | IN_CELLS | {"tfoot"}
-    assert tables.rows[0] == [f"{head} {name}", ""]
-    assert tables.rows[1:] == [[section], *[[name, f"{cell} {cell}"]] * 2, [cell, ""]]
-    assert "".join(tables.beside) == caption + name + cell

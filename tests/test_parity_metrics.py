@@ -6,9 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
-from scipy import stats
-from sklearn.linear_model import LogisticRegression
 
 import real_data
 from case_selection import mark_most_long
@@ -65,6 +62,8 @@ def test_adult_label_biases_are_the_published_ones(adult, attribute):
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_two_outcomes_agree_with_fairlearn(weights):
+    from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+
     parity = metrics.statistical_parity(LABELS, RACE, sample_weight=weights, n_bootstrap=0)
     theirs = demographic_parity_difference(
         LABELS, LABELS, sensitive_features=RACE, sample_weight=weights
@@ -87,6 +86,8 @@ def test_two_outcomes_agree_with_fairlearn(weights):
 
 
 def test_intersections_agree_with_fairlearn():
+    from fairlearn.metrics import MetricFrame, selection_rate
+
     features = pd.DataFrame({"sex": SEX, "race": RACE}, index=np.arange(N) + 1000)
     frame = MetricFrame(
         metrics=selection_rate, y_true=LABELS, y_pred=LABELS, sensitive_features=features
@@ -98,6 +99,8 @@ def test_intersections_agree_with_fairlearn():
 
 
 def test_prediction_bias_of_predictions_is_fairlearns_with_a_sign():
+    from fairlearn.metrics import demographic_parity_difference
+
     X = RNG.normal(size=(N, 2)) + (SEX == "m")[:, None]
 
     def predict(rows):
@@ -141,6 +144,8 @@ def test_the_rest_may_be_some_of_the_groups():
 
 
 def test_prediction_bias_of_a_models_probabilities_is_of_the_positive_label():
+    from sklearn.linear_model import LogisticRegression
+
     rows = np.random.default_rng(0).standard_normal((60, 2))
     answers, sex = np.where(rows[:, 0] > 0, "yes", "no"), np.array(["f", "m", "m"] * 20)
     model = LogisticRegression().fit(rows, answers)
@@ -157,7 +162,7 @@ def test_prediction_bias_of_a_models_probabilities_is_of_the_positive_label():
 def test_prediction_bias_of_a_constant_classifier_is_zero():
     X = np.ones((N, 1))
     assert metrics.prediction_bias(lambda rows: -np.ones(len(rows)), X, SEX, "f") == 0
-    with pytest.raises(InvalidInput, match="pos_label is 1, which does not occur in"):
+    with pytest.raises(InvalidInput, match="pos_label is 1"):
         metrics.prediction_bias(lambda rows: ["no"] * len(rows), X, SEX, "f")
 
 
@@ -226,7 +231,9 @@ def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
         assert parity.holds(epsilon, use_upper_bound=True) == of_end
 
 
-@pytest.mark.parametrize("weights", [np.ones(N), WEIGHTS])
+@pytest.mark.parametrize(
+    "weights", [pytest.param(np.ones(N), marks=pytest.mark.slow, id="equal"), WEIGHTS]
+)
 def test_the_interval_is_as_far_as_resampled_rows_deviate(weights):
     """The bootstrap as it is taught: draw rows, one resample at a time."""
     rng, figures = np.random.default_rng(8), []
@@ -242,7 +249,7 @@ def test_the_interval_is_as_far_as_resampled_rows_deviate(weights):
         return found / found.sum()
 
     centers = [shares(*each) for each in padded]
-    for _ in range(1500):
+    for _ in range(800):
         rows = [rng.choice(len(g), len(own)) for (g, _), own in zip(padded, groups, strict=True)]
         deviations = [
             shares(grades[drawn], own[drawn]) - center
@@ -289,6 +296,8 @@ def test_the_interval_covers_the_true_largest_distance(case):
 )
 def test_the_interval_of_a_label_bias_covers_the_true_one(p, q, sizes):
     """Its coverage, summed over all that can be observed; .77 were covered by a bootstrap."""
+    from scipy import stats
+
     counts = [np.arange(n + 1) for n in sizes]
     chances = np.outer(*map(stats.binom.pmf, counts, sizes, (p, q)))
     covered = 0.0
@@ -350,7 +359,7 @@ def test_frame_and_repr():
 
 FEW, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
 REFUSED = {
-    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c', to which no row belongs.*'a', 'b'"),
+    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c'.*'a', 'b'"),
     "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "same group, 'a'"),
     "too few groups": (
         (FEW, GROUPS[:3], "a"),

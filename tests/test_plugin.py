@@ -5,14 +5,13 @@ import json
 import pickle
 import sqlite3
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_diabetes
 from somebody_elses_parts.first_features import FirstFeatures
 from somebody_elses_parts.group_scree import GroupScree
 from somebody_elses_parts.largest_share_lost import LargestShareLost
@@ -20,8 +19,6 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
-from case_selection import parametrize_diagonal
-from certificate_claims import replace_claims
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import (
@@ -32,19 +29,27 @@ from fairspan.extending import (
     LinearCriterion,
     Restriction,
 )
-from fairspan.model.serialization import UnresolvedObject
 from fairspan.registry import builtin_names
-from fairspan.solvers.auto import solve_exactly
-from problems import build_problem, random_moments
+from problems import random_moments
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
-PATIENTS = load_diabetes(as_frame=True, scaled=False).data
-MOMENTS = GroupMoments.from_rows(PATIENTS, "sex")
 # How the command line names the parts.
 CRITERION = "somebody_elses_parts.largest_share_lost:LargestShareLost"
 RESTRICTION = "somebody_elses_parts.first_features:FirstFeatures"
 SOLVER = "somebody_elses_parts.weight_grid:WeightGrid"
 DISPLAY = "somebody_elses_parts.group_scree:GroupScree.from_estimator"
+
+
+@pytest.fixture(scope="module")
+def patients():
+    from sklearn.datasets import load_diabetes
+
+    return load_diabetes(as_frame=True, scaled=False).data
+
+
+@pytest.fixture(scope="module")
+def moments(patients):
+    return GroupMoments.from_rows(patients, "sex")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +103,7 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     np.testing.assert_allclose(fair.components_[:, 4:], 0, atol=1e-12)
     assert fair.transform(table).shape == (80, 2)
     assert fs.verify(fair, table, "group").holds
-    found = fs.audit(fair, table, "group").frame()
+    found = fs.audit(fair, table, "group", folds=5).frame()
     assert found["expected_error"].notna().all()
     fair.subspace_.save(tmp_path / "model")
     # The file names criterion and restriction, with their settings; the objects are passed again.
@@ -111,7 +116,7 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
         tmp_path / "model", custom_objects=[LargestShareLost(), FirstFeatures()]
     )
     assert fs.verify(loaded, table, "group").holds
-    again = fs.audit(loaded, table, "group").frame()["expected_error"]
+    again = fs.audit(loaded, table, "group", folds=5).frame()["expected_error"]
     assert again.tolist() == found["expected_error"].tolist()[:2]  # PCA is beside the estimator
     half = fs.FairSubspace.load(tmp_path / "model", custom_objects=parts[1:])
     assert not fs.verify(half, table, "group").holds
@@ -120,10 +125,8 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
 def test_a_file_that_names_a_module_imports_nothing(table, tmp_path, monkeypatch):
     (tmp_path / "planted.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    fair = FairPCA(2).fit(table, sensitive_features="group").subspace_
-    criterion = UnresolvedObject("criterion", "planted:Thing", {})
-    planted = replace(fair, certificate=replace_claims(fair.certificate, criterion=criterion))
-    planted.save(tmp_path / "model")
+    fair = FairPCA(2, criterion=PlantedError()).fit(table, sensitive_features="group").subspace_
+    fair.save(tmp_path / "model")
     found = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
     assert not found.holds
     with pytest.raises(InvalidParameter, match="criterion is 'planted:Thing'"):
@@ -145,10 +148,11 @@ def test_a_report_of_its_criterion(table, tmp_path):
     for name in ("objective", "lower_bound"):
         expected = pytest.approx(printed[name], abs=printed["absolute_tol"])
         assert getattr(verified, name) == expected
-    assert "combination of its affine functions" in printed["explanation"][1]
+    assert "affine" in printed["explanation"][1]
     assert "largest share lost" in (tmp_path / "page.html").read_text().replace("_", " ")
 
 
+@pytest.mark.slow
 def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_path):
     fair = FairPCA(2).fit(table, sensitive_features="group")
     made = GroupScree.from_estimator(fair)
@@ -157,14 +161,14 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
         n_components=2,
         compare=[],
         displays=["loadings", made],
-        folds=5,
+        folds=None,
     )
     assert facts["displays"][1] == {
         "name": "GroupScree",
         "data": made.frame().to_dict("list"),
     }
     page = (tmp_path / "page.html").read_text()
-    assert page.count("What each component holds of each group") == 1
+    assert page.count("each component holds of") == 1
     assert "displays=['loadings', GroupScree]" in facts["provenance"]["command"]
 
 
@@ -191,13 +195,13 @@ def test_displays_of_the_library_are_requested_by_name_too(table, tmp_path):
     ("displays", "error", "said"),
     [
         (["unheard_of"], InvalidParameter, "display is 'unheard_of'.*'loadings'"),
-        ([3], InvalidType, "display is of type int"),
-        ("loadings", InvalidType, "displays is of type str"),
+        ([3], InvalidType, "type int"),
+        ("loadings", InvalidType, "displays .* str"),
     ],
 )
 def test_displays_that_are_none_are_refused_before_rows_are_read(displays, error, said, tmp_path):
     with pytest.raises(error, match=said):
-        fs.write_report(tmp_path / "page.html", "there is no such file", "g", displays=displays)
+        fs.write_report(tmp_path / "page.html", "nowhere.csv", "g", displays=displays)
 
 
 def shares_lost(basis, matrices):
@@ -205,55 +209,62 @@ def shares_lost(basis, matrices):
     return 1 - kept / np.trace(matrices, axis1=1, axis2=2)
 
 
-@parametrize_diagonal(n_groups=[2, 3, 5], seed=range(3))
+@pytest.mark.parametrize("n_groups", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.long) for i in (1, 2))])
 def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_groups, seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, n_groups, 6)
-    problem = build_problem(matrices, 3, LargestShareLost())
-    solution = solve_exactly(problem, 1e-9)
-    largest = shares_lost(solution.components.T, matrices).max()
-    assert solution.objective == pytest.approx(problem.total_variance * largest)
+    moments = GroupMoments.from_covariances(
+        matrices, weights=np.ones(n_groups), groups=[*"abcde"[:n_groups]]
+    )
+    fair = FairPCA(3, criterion=LargestShareLost(), center="none").fit_moments(moments)
+    solution, total_variance = fair.solution_, fair.solution_.total_variance
+    largest = shares_lost(fair.components_.T, matrices).max()
+    assert solution.objective == pytest.approx(total_variance * largest)
     assert solution.status == "optimal" or n_groups > 2
     for _ in range(200):
         other = np.linalg.qr(rng.standard_normal((6, 3)))[0]
-        value = problem.total_variance * shares_lost(other, matrices).max()
+        value = total_variance * shares_lost(other, matrices).max()
         assert value >= solution.lower_bound - 1e-9
 
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
-def test_a_criterion_of_ones_own_is_passed_as_an_object(center):
+def test_a_criterion_of_ones_own_is_passed_as_an_object(center, moments):
     own, relative = (
-        FairPCA(2, criterion=each, center=center).fit_moments(MOMENTS)
+        FairPCA(2, criterion=each, center=center).fit_moments(moments)
         for each in (LargestShareLost(), MinimaxError(relative=True))
     )
     assert own.solution_.status == "optimal"
-    assert fs.verify(own, MOMENTS).holds
+    assert fs.verify(own, moments).holds
     # It is the relative error, times the variance of all rows.
-    traces = np.trace(MOMENTS.second_moments(center), axis1=1, axis2=2)
-    expected = relative.solution_.objective * (MOMENTS.proportions @ traces)
+    traces = np.trace(moments.second_moments(center), axis1=1, axis2=2)
+    expected = relative.solution_.objective * (moments.proportions @ traces)
     assert own.solution_.objective == pytest.approx(expected, rel=1e-7)
 
 
-def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_take():
-    fair = FairPCA(3, solver=WeightGrid(), tol=1e-2).fit_moments(MOMENTS)
+def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_take(moments):
+    fair = FairPCA(3, solver=WeightGrid(), tol=1e-2).fit_moments(moments)
     assert (fair.solver_, fair.solution_.status) == ("weight_grid", "optimal")
     with pytest.raises(IncompatibleParameters, match="two linear pieces only"):
-        FairPCA(3, criterion="nash_welfare", solver=WeightGrid()).fit_moments(MOMENTS)
+        FairPCA(3, criterion="nash_welfare", solver=WeightGrid()).fit_moments(moments)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), LargestShareLost()])
 def test_the_solver_brackets_the_exact_answer_and_never_claims_more(criterion):
     matrices = random_moments(np.random.default_rng(4), 2, 6)
-    problem = build_problem(matrices, 2, criterion)
-    exact = BoundarySearch().solve(problem, 1e-10)
-    coarse = WeightGrid(11).solve(problem, 1e-10)
-    fine = WeightGrid(1001).solve(problem, 1e-10)
+    moments = GroupMoments.from_covariances(matrices, weights=np.ones(2), groups=["a", "b"])
+    exact, coarse, fine = (
+        FairPCA(2, criterion=criterion, solver=solver, center="none", tol=1e-10)
+        .fit_moments(moments)
+        .solution_
+        for solver in (BoundarySearch(), WeightGrid(11), WeightGrid(1001))
+    )
     for grid in (coarse, fine):
         assert grid.lower_bound - 1e-9 <= exact.objective <= grid.objective + 1e-9
         assert (grid.status == "optimal") == (grid.gap <= grid.absolute_tol)
     assert fine.gap <= coarse.gap
-    assert fine.gap < 0.02 * problem.total_variance
+    assert fine.gap < 0.02 * exact.total_variance
 
 
 def test_parameters_of_its_parts_are_parameters_of_the_estimator():
@@ -274,17 +285,24 @@ class DoubledError(Criterion):
         return AffinePieces(self.factor * np.eye(problem.n_groups), np.zeros(problem.n_groups))
 
 
+@dataclass(frozen=True)
+class PlantedError(DoubledError):
+    """Named like a part of a module, which a file can be made to hold."""
+
+    name: ClassVar[str] = "planted:Thing"
+
+
 @pytest.mark.parametrize("criterion", [DoubledError(3.0), LargestShareLost()], ids=str)
-def test_what_a_part_does_not_say_is_the_default(criterion):
+def test_what_a_part_does_not_say_is_the_default(criterion, moments):
     """The object that was passed stays as it is, and a fit can be pickled and copied."""
-    fair = FairPCA(2, criterion=criterion).fit_moments(MOMENTS)
+    fair = FairPCA(2, criterion=criterion).fit_moments(moments)
     assert fair.criterion is criterion
     assert type(fair.criterion) is type(criterion)
-    assert fs.verify(fair, MOMENTS).holds
+    assert fs.verify(fair, moments).holds
     for again in (pickle.loads(pickle.dumps(fair)), copy.deepcopy(fair)):
         np.testing.assert_array_equal(again.components_, fair.components_)
     if isinstance(criterion, DoubledError):
-        plain = FairPCA(2, criterion="minimax_error").fit_moments(MOMENTS)
+        plain = FairPCA(2, criterion="minimax_error").fit_moments(moments)
         assert fair.solution_.objective == pytest.approx(3 * plain.solution_.objective)
 
 
@@ -298,10 +316,10 @@ class MeanGroupError(LinearCriterion):
         return np.full(problem.n_groups, 1 / problem.n_groups)
 
 
-def test_a_weighted_sum_of_errors_needs_its_weights_alone():
-    fair = FairPCA(2, criterion=MeanGroupError()).fit_moments(MOMENTS)
-    assert fs.verify(fair, MOMENTS).holds
-    eigenvalues = np.linalg.eigvalsh(MOMENTS.second_moments().mean(axis=0))
+def test_a_weighted_sum_of_errors_needs_its_weights_alone(moments):
+    fair = FairPCA(2, criterion=MeanGroupError()).fit_moments(moments)
+    assert fs.verify(fair, moments).holds
+    eigenvalues = np.linalg.eigvalsh(moments.second_moments().mean(axis=0))
     assert fair.solution_.objective == pytest.approx(eigenvalues[:-2].sum(), rel=1e-9)
     assert fair.solution_.objective == pytest.approx(fair.group_errors_.mean(), rel=1e-9)
 
@@ -341,16 +359,16 @@ def test_two_groups_with_more_than_two_pieces_are_solved_like_a_grid_of_angles(c
     moments = GroupMoments.from_rows(rows, groups)
     fit = FairPCA(1, criterion=criterion).fit_moments(moments)
     first, second = moments.second_moments("global")
-    angles = np.linspace(0, np.pi, 200_001)
+    angles = np.linspace(0, np.pi, 20_001)
     # The error of a line is the variance along its normal.
     normals = np.stack([-np.sin(angles), np.cos(angles)])
     errors = [np.einsum("in,ij,jn->n", normals, matrix, normals) for matrix in (first, second)]
     least = min(map(value, *errors))
     # The value falls with a slope of about two on each side of its least, between two angles.
-    assert least - 4 * np.pi / 200_000 < fit.solution_.objective <= least
+    assert least - 4 * np.pi / 20_000 < fit.solution_.objective <= least
     assert fit.solution_.status == "optimal"
     assert fs.verify(fit, moments).holds
-    with pytest.raises(IncompatibleParameters, match="maximum of at most two"):
+    with pytest.raises(IncompatibleParameters, match="affine functions"):
         FairPCA(1, criterion=criterion, solver="boundary").fit_moments(moments)
 
 
@@ -404,9 +422,10 @@ def test_a_share_of_variance_within_its_restriction(table):
     assert fair.n_components_ <= 3
 
 
-def test_few_rows_of_many_features_keep_to_the_first_of_them():
+def test_few_rows_of_many_features_keep_to_the_first_of_them(monkeypatch):
     """The coordinates in which few rows are solved are no features."""
-    rows, groups = np.random.default_rng(0).standard_normal((24, 620)), np.arange(24) % 2
+    monkeypatch.setattr("fairspan.moments.compute.MIN_WIDE_FEATURES", 50)
+    rows, groups = np.random.default_rng(0).standard_normal((24, 60)), np.arange(24) % 2
     fair = FairPCA(2, criterion="total_error", restriction=FirstFeatures(5))
     fair.fit(rows, sensitive_features=groups)
     assert not fair.components_[:, 5:].any()
@@ -440,19 +459,23 @@ def test_rows_of_a_new_source_are_fitted_in_parts(rows):
     assert twice.moments_.counts.sum() == 160
 
 
-def test_rows_of_a_new_source_are_audited_verified_and_reported(rows, table, tmp_path):
+def test_rows_of_a_new_source_are_audited_and_verified(rows, table):
     fair = FairPCA(2).fit(rows)
-    ours, theirs = fs.audit(fair, rows).frame(), fs.audit(fair, table, "group").frame()
+    ours, theirs = (fs.audit(fair, *each, folds=5).frame() for each in ((rows,), (table, "group")))
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
     assert fs.verify(fair, rows).holds
-    asked = {"n_components": 2, "compare": [], "folds": 5}
+
+
+@pytest.mark.slow
+def test_rows_of_a_new_source_are_reported(rows, tmp_path):
+    asked = {"n_components": 2, "compare": [], "folds": None}
     facts = fs.write_report(tmp_path / "page.html", rows, None, **asked)
     assert facts["rows"]["n_rows"] == 80
     assert "input_sha256" in json.dumps(facts)
 
 
-def test_data_that_cannot_be_used(tmp_path):
-    missing = PATIENTS.assign(bmi=PATIENTS.bmi.where(PATIENTS.index != 6))
+def test_data_that_cannot_be_used(patients, tmp_path):
+    missing = patients.assign(bmi=patients.bmi.where(patients.index != 6))
     source = write_file(missing, tmp_path / "hospital.db")
     for rows, groups, kind, said in (
         (SqliteRows(source, ("age", "bmi"), group="sex"), None, InvalidInput, "bmi"),
@@ -463,7 +486,7 @@ def test_data_that_cannot_be_used(tmp_path):
             GroupMoments.from_rows(rows, groups)
 
 
-def test_the_command_line_takes_criterion_restriction_solver_and_display(run, data, tmp_path):
+def test_the_command_line_takes_criterion_restriction_and_solver(run, data, tmp_path):
     model, told = tmp_path / "model", ("--group", "group", "-d", 2, "--json", "--folds", "none")
     status, out, error = run(
         *("fit", data, *told, "-o", model, "--criterion", CRITERION, "--restriction", RESTRICTION),
@@ -481,12 +504,20 @@ def test_the_command_line_takes_criterion_restriction_solver_and_display(run, da
     status, out, _ = run(*verify, "--custom-object", CRITERION, "--custom-object", RESTRICTION)
     assert (status, out.splitlines()[0]) == (0, "The certificate holds.")
     parts = ("--custom-object", CRITERION, "--custom-object", RESTRICTION)
-    status, out, error = run("audit", data, "--group", "group", "--json", "--model", model, *parts)
+    audited = ("audit", data, "--group", "group", "--json", "--model", model, *parts)
+    status, out, error = run(*audited, "--folds", 5)
     assert status == 0, error
     assert "was not fitted again" not in out
+
+
+@pytest.mark.slow
+def test_the_command_line_reports_with_criterion_and_display(run, data, tmp_path):
+    model, told = tmp_path / "model", ("--group", "group", "-d", 2, "--json", "--folds", "none")
+    status, _, error = run("fit", data, *told, "-o", model, "--criterion", CRITERION)
+    assert status == 0, error
     status, out, error = run(
         *("report", data, *told, "--criterion", CRITERION, "--compare", "error_gap"),
-        *("--display", DISPLAY, "--model", model, *parts),
+        *("--display", DISPLAY, "--model", model, "--custom-object", CRITERION),
     )
     assert status == 0, error
     facts = json.loads(out)
@@ -502,7 +533,7 @@ def test_the_command_line_takes_criterion_restriction_solver_and_display(run, da
         (("--criterion", "unheard.of:Thing"), "cannot be imported (ModuleNotFoundError"),
         (("--solver", SOLVER + "s"), "cannot be imported (AttributeError"),
         (("--criterion", "fractions:Fraction"), "criterion is of type Fraction"),
-        (("--criterion", RESTRICTION), "which does not inherit from Criterion"),
+        (("--criterion", RESTRICTION), "inherit from Criterion"),
         (("--solver", SOLVER, "--solver-param", "n_weights=1"), "n_weights is 1"),
         (("--solver", SOLVER, "--solver-param", "steps=1"), "received the parameter 'steps'"),
     ],
@@ -530,17 +561,19 @@ def hospital(rows, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("hospital")
-@pytest.mark.parametrize("named", ["hospital_rows:ROWS", "hospital_rows:rows"])
+@pytest.mark.parametrize(
+    "named", ["hospital_rows:ROWS", pytest.param("hospital_rows:rows", marks=pytest.mark.slow)]
+)
 def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path, named):
     model, moments, page = (tmp_path / name for name in ("model", "moments", "page.html"))
+    told = ("-d", 2, "-o", page, "--compare", "error_gap", "--folds", "none")
     for words in (
         ("fit", named, "--exclude", "z", "-d", 2, "-o", model, "--folds", "none"),
-        ("audit", named, "--model", model),
+        ("audit", named, "--model", model, "--folds", "none"),
         ("verify", model, named),
         ("transform", model, named, "-o", tmp_path / "reduced.csv"),
         ("moments", named, "-o", moments),
-        ("report", named, "-d", 2, "-o", page, "--compare", "error_gap", "--folds", "none"),
-    ):
+    ) + (() if named.endswith("ROWS") else (("report", named, *told),)):
         status, _, error = run(*words)
         assert status == 0, error
     loaded = fs.FairSubspace.load(model)
@@ -549,7 +582,7 @@ def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path,
     np.testing.assert_allclose(reduced, loaded.transform(table), atol=1e-9)
     expected = GroupMoments.from_rows(rows, None)
     assert GroupMoments.load(moments).to_bytes() == expected.to_bytes()
-    assert named in page.read_text()
+    assert not page.exists() or named in page.read_text()
 
 
 @pytest.mark.usefixtures("hospital")
@@ -559,7 +592,7 @@ def test_the_command_line_reads_rows_of_a_new_source(run, rows, table, tmp_path,
         (("hospital_rows:ROWS", "--group", "group"), "omit --group"),
         (("hospital_rows:ROWS", "--weight", "u"), "omit --weight"),
         (("hospital_rows:ROWS", "--clusters", "u"), "--clusters is not supported"),
-        (("hospital_rows:NUMBERS",), "makes an object of type list"),
+        (("hospital_rows:NUMBERS",), "type list"),
         (("unheard.of:ROWS",), "cannot be imported"),
         (("nowhere.csv", "--group", "group"), "does not exist"),
     ],
@@ -655,12 +688,12 @@ def test_a_criterion_that_no_solver_searches_is_refused(criterion, solver, n_gro
 @pytest.mark.parametrize(
     ("criterion", "error", "said"),
     [
-        (Half(), InvalidType, "type Half, which does not inherit from Criterion"),
+        (Half(), InvalidType, "Half.* Criterion"),
         (WithoutProof(), IncompatibleParameters, "neither pieces nor"),
         (LargestShareLost, InvalidType, "the class LargestShareLost itself"),
         ("nobody_has_this", InvalidParameter, "Choose one of"),
     ],
 )
-def test_missing_methods_of_an_object_are_named(criterion, error, said):
+def test_missing_methods_of_an_object_are_named(criterion, error, said, moments):
     with pytest.raises(error, match=said):
-        FairPCA(2, criterion=criterion).fit_moments(MOMENTS)
+        FairPCA(2, criterion=criterion).fit_moments(moments)

@@ -14,7 +14,6 @@ import fairspan as fs
 from fairspan import progress
 from fairspan.errors import FairspanWarning, warn
 from fairspan.extending import Stage
-from fairspan.progress import overall_progress, track
 
 
 class Terminal(io.StringIO):
@@ -44,8 +43,8 @@ def at_once(monkeypatch):
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(5)
-    groups = np.repeat(["a", "b", "c"], 60)
-    X = rng.standard_normal((180, 6)) * np.linspace(3, 1, 6)
+    groups = np.repeat(["a", "b", "c"], 20)
+    X = rng.standard_normal((60, 6)) * np.linspace(3, 1, 6)
     X[groups == "b"] = X[groups == "b"][:, ::-1]
     return X, groups
 
@@ -79,6 +78,7 @@ def test_an_audit_shows_its_parts_and_the_fit_inside_and_leaves_nothing(rows, te
     assert found.to_dict() == fs.audit(fair, X, groups, folds=5).to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
 def test_a_report_names_its_steps(rows, terminal, tmp_path):
     X, groups = rows
@@ -100,19 +100,6 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
     assert left(terminal) == []
 
 
-def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
-    with fs.show_progress(), overall_progress("making a page", reading=1, drawing_it=3):
-        for _ in range(5):
-            list(track("reading", range(2)))
-        list(track("drawing it", range(10)))
-    said = r"fairspan: making a page: (\d+) %, about \d+ s left \("
-    done = [int(re.match(said, line)[1]) for line in capfd.readouterr().err.splitlines()]
-    assert done[:3] == [12, 25, 38]
-    assert done == sorted(done)
-    assert done[-1] == 95
-
-
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     "solver",
@@ -131,10 +118,11 @@ def test_every_solver_is_counted_that_of_another_package_too(rows, terminal, sol
     np.testing.assert_array_equal(fair.components_, alone.components_)
 
 
-def test_what_takes_less_than_two_seconds_is_not_shown(rows, terminal):
+def test_what_takes_less_than_the_delay_is_not_shown(rows, terminal, monkeypatch):
     X, groups = rows
+    monkeypatch.setattr(progress, "_DELAY", 3600.0)
     with shown_on(terminal):
-        fs.FairPCA(2).fit(X, sensitive_features=groups)
+        fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     assert terminal.getvalue() == ""
 
 
@@ -151,7 +139,7 @@ def test_no_thread_is_started(terminal):
 def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
     X, groups = rows
     with fs.show_progress():
-        fs.FairPCA(2).fit(X, sensitive_features=groups)
+        fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     assert capfd.readouterr() == ("", "")
 
 
@@ -160,21 +148,10 @@ def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
     monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     with fs.show_progress():
-        fs.audit(fair, X, groups, folds=7)
+        fs.audit(fair, X, groups, folds=5)
     lines = capfd.readouterr().err.splitlines()
-    said = r"fairspan: refitting without each fold: 3 of 7 folds, about \d+ s left of this step"
+    said = r"fairspan: .*: 3 of 5 folds, about \d+ s left .*"
     assert any(re.fullmatch(said, line) for line in lines), lines
-
-
-def test_lines_come_every_ten_seconds_over_all_steps(capfd, monkeypatch):
-    """Eight steps of five seconds: the clock is asked as each begins, and after each of four."""
-    seconds = iter(range(100))
-    monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
-    with fs.show_progress():
-        for _ in range(8):
-            assert len(list(track("counting", range(4), "things"))) == 4
-    lines = capfd.readouterr().err.splitlines()
-    assert lines == ["fairspan: counting: 4 of 4 things, about 0 s left of this step"] * 4
 
 
 @pytest.mark.long
@@ -234,9 +211,7 @@ def test_a_warning_has_a_line_of_its_own(terminal):
 
 
 NOTEBOOK = """
-import numpy as np
-import fairspan as fs
-from fairspan import progress
+import numpy as np, fairspan as fs, fairspan.progress as progress
 progress._DELAY = progress._INTERVAL = 0
 rng = np.random.default_rng(0)
 X, groups = rng.normal(size=(90, 5)), np.repeat(["a", "b", "c"], 30)

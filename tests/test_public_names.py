@@ -67,7 +67,7 @@ USES = "fairspan; fairspan.GroupMoments; fairspan.FairSubspace; fairspan.audit; 
     [
         *((name, {"numpy", "scipy", "sklearn"}) for name in ("fairspan", "fairspan.cli")),
         ("fairspan.registry", {"numpy", "scipy", "sklearn"}),
-        (USES, {"sklearn"}),
+        pytest.param(USES, {"sklearn"}, marks=pytest.mark.slow),
     ],
 )
 def test_importing_loads_nothing_heavy(imported, heavy):
@@ -79,7 +79,7 @@ def test_importing_loads_nothing_heavy(imported, heavy):
 def test_a_missing_group_is_reported_before_anything_heavy_is_loaded(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
     code = (
-        "import sys; from fairspan import cli; cli.run(['audit', 'rows.csv'])\n"
+        "import sys, fairspan.cli; fairspan.cli.run(['audit', 'rows.csv'])\n"
         "print({'numpy', 'pyarrow'} & set(sys.modules))"
     )
     done = subprocess.run(
@@ -124,7 +124,7 @@ def test_warnings_point_at_the_line_of_the_user(call, said):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("minmax_loss", "the closest match is 'minimax_loss'"),
+        ("minmax_loss", "closest.* 'minimax_loss'"),
         ("something else", "criterion is 'something else'"),
     ],
 )
@@ -135,5 +135,5 @@ def test_a_name_that_is_nearly_right_is_named(name, told):
 
 
 def test_a_file_that_is_not_there_is_named_with_what_to_do():
-    with pytest.raises(FileNotFoundError, match=r"pass one written by save .*: 'nope'"):
+    with pytest.raises(FileNotFoundError, match=r"save.*'nope'"):
         FairSubspace.load("nope")

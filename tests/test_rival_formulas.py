@@ -15,7 +15,7 @@ from problems import minimize_over_angles
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():
-    pytest.skip("benchmarks are in the repository only", allow_module_level=True)
+    pytest.skip("needs the folder benchmarks", allow_module_level=True)
 sys.path.append(str(ROOT))
 from benchmarks import hiding, hiding_methods, worst_case  # noqa: E402
 from benchmarks.rows import make_rows, standardize  # noqa: E402

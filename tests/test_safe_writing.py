@@ -11,10 +11,10 @@ import pytest
 from case_selection import mark_most_long
 from fairspan import FairSubspace, GroupMoments
 from fairspan.errors import InvalidParameter
-from fairspan.storage.atomic import open_atomic, write_atomic
 from racing_writers import check_complete, file_names, kill_after, race, save
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
+SMALL = FairSubspace(np.eye(2), np.zeros(2))
 
 
 def mode_of(path):
@@ -35,15 +35,8 @@ def test_permissions_are_kept_and_new_files_get_the_usual_ones(tmp_path, mode):
     if mode is not None:
         path.touch()
         path.chmod(mode)
-    write_atomic(path, b"content")
+    SMALL.save(path)
     assert mode_of(path) == (0o644 if mode is None else mode)
-
-
-def test_nothing_is_readable_by_others_while_a_private_file_is_replaced(tmp_path):
-    path = tmp_path / "out"
-    path.touch(mode=0o600)
-    with open_atomic(path) as file:
-        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
 
 
 @pytest.mark.parametrize("existing", [True, False])
@@ -53,7 +46,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path, existing):
     if existing:
         target.write_bytes(b"before")
     link.symlink_to(target)
-    FairSubspace(np.eye(2), np.zeros(2)).save(link)
+    SMALL.save(link)
     assert link.is_symlink()
     assert FairSubspace.load(target).n_components == 2
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["current", "model", "there"]
@@ -66,10 +59,10 @@ def test_no_other_link_is_followed(tmp_path, monkeypatch):
     (tmp_path / "other").write_bytes(b"mine")
     (tmp_path / f".out.{'0' * 16}.tmp").symlink_to(tmp_path / "other")
     with pytest.raises(InvalidParameter, match="out cannot be written"):
-        write_atomic(tmp_path / "out", b"ours")
-    write_atomic(tmp_path / "out", b"ours")
+        SMALL.save(tmp_path / "out")
+    SMALL.save(tmp_path / "out")
     assert (tmp_path / "other").read_bytes() == b"mine"
-    assert (tmp_path / "out").read_bytes() == b"ours"
+    assert FairSubspace.load(tmp_path / "out").n_components == 2
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/null")])
@@ -84,11 +77,11 @@ def test_devices_pipes_and_folders_are_not_replaced(tmp_path, make):
 
 def test_long_names(tmp_path):
     path = tmp_path / ("ä" * 127)
-    write_atomic(path, b"content")
+    SMALL.save(path)
     assert file_names(tmp_path) == [path.name]
 
 
-@pytest.mark.parametrize(("n_processes", "how_often"), mark_most_long([(3, 15), (4, 250)], 2))
+@pytest.mark.parametrize(("n_processes", "how_often"), mark_most_long([(3, 8), (4, 250)], 2))
 def test_a_race_of_some_processes(tmp_path, n_processes, how_often):
     path = tmp_path / "out"
     race(path, n_processes, how_often)
@@ -96,7 +89,7 @@ def test_a_race_of_some_processes(tmp_path, n_processes, how_often):
     assert file_names(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("n_kills", mark_most_long([4, 200], 2))
+@pytest.mark.parametrize("n_kills", mark_most_long([3, 200], 2))
 def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kills):
     path, others = tmp_path / "out", [".out.txt", f".other.{'0' * 16}.tmp"]
     for name in others:
@@ -112,15 +105,6 @@ def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kill
     assert file_names(tmp_path) == sorted(["out", *others])
 
 
-def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
-    path = tmp_path / "out"
-    with open_atomic(path) as slow:
-        slow.write(b"slow")
-        write_atomic(path, b"fast")
-        assert path.read_bytes() == b"fast"
-    assert path.read_bytes() == b"slow"
-
-
 def test_models_are_read_from_ordinary_files_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
@@ -134,5 +118,5 @@ def test_models_are_read_from_ordinary_files_alone(tmp_path):
 def test_no_file_stays_open(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
-        write_atomic(tmp_path / "file", b"content")
+        SMALL.save(tmp_path / "file")
     assert len(list(Path("/proc/self/fd").iterdir())) == before

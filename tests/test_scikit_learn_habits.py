@@ -2,11 +2,7 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-from scipy import sparse
-from sklearn.decomposition import PCA
 
 import fairspan as fs
 from fairspan.errors import IncompatibleParameters, InvalidParameter
@@ -25,6 +21,8 @@ def fit_model(X=X, d=2, **settings):
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("whiten", [False, True])
 def test_total_error_is_scikit_learns_pca(d, whiten):
+    from sklearn.decomposition import PCA
+
     ours = fit_model(d=d, criterion="total_error", whiten=whiten)
     theirs = PCA(d, svd_solver="full", whiten=whiten).fit(X)
     np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_)
@@ -79,7 +77,9 @@ def test_whitened_coordinates_have_variance_one_and_change_no_figure():
         white.inverse_transform(white.transform(X)), plain.inverse_transform(plain.transform(X))
     )
     assert fs.verify(white, X, ROWS.labels).holds
-    records = [fs.audit({"it": each}, X, ROWS.labels).to_records() for each in (plain, white)]
+    records = [
+        fs.audit({"it": each}, X, ROWS.labels, folds=None).to_records() for each in (plain, white)
+    ]
     assert records[0] == records[1]
     nested = fit_model(nested=True, whiten=True)
     np.testing.assert_allclose(
@@ -96,6 +96,8 @@ def test_whitening_wherever_rows_lie(kind):
     white = fit_model(whiten=True)
     expected = white.transform(X)
     if kind == "sparse":
+        from scipy import sparse
+
         reduced = white.transform(sparse.csr_matrix(X))
     elif kind == "dask":
         reduced = white.transform(pytest.importorskip("dask.array").from_array(X, chunks=30))
@@ -115,6 +117,10 @@ def test_whitening_wherever_rows_lie(kind):
     "kind", ["array", "pandas", "polars", "arrow", "sparse", "pandas and a group column"]
 )
 def test_output_has_the_precision_of_the_rows(kind, dtype):
+    import polars as pl
+    import pyarrow as pa
+    from scipy import sparse
+
     values = X.round().astype(dtype)
     names = [f"x{i}" for i in range(5)]
     frame = pd.DataFrame(values, columns=names)
@@ -151,7 +157,7 @@ def test_rows_without_a_covariance_are_refused():
         (
             lambda: fit_model(**oblique, whiten=True),
             IncompatibleParameters,
-            "whiten=True was requested for an oblique",
+            "whiten=True .* oblique",
         ),
         (
             lambda: fit_model(flat, criterion="total_error").get_precision(),

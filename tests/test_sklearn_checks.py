@@ -33,10 +33,7 @@ def call_in_turn(X):
     return np.arange(n_rows) % 2
 
 
-_OTHER_GROUPS = (
-    "Repeating a row moves those after it to the other group, so the two fits that it compares are "
-    "of different groups."
-)
+_OTHER_GROUPS = "repeats a row, which moves the groups"
 FAIL_WITH_MADE_UP_GROUPS = {
     "check_sample_weight_equivalence_on_dense_data": _OTHER_GROUPS,
     "check_sample_weight_equivalence_on_sparse_data": _OTHER_GROUPS,
@@ -101,7 +98,7 @@ def test_without_groups_on_purpose(estimator, check):
 @pytest.mark.parametrize(("estimator", "check"), list(checks_of(MadeUpGroups())))
 def test_synthetic_groups(estimator, check):
     if name_of(check) in FAIL_WITH_MADE_UP_GROUPS:
-        with pytest.raises(AssertionError, match="not equivalent to fitting with"):
+        with pytest.raises(AssertionError, match="not equivalent"):
             check(estimator)
     else:
         check(estimator)

@@ -6,14 +6,14 @@ import pytest
 from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.extending import certify
-from fairspan.moments.projector import encoder_columns
 from numpy_reference import random_rows
 
 ROWS = random_rows(97, n=60, p=5)
 U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]
 LB = np.array([1.0, 0.7, 0.3])
 BASIS = U[:, :3] * np.sqrt(LB)
-COMPONENTS = encoder_columns(BASIS).T
+# Rows sqrt(lambda_j) u_j with lambda_j = 1 - sqrt(1 - lb_j), as Samadi et al. say.
+COMPONENTS = (U[:, :3] * np.sqrt(1 - np.sqrt(1 - LB))).T
 SOFT = FairSubspace(COMPONENTS, ROWS.X.mean(axis=0))
 P_STAR = COMPONENTS.T @ COMPONENTS
 
@@ -56,7 +56,7 @@ def test_metrics_and_audit_judge_what_it_reconstructs():
 
 
 JUNK = {
-    "shares that are not whole": COMPONENTS * [[1], [1], [0.5]],
+    "no whole dimension": COMPONENTS * [[1], [1], [0.5]],
     "longer than one": COMPONENTS * 1.1,
     "not at right angles": np.vstack([COMPONENTS[:2], COMPONENTS[2:] + 0.1 * COMPONENTS[:1]]),
     "NaN": COMPONENTS * np.nan,

@@ -28,8 +28,6 @@ from fairspan import (
     verify,
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
-from fairspan.linalg import leading_subspace, leading_subspace_krylov
-from fairspan.moments.wide import SparseMoments
 from numpy_reference import projector_distance, reference_errors, relative_error
 
 CRITERIA = [
@@ -48,7 +46,7 @@ CRITERIA = [
 KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
 
-def topics(seed=0, n=1200, p=90, groups=("a", "b"), share=0.15):
+def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
     """Rows of words from some topics, which each group uses in its own measure."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(list(groups), n)
@@ -72,7 +70,8 @@ def fit_both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **set
 
 
 def assert_same_fit(sparse, dense, *, status="estimated"):
-    assert isinstance(sparse.moments_, SparseMoments) == (status == "estimated")
+    is_matrix_free = sparse.solution_.eigensolver == "matrix-free"
+    assert is_matrix_free == (status == "estimated")
     total = dense.moments_.proportions @ np.einsum("gii->g", dense.moments_.second_moments())
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * total
     # A gap of 1e-9 leaves more of an angle where the objective is flat.
@@ -182,7 +181,7 @@ def test_more_components_than_the_rows_span():
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.filterwarnings("ignore:All rows belong to one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to")
 @pytest.mark.parametrize("criterion", ["minimax_loss", "total_error", "robust_error_gap"])
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
     X, labels, _ = topics(n=30, p=8, share=0.5)
@@ -196,7 +195,10 @@ def test_rows_of_zeros_a_single_group_and_all_components(criterion):
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("solver", ["dual_newton", "multiplicative", "riemannian"])
+@pytest.mark.parametrize(
+    "solver",
+    ["dual_newton", "multiplicative", pytest.param("riemannian", marks=pytest.mark.slow)],
+)
 def test_other_solvers(solver):
     X, labels, _ = topics()
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
@@ -296,8 +298,8 @@ def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
     assert np.corrcoef(model.transform(X[:, 1:]).T, X[:, 0])[2, :2] == pytest.approx(0, abs=1e-9)
     # Rows that were kept without the columns cannot be restricted later.
     free = FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
-    assert isinstance(free.moments_, SparseMoments)
-    with pytest.raises(InvalidInput, match="rows that have the columns"):
+    assert free.solution_.eigensolver == "matrix-free"
+    with pytest.raises(InvalidInput, match="columns"):
         model.fit_moments(free.moments_)
 
 
@@ -337,7 +339,7 @@ def test_rows_that_cannot_be_reduced():
     narrow = X[:, :-1].copy()
     X[3, 2] = np.nan
     for rows, said in (
-        (narrow, "X has 89 features"),
+        (narrow, "X has 39 features"),
         (X, r"NaN, first in row 4 \(index 3\), column 3 \(index 2\)"),
     ):
         for refused in (fair.transform, fair.score_samples):
@@ -350,8 +352,8 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     X, labels, weights = topics()
     sparse = scipy.sparse.csc_array(X)
     fair = FairPCA(3).fit(sparse, sensitive_features=labels, sample_weight=weights)
-    mine = audit(fair, sparse, labels, sample_weight=weights)
-    theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights).models[0]
+    mine = audit(fair, sparse, labels, sample_weight=weights, folds=5)
+    theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights, folds=None).models[0]
     assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
     figures = attrgetter(
         *("observed_total_variance", "observed_best_error", "observed_variance_kept"),
@@ -377,50 +379,10 @@ def test_metrics_take_sparse_rows():
         assert sparse == pytest.approx(figure(fair, X, labels), rel=1e-8, abs=1e-8)
 
 
-@parametrize_diagonal(n_components=[1, 3, 12], p=[12, 400])
-def test_iterations_find_what_lapack_finds(p, n_components):
-    rng = np.random.default_rng(p)
-    matrix = rng.standard_normal((p, p)) * np.linspace(0.1, 1, p)
-    matrix = matrix + matrix.T
-    size = float(np.linalg.norm(matrix, 2))
-    found = leading_subspace_krylov(lambda block: matrix @ block, p, n_components, size)
-    known = leading_subspace(matrix, n_components)
-    assert relative_error(found.leading.eigenvalues, known.eigenvalues) <= 1e-12
-    assert projector_distance(found.leading.vectors.T, known.vectors.T) <= 1e-7
-    assert found.sum_error <= 1e-10 * size
-
-
-def test_iterations_find_ties():
-    diagonal = np.concatenate([[5.0], [3.0] * 4, np.linspace(0, 1, 200)])
-    found = leading_subspace_krylov(lambda block: diagonal[:, None] * block, 205, 3, 5.0)
-    assert found.leading.n_untied == 1
-    assert found.leading.tied_vectors.shape == (205, 4)
-    np.testing.assert_allclose(found.leading.eigenvalues, [5, 3, 3], atol=1e-12)
-
-
-def test_what_has_less_rank_than_dimensions_ends_at_once():
-    """The eigenvalues beyond the rank are rounding, so that no goal for their sum can be met."""
-    start = np.random.default_rng(0).standard_normal((300, 12))
-    rows, n_products = start[:, :2].T, 0
-    matrix = rows.T @ rows
-
-    def product(block):
-        nonlocal n_products
-        n_products += 1
-        return matrix @ block
-
-    size = np.trace(matrix)
-    found = leading_subspace_krylov(product, 300, 5, size, start=start, sum_tol=1e-30 * size)
-    assert found.leading.eigenvalues.sum() == pytest.approx(size, rel=1e-14)
-    assert n_products <= 3
-
-
 LARGE = """
 import json
-import numpy as np, scipy.sparse
-from fairspan import FairPCA
+import numpy as np, scipy.sparse, fairspan
 def peak():
-    # Of this program alone: what getrusage tells begins with what the process before it had.
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
@@ -431,7 +393,7 @@ columns = np.where(own, topic[rows] * 50 + rng.integers(0, 50, cells), rng.integ
 serves = group[rows] == topic[rows] % 2
 values = rng.exponential(1.0, cells) * np.where(own, (1 + 0.15 * topic[rows]) * (1 + serves), 1.0)
 X = scipy.sparse.csr_array((values, (rows, columns)), shape=(n, p))
-fair = FairPCA(5).fit(X, sensitive_features=group)
+fair = fairspan.FairPCA(5).fit(X, sensitive_features=group)
 reduced = fair.transform(X)
 print(json.dumps({
     "kilobytes": peak(),
@@ -446,7 +408,7 @@ print(json.dumps({
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs to see its memory")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
 def test_many_rows_and_features_in_little_memory():
     # Dense, the rows take 2.4 GB.
     ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
@@ -477,13 +439,14 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 
 
+@pytest.mark.usefixtures("through_rows")
 def test_features_that_are_zero_everywhere_change_nothing():
     """Leaving them out is faster, and the answer is that of the other features."""
     random = np.random.default_rng(2)
-    own, groups = 1600, np.arange(90) % 2
-    X = random.standard_normal((90, own)) * (random.random((90, own)) < 0.05)
-    places = np.sort(random.choice(5000, own, replace=False))
-    wide = scipy.sparse.lil_array((90, 5000))
+    own, groups = 60, np.arange(90) % 2
+    X = random.standard_normal((90, own)) * (random.random((90, own)) < 0.2)
+    places = np.sort(random.choice(200, own, replace=False))
+    wide = scipy.sparse.lil_array((90, 200))
     wide[:, places] = X
     narrow = FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=groups)
     fitted = FairPCA(2).fit(wide.tocsr(), sensitive_features=groups)

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
-from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
-from fairspan.moments.projector import Projector
-from fairspan.storage.archive import write_archive
+from fairspan.errors import FairspanWarning, InvalidInput
 from numpy_reference import assert_same_certificate, random_rows
 
 ROWS = random_rows(21, n=50, p=4)
@@ -30,7 +28,7 @@ def test_coordinates_and_reconstruction_are_those_of_the_formulas():
     np.testing.assert_allclose(back, Z @ BASIS * SCALE + ROWS.X.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(NAMED.transform(back), Z, atol=1e-12)
     residual = STANDARDIZED - STANDARDIZED @ BASIS.T @ BASIS
-    errors = Projector(BASIS).squared_residuals(STANDARDIZED)
+    errors = NAMED.projector.squared_residuals(STANDARDIZED)
     np.testing.assert_allclose(errors, (residual**2).sum(axis=1), atol=1e-12)
     assert (NAMED.n_components, NAMED.n_features) == (2, 4)
 
@@ -127,32 +125,6 @@ def test_a_bare_subspace_is_saved_and_pickled_too(tmp_path):
     assert (loaded.mean, loaded.scale, loaded.feature_names, loaded.certificate) == (None,) * 4
 
 
-SOUND = {"center": "global", "feature_names": None, "certificate": None, "proof": None}
-INCONSISTENT = {
-    "no components": (SOUND, {"mean": np.zeros(4)}),
-    "not orthonormal": (SOUND, {"components": 2 * BASIS}),
-    "NaN": (SOUND, {"components": BASIS * np.nan}),
-    "more components than features": (SOUND, {"components": np.ones((3, 2))}),
-    "one dimension": (SOUND, {"components": np.ones(4)}),
-    "another width": (SOUND, {"components": BASIS, "mean": np.zeros(3)}),
-    "infinite scale": (SOUND, {"components": BASIS, "scale": np.full(4, np.inf)}),
-    "scale of zero": (SOUND, {"components": BASIS, "scale": np.zeros(4)}),
-    "too few names": (SOUND | {"feature_names": ["x"]}, {"components": BASIS}),
-    "unknown center": (SOUND | {"center": "median"}, {"components": BASIS}),
-    "another certificate": (SOUND | {"certificate": {"x": 1}}, {"components": BASIS}),
-    "certificate is a list": (SOUND | {"certificate": [1]}, {"components": BASIS}),
-    "no center": ({k: v for k, v in SOUND.items() if k != "center"}, {"components": BASIS}),
-}
-
-
-@pytest.mark.parametrize("case", INCONSISTENT)
-def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
-    header, arrays = INCONSISTENT[case]
-    write_archive(tmp_path / "out", "subspace", header, arrays)
-    with pytest.raises(CorruptFile, match="does not contain a consistent subspace"):
-        FairSubspace.load(tmp_path / "out")
-
-
 def test_repr_is_short():
     assert repr(NAMED) == "<FairSubspace of 2 in 4 features>"
     assert repr(fit_model()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
@@ -176,9 +148,7 @@ def test_rows_in_other_units_are_reported(factor, n, is_told):
     X = pd.DataFrame(rng.standard_normal((200, 6)), columns=list("abcdef"))
     fair = FairPCA(2, scale=True).fit(X, sensitive_features=["u", "v"] * 100)
     X.loc[: n // 2 + 1, "d"] *= factor  # of little more than half of the rows
-    told = pytest.warns(
-        FairspanWarning, match="mostly in 'd'. Check that the features have the same"
-    )
+    told = pytest.warns(FairspanWarning, match="mostly in 'd'")
     with told if is_told else nullcontext():
         fair.transform(X[:n])
 

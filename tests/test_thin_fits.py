@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.decomposition import PCA
 
 from case_selection import mark_most_long, parametrize_diagonal
 from fairspan import (
@@ -26,7 +25,6 @@ from fairspan import (
     regression,
 )
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
-from fairspan.moments.wide import WideMoments
 from numpy_reference import projector_distance, reference_errors, relative_error
 
 CRITERIA = [
@@ -66,7 +64,7 @@ def fit_both(X, labels, weights=None, *, d=3, **settings):
     """The fit in coordinates, and that of matrices."""
     given = {"sensitive_features": labels, "sample_weight": weights}
     thin = FairPCA(d, **settings).fit(X, **given)
-    assert isinstance(thin.moments_, WideMoments)
+    assert thin.solution_.eigensolver == "thin"
     moments = GroupMoments.from_rows(X, labels, weights)
     # Matrices alone cannot tell zero errors from rounding.
     moments = replace(moments, row_spread=thin.moments_.row_spread)
@@ -191,10 +189,12 @@ def test_more_components_than_the_rows_span(criterion, d):
     np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-8 * total)
 
 
-@pytest.mark.filterwarnings("ignore:All rows belong to one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [1, 4, 11])
 def test_a_single_group_is_principal_component_analysis(d, weighted):
+    from sklearn.decomposition import PCA
+
     X, _, _ = rows(8, n=12, p=40)
     repeats = np.arange(12) % 3 + 1 if weighted else np.ones(12, dtype=int)
     known = PCA(d, svd_solver="full").fit(np.repeat(X, repeats, axis=0))
@@ -229,7 +229,7 @@ def test_a_share_of_variance(criterion, share, center):
         thin, dense = fit_both(X, labels, d=share, criterion=criterion, center=center)
     except IncompatibleParameters:
         moments = GroupMoments.from_rows(X, labels)
-        with pytest.raises(IncompatibleParameters, match="the smallest fraction kept by a group"):
+        with pytest.raises(IncompatibleParameters, match="kept by a group"):
             FairPCA(share, criterion=criterion, center=center).fit_moments(moments)
         return
     assert thin.n_components_ == dense.n_components_
@@ -291,7 +291,10 @@ def test_infeasible_restrictions_report_the_number_of_features():
             FairPCA(d, restriction=restriction).fit(X, sensitive_features=labels)
 
 
-@pytest.mark.parametrize("solver", ["dual_newton", "multiplicative", "riemannian"])
+@pytest.mark.parametrize(
+    "solver",
+    ["dual_newton", "multiplicative", pytest.param("riemannian", marks=pytest.mark.slow)],
+)
 def test_other_solvers(solver):
     X, labels, _ = rows(15)
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
@@ -341,7 +344,7 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
     fair.fit(X, sensitive_features=labels, sample_weight=weights)
     held_out = rows(22)[0]
     for table in (X, held_out):
-        mine = audit(fair, table, labels, sample_weight=weights)
+        mine = audit(fair, table, labels, sample_weight=weights, folds=None)
         theirs = audit(fair, moments=GroupMoments.from_rows(table, labels, weights))
         assert [each.name for each in mine.models] == ["minimax_loss", "PCA"]
         found, known = (
@@ -409,10 +412,8 @@ def test_rows_that_cannot_be_fitted():
 
 WIDE = """
 import json
-import numpy as np
-from fairspan import FairPCA
+import numpy as np, fairspan
 def peak():
-    # Of this program alone: what getrusage tells begins with what the process before it had.
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
@@ -422,7 +423,7 @@ X = rng.standard_normal((n, 12)) * np.linspace(6, 1, 12) @ rng.standard_normal((
 X[groups == 1] += rng.standard_normal(p)
 X += rng.standard_normal((n, p))
 before = peak()
-fair = FairPCA(10).fit(X, sensitive_features=groups)
+fair = fairspan.FairPCA(10).fit(X, sensitive_features=groups)
 print(json.dumps({
     "kilobytes": peak() - before,
     "status": fair.solution_.status,
@@ -438,7 +439,7 @@ print(json.dumps({
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs to see its memory")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc/self/status")
 def test_many_features_in_little_memory():
     # A covariance matrix of each group takes 3.2 GB, and the rows 80 MB. What is taken before the
     # fit differs by machine.
@@ -453,9 +454,9 @@ def test_many_features_in_little_memory():
 
 
 def test_batches_of_partial_fit_may_share_an_array():
-    batches = np.random.default_rng(8).standard_normal((2, 60, 700)) + np.arange(2)[:, None, None]
-    labels = np.repeat(["a", "b"], 30)
-    shared, fair = np.empty((60, 700)), FairPCA(2)
+    batches = np.random.default_rng(8).standard_normal((2, 20, 60)) + np.arange(2)[:, None, None]
+    labels = np.repeat(["a", "b"], 10)
+    shared, fair = np.empty((20, 60)), FairPCA(2)
     for batch in batches:
         shared[:] = batch
         fair.partial_fit(shared, sensitive_features=labels)
@@ -467,9 +468,9 @@ def test_batches_of_partial_fit_may_share_an_array():
 
 
 def test_moments_of_another_estimator_are_taken_whatever_they_are():
-    X = np.random.default_rng(9).standard_normal((40, 600))
+    X = np.random.default_rng(9).standard_normal((40, 60))
     fair = FairPCA(2).fit(X, sensitive_features=["a", "b"] * 20)
-    assert isinstance(fair.moments_, WideMoments)
+    assert fair.solution_.eigensolver == "thin"
     again = FairPCA(2).fit_moments(fair.moments_)
     np.testing.assert_array_equal(again.components_, fair.components_)
 
@@ -504,7 +505,7 @@ def test_errors_of_mostly_zero_rows_are_within_the_reported_bounds(
 ):
     """Rows that span one direction less than there are: no axis may be made of rounding."""
     rng = np.random.default_rng(seed)
-    X = rng.random((60, 600)) * (rng.random((60, 600)) < 0.03)
+    X = rng.random((60, 150)) * (rng.random((60, 150)) < 0.03)
     X = rng.poisson(0.1, X.shape).astype(float) if seed % 2 else X
     labels = np.arange(60) % 2
     fair = FairPCA(2, criterion=criterion, center=center, restriction=restriction)
@@ -518,7 +519,7 @@ def test_errors_of_mostly_zero_rows_are_within_the_reported_bounds(
 @pytest.mark.parametrize("center", CENTERS)
 def test_errors_of_a_large_column_and_a_large_group_are_within_the_reported_bounds(center):
     rng = np.random.default_rng(1)
-    X = rng.random((12, 600)) * (rng.random((12, 600)) < 0.3)
+    X = rng.random((12, 100)) * (rng.random((12, 100)) < 0.3)
     labels = np.arange(12) % 2
     X[:, 0] *= 1e4
     X[labels == 1] *= 1e6

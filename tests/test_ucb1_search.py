@@ -1,22 +1,14 @@
 """UCB1 and UCB1SearchCV: the policy, GridSearchCV's contract, splits, metadata, failures."""
 
 import math
+from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 import real_data
@@ -24,8 +16,7 @@ from case_selection import select_cases
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.selection import UCB1, UCB1SearchCV
-from fairspan.selection.arm_scores import least_squares_means, split_effects
-from fairspan.selection.splits import stratification_codes, stratified_split
+from fairspan.selection.splits import stratified_split
 from numpy_reference import random_rows
 
 ROWS = random_rows(61, n=90, p=5)
@@ -33,10 +24,10 @@ X, GROUPS, WEIGHTS = ROWS.X, ROWS.labels, ROWS.weights
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 GRID = {"criterion__penalty": [0.0, 0.5, 2.0], "n_components": [1, 3]}
 FAIR = FairPCA(criterion="error_gap")
-CODES = stratification_codes(FAIR, X, None, {"sensitive_features": GROUPS}, 90)
+CODES = np.unique(GROUPS, return_inverse=True)[1]
 
 
-def search(estimator=FAIR, grid=GRID, n_pulls=30, **settings):
+def search(estimator=FAIR, grid=GRID, n_pulls=14, **settings):
     return UCB1SearchCV(estimator, grid, n_pulls=n_pulls, random_state=5, **settings)
 
 
@@ -48,6 +39,8 @@ def splits_of(strata, number, test_size=0.3, seed=5):
 
 
 def test_scores_are_those_of_a_grid_search_on_the_same_splits():
+    from sklearn.model_selection import GridSearchCV
+
     fitted = search(refit=False).fit(X, sensitive_features=GROUPS)
     table = fitted.cv_results_
     cv = splits_of(CODES, fitted.n_splits_)
@@ -63,7 +56,7 @@ def test_scores_are_those_of_a_grid_search_on_the_same_splits():
         np.testing.assert_array_equal(np.isnan(found), ~played)
         np.testing.assert_array_equal(found[played], expected[f"split{split}_test_score"][played])
     assert set(expected) - {f"split{i}_test_score" for i in range(99)} <= set(table)
-    assert table["n_pulls"].sum() == fitted.n_pulls_ == len(fitted.arms_) == 30
+    assert table["n_pulls"].sum() == fitted.n_pulls_ == len(fitted.arms_) == 14
     np.testing.assert_array_equal(np.bincount(fitted.arms_), table["n_pulls"])
     assert table["rank_test_score"][fitted.best_index_] == 1
     assert fitted.best_score_ == table["mean_test_score"].max()
@@ -72,6 +65,8 @@ def test_scores_are_those_of_a_grid_search_on_the_same_splits():
 
 def test_with_equal_pulls_the_table_is_that_of_a_grid_search():
     # As many pulls as settings: every setting is tried once, on the same split.
+    from sklearn.model_selection import GridSearchCV
+
     fitted = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
     cv = splits_of(CODES, 1)
     grid = GridSearchCV(FAIR, GRID, cv=cv, error_score="raise").fit(X, sensitive_features=GROUPS)
@@ -106,6 +101,8 @@ def test_the_same_seed_gives_the_same_search():
 
 
 def test_classifiers():
+    from sklearn.linear_model import LogisticRegression
+
     fitted = search(LogisticRegression(), {"C": [0.01, 1.0]}, 8, scoring="roc_auc").fit(X, Y)
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.predict(X).shape == fitted.decision_function(X).shape == (90,)
@@ -166,11 +163,11 @@ def test_parameters_that_only_some_settings_have_are_masked():
 
 
 def test_arms_are_chosen_by_ucb1_with_scores_mapped_to_rewards():
-    fitted = search(n_pulls=60).fit(X, sensitive_features=GROUPS)
+    fitted = search(n_pulls=20, refit=False).fit(X, sensitive_features=GROUPS)
     scores = np.array(
         [fitted.cv_results_[f"split{i}_test_score"] for i in range(fitted.n_splits_)]
     ).T
-    for n_before in range(6, 60):
+    for n_before in range(6, 20):
         counts = np.bincount(fitted.arms_[:n_before], minlength=6)
         seen = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, np.nan)
         adjusted = seen - two_way(seen)[1]
@@ -193,26 +190,6 @@ def two_way(scores):
     return found[: len(scores)], np.append(0.0, found[len(scores) :])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_split_effects_are_the_least_squares_solution(seed):
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(1, 8, size=6)
-    scores = rng.normal(size=(6, counts.max()))
-    scores[np.arange(counts.max()) >= counts[:, None]] = np.nan
-    arms, effects = two_way(scores)
-    np.testing.assert_allclose(split_effects(scores), effects, atol=1e-12)
-    np.testing.assert_allclose(least_squares_means(scores), arms + effects.mean(), atol=1e-12)
-
-
-def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
-    scores = np.array([[10.0, 2.0, 1.0], [9.0, 1.0, np.nan], [0.0, np.nan, np.nan]])
-    assert np.nanmean(scores, axis=1).argmax() == 1
-    means = least_squares_means(scores)
-    assert means.argmax() == 0
-    assert means[0] - means[1] == pytest.approx(1)
-    assert means[0] - means[2] == pytest.approx(10)
-
-
 @pytest.mark.long
 def test_units_of_the_score_do_not_matter():
     def scaled(factor, offset):
@@ -224,44 +201,14 @@ def test_units_of_the_score_do_not_matter():
     ]
     for each in fits[1:]:
         np.testing.assert_array_equal(each.arms_, fits[0].arms_)
-    constant = search(scoring=lambda model, rows, y=None: 3.0).fit(X, sensitive_features=GROUPS)
+    constant = search(n_pulls=30, scoring=lambda model, rows, y=None: 3.0).fit(
+        X, sensitive_features=GROUPS
+    )
     assert constant.cv_results_["n_pulls"].tolist() == [5] * 6
     assert constant.best_index_ == 0
 
 
 # Splits
-
-
-def test_no_group_is_lost():
-    codes = np.array([0] * 50 + [1] * 2 + [2] + [3] * 10)
-    for train, test in splits_of(codes, 20, 0.1):
-        assert sorted([*train, *test]) == list(range(63))
-        assert np.bincount(codes[test], minlength=4).tolist() == [5, 1, 0, 1]
-    for train, _ in splits_of(codes, 5, 0.99):
-        assert set(codes[train]) == {0, 1, 2, 3}
-    assert len({tuple(test) for _, test in splits_of(codes, 20)}) == 20
-    late = stratified_split(codes, 0.3, 5, 7)
-    np.testing.assert_array_equal(late[1], splits_of(codes, 8)[7][1])
-
-
-@pytest.mark.parametrize("name", ["sensitive_features", "fpca__sensitive_features"])
-def test_rows_are_split_within_groups_and_classes(name):
-    def together(*columns):
-        return np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel()
-
-    def same(found, expected):
-        assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
-
-    same(stratification_codes(PCA(), X, Y, {name: GROUPS}, 90), CODES)
-    same(
-        stratification_codes(LogisticRegression(), X, Y, {name: GROUPS.tolist()}, 90),
-        together(CODES, Y),
-    )
-    same(stratification_codes(LogisticRegression(), X, Y, {}, 90), Y)
-    same(stratification_codes(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int))
-    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS, y=Y)
-    same(stratification_codes(PCA(), frame, None, {name: ["sex", "y"]}, 90), together(CODES, Y))
-    same(stratification_codes(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), CODES)
 
 
 # Metadata
@@ -270,6 +217,8 @@ def test_rows_are_split_within_groups_and_classes(name):
 @pytest.mark.long
 @pytest.mark.parametrize("routing", [False, True])
 def test_groups_in_all_forms(routing):
+    import polars as pl
+
     expected = search().fit(X, sensitive_features=GROUPS)
     with config_context(enable_metadata_routing=routing):
         for groups in (GROUPS.tolist(), pd.Series(GROUPS), pl.Series(GROUPS), GROUPS[:, None]):
@@ -285,6 +234,10 @@ def test_groups_in_all_forms(routing):
 
 @pytest.mark.parametrize("routing", [False, True])
 def test_a_pipeline_with_groups(routing):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
     steps = Pipeline([("scale", StandardScaler()), ("fpca", FAIR), ("clf", LogisticRegression())])
     grid = {f"fpca__{name}": values for name, values in GRID.items()}
     name = "sensitive_features" if routing else "fpca__sensitive_features"
@@ -298,6 +251,9 @@ def test_a_pipeline_with_groups(routing):
 
 
 def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
+    from sklearn.linear_model import Ridge
+    from sklearn.metrics import make_scorer
+
     def minus_error(y, z, sample_weight):
         return -np.average((y - z) ** 2, weights=sample_weight)
 
@@ -358,14 +314,14 @@ def test_metadata_that_nobody_requested_is_no_failed_setting():
 
 
 def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
-    grid = {"n_components": [1, 9, 3, 0], "scale": [False]}
+    grid = {"n_components": [1, 9, 3, 0], "criterion": ["total_error"]}
     with pytest.warns(FairspanWarning, match=r"2 of 4 settings failed.*'n_components': 9") as found:
-        fitted = search(FairPCA(), grid, 20).fit(X, sensitive_features=GROUPS)
+        fitted = search(FairPCA(), grid, 9).fit(X, sensitive_features=GROUPS)
     assert found[0].filename == __file__
     table = fitted.cv_results_
     assert list(fitted.errors_) == [1, 3]
     assert "n_components" in fitted.errors_[1]
-    assert (table["n_pulls"][[1, 3]].tolist(), table["n_pulls"].sum()) == ([1, 1], 20)
+    assert (table["n_pulls"][[1, 3]].tolist(), table["n_pulls"].sum()) == ([1, 1], 9)
     assert np.isnan([table[f"{each}_test_score"][[1, 3]] for each in ("mean", "std")]).all()
     assert table["rank_test_score"].tolist() == [2, 3, 1, 3]
     assert fitted.best_params_["n_components"] == 3
@@ -386,15 +342,15 @@ def test_scores_that_are_not_finite(score):
         return score if model.n_components == 1 else model.score(rows)
 
     with pytest.warns(FairspanWarning, match="not a finite number"):
-        fitted = search(scoring=scorer).fit(X, sensitive_features=GROUPS)
-    assert fitted.errors_[0] == f"The score is {score}, not a finite number"
+        fitted = search(scoring=scorer, n_pulls=8).fit(X, sensitive_features=GROUPS)
+    assert f"score is {score}" in fitted.errors_[0]
     assert fitted.best_params_["n_components"] == 3
     assert np.isfinite(fitted.best_score_)
 
 
 def test_an_arm_that_fails_later():
     def scorer(model, rows, y=None):
-        if model.n_components == 3 and scorer.calls > 12:
+        if model.n_components == 3 and scorer.calls > 7:
             raise RuntimeError("no more")
         scorer.calls += 1
         return model.score(rows)
@@ -405,7 +361,7 @@ def test_an_arm_that_fails_later():
     failed = list(fitted.errors_)
     assert failed == [1, 3, 5]
     table = fitted.cv_results_
-    assert table["n_pulls"].sum() == 30
+    assert table["n_pulls"].sum() == 14
     assert not np.isnan(table["split0_test_score"][failed]).any()
     assert np.isnan(table["mean_test_score"][failed]).all()
     assert fitted.best_params_["n_components"] == 1
@@ -427,7 +383,7 @@ UNUSABLE = {
         InvalidInput,
         "has no column 'sex'",
     ),
-    "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls, one per setting"),
+    "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls"),
     "pulls": ({"n_pulls": 6.0}, InvalidType, "n_pulls is 6.0"),
     "no test rows": ({"test_size": 0.0}, InvalidParameter, "strictly between 0 and 1"),
     "all test rows": ({"test_size": 1}, InvalidParameter, "strictly between 0 and 1"),
@@ -453,11 +409,6 @@ def test_settings_and_rows_that_cannot_be(case):
 # scikit-learn's own checks
 
 
-SEARCHED = {
-    "regressor": (Ridge(), {"alpha": [0.1, 1.0]}),
-    "classifier": (GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}),
-    "transformer": (FairPCA(missing_groups="ignore"), {"n_components": [1]}),
-}
 # Where scikit-learn's own search fails as well: none has fit_transform, and the first check counts
 # warnings, of which a search makes several or none.
 FAILS = {
@@ -468,23 +419,30 @@ FAILS = {
 }
 
 
-def checks():
-    for kind, (estimator, grid) in SEARCHED.items():
-        for each, check in estimator_checks_generator(search(estimator, grid, 3)):
-            name = getattr(check, "func", check).__name__
-            yield pytest.param(kind, each, check, id=f"{kind}-{name}")
-
-
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "estimator", "check"), list(checks()))
-def test_scikit_learn_checks(kind, estimator, check):
-    try:
-        check(estimator)
-    except (AssertionError, AttributeError):
-        assert getattr(check, "func", check).__name__ in FAILS
-        with pytest.raises((AssertionError, AttributeError)):
-            check(GridSearchCV(*SEARCHED[kind], cv=2, error_score="raise"))
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "transformer"])
+def test_scikit_learn_checks(kind):
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.utils.estimator_checks import estimator_checks_generator
+
+    searched = {
+        "regressor": (Ridge(), {"alpha": [0.1, 1.0]}),
+        "classifier": (GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}),
+        "transformer": (FairPCA(missing_groups="ignore"), {"n_components": [1]}),
+    }[kind]
+    for estimator, check in estimator_checks_generator(search(*searched, 3)):
+        try:
+            check(estimator)
+        except SkipTest:
+            continue
+        except (AssertionError, AttributeError):
+            if getattr(check, "func", check).__name__ not in FAILS:
+                raise
+            with pytest.raises((AssertionError, AttributeError)):
+                check(GridSearchCV(*searched, cv=2, error_score="raise"))
 
 
 MEANS = np.linspace(0.3, 0.75, 10)
@@ -643,6 +601,8 @@ def minus_gap_and_error(model, rows, groups):
 
 def shortfall(name, seed):
     """What the search's setting lacks of the grid's best score, as a share of that score."""
+    from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+
     rows = real_data.load(name)
     X, groups = rows.z_scored(0), rows.groups
     settings = {"scoring": minus_gap_and_error, "refit": False}

@@ -177,7 +177,7 @@ def test_wrong_columns_are_refused(make, error, said):
     [
         ({}, ["salary"], "uses the columns 'salary'"),
         ({}, NAMES, "at least one feature"),
-        ({"age": 3.0}, ["age"], "'age' of the restriction are constant"),
+        ({"age": 3.0}, ["age"], "'age' .* constant"),
         ({"age": np.nan}, ["age"], "age"),
     ],
 )

@@ -1,6 +1,7 @@
 """Numbers agree with their nouns and verbs, and types are those of the package of the user."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ import pytest
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, frontier, metrics, regression
 from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
-from fairspan.formatting.messages import counted
 from fairspan.selection import UCB1SearchCV
 
 # "1 rows", and "1 dimension keep", but not "index 1 rows" or "11 rows".
@@ -21,10 +21,13 @@ _SEVERAL_OR_NOT = re.compile(r"\w\((s|es)\)")
 
 X = np.random.default_rng(3).standard_normal((40, 3))
 GROUPS = np.array(["a", "b"] * 20)
-MODEL = FairPCA(1).fit(X, sensitive_features=GROUPS)
 # The last row alone decides a coefficient, so that its residual is zero.
 ALONE = np.vstack([X[:20] * [1, 1, 0], [[1, 1, 1]]])
-ONE_FEATURE = FairPCA(1).fit(X[:, :1], sensitive_features=GROUPS)
+
+
+@cache
+def fit_features(n_features):
+    return FairPCA(1).fit(X[:, :n_features], sensitive_features=GROUPS)
 
 
 class Failing(FairPCA):
@@ -36,12 +39,10 @@ CALLS = {
     "one row, two labels": lambda: GroupMoments.from_rows(X[:1], ["a", "b"]),
     "two rows, one label": lambda: GroupMoments.from_rows(X[:2], ["a"]),
     "one row, two weights": lambda: GroupMoments.from_rows(X[:1], ["a"], [1, 2]),
-    "one dimension": lambda: MODEL.transform(X[0]),
-    "one feature": lambda: audit(MODEL, X[:, :1], GROUPS),
+    "one dimension": lambda: fit_features(3).transform(X[0]),
+    "one feature": lambda: audit(fit_features(3), X[:, :1], GROUPS),
     "one column of Z": lambda: metrics.leakage(X[:, :1], GROUPS, X, GROUPS),
-    "a column that does not vary": lambda: metrics.leakage(
-        X * [1, 1, 0], GROUPS, X * [1, 1, 0], GROUPS
-    ),
+    "a constant column": lambda: metrics.leakage(X * [1, 1, 0], GROUPS, X * [1, 1, 0], GROUPS),
     "a group of one row": lambda: metrics.mmd(X[:21], ["a"] * 20 + ["b"]),
     "one group": lambda: frontier(X, 1, sensitive_features=["a"] * 40),
     "max_groups": lambda: GroupMoments.from_rows(X, GROUPS, max_groups=1),
@@ -54,7 +55,7 @@ CALLS = {
     "one coefficient": lambda: regression.least_squares(
         GroupMoments.from_rows(X[:, :2], GROUPS), 1
     ).predict(X),
-    "a group with too few rows": lambda: regression.least_squares(
+    "too few rows": lambda: regression.least_squares(
         GroupMoments.from_rows(ALONE, ["a"] * 20 + ["b"]), 0, variance="by_group"
     ),
 }
@@ -69,49 +70,26 @@ def test_numbers_in_errors_and_warnings_agree_with_their_nouns(case):
     assert not _SEVERAL_OR_NOT.search(message), message
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [
-        ONE_FEATURE.subspace_,
-        ONE_FEATURE.moments_,
-        ONE_FEATURE.solution_,
+def test_numbers_in_representations_agree_with_their_nouns():
+    fair = fit_features(1)
+    for thing in (
+        *(fair.subspace_, fair.moments_, fair.solution_),
         FairSubspace(np.eye(1), np.zeros(1)),
         GroupMoments.from_rows(X[:1], ["a"]),
-        frontier(X, 1, sensitive_features=GROUPS),
-    ],
-    ids=lambda thing: type(thing).__name__,
-)
-def test_numbers_in_representations_agree_with_their_nouns(thing):
-    assert not _ONE_OF_MANY.search(repr(thing)), repr(thing)
+        frontier(X, 1, sensitive_features=GROUPS, tol=1e-2),
+    ):
+        assert not _ONE_OF_MANY.search(repr(thing)), repr(thing)
 
 
 @pytest.mark.parametrize(
-    ("d", "p", "sentence"),
-    [
-        (
-            1,
-            1,
-            "PCA: 1 dimension keeps all variance of every group up to rounding error, so",
-        ),
-        (
-            3,
-            3,
-            "PCA: 3 dimensions keep all variance of every group up to rounding error, so",
-        ),
-    ],
+    ("d", "sentence"), [(1, "PCA: 1 dimension keeps "), (3, "PCA: 3 dimensions keep ")]
 )
-def test_the_finding_that_nothing_is_lost_agrees_with_the_dimensions(d, p, sentence):
-    found = audit({"PCA": np.eye(p)[:d]}, X[:, :p], GROUPS, folds=None)
+def test_the_finding_that_nothing_is_lost_agrees_with_the_dimensions(d, sentence):
+    found = audit({"PCA": np.eye(d)}, X[:, :d], GROUPS, folds=None)
     (message,) = [each.message for each in found.findings if each.code == "FS206"]
     assert message.startswith(sentence)
     # One dimension cannot become fewer.
     assert ("Use fewer dimensions" in message) == (d > 1)
-
-
-def test_counts_have_one_noun_or_many():
-    assert counted(1, "row") == "1 row"
-    assert counted(1234, "row") == "1,234 rows"
-    assert counted(2, "class", "classes") == "2 classes"
 
 
 TEXTS = ["x", "y"] * 20
@@ -144,9 +122,7 @@ def test_columns_of_several_types_are_listed():
     with pytest.raises(InvalidInput, match="Columns 't', 'c' are not numeric \\(category, str\\)"):
         GroupMoments.from_rows(frame, GROUPS)
     mixed = pd.DataFrame({"m": [1.0, "x"] * 20, "q": X[:, 0]})
-    with pytest.raises(
-        InvalidInput, match="Column 'm', of dtype object, contains non-numeric values"
-    ):
+    with pytest.raises(InvalidInput, match=r"Column 'm', of dtype object, .*non-numeric"):
         GroupMoments.from_rows(mixed, GROUPS)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.model_selection import GridSearchCV
 
 import fairspan as fs
 from fairspan import metrics
@@ -12,8 +11,12 @@ from fairspan.errors import InvalidInput, InvalidParameter, UnknownGroup
 RNG = np.random.default_rng(4)
 GROUPS = np.array(["a", "b", "b"] * 30)
 X = RNG.standard_normal((90, 5)) * [3, 2, 2, 1, 0.5] + 2 * (GROUPS == "b")[:, None]
-FAIR = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
 RADIUS = {"a": 0.7, "b": 0.3}
+
+
+@pytest.fixture(scope="module")
+def fair():
+    return fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
 
 
 def moments_of(rows):
@@ -32,9 +35,9 @@ def error_of(rows, subspace):
 
 
 @pytest.mark.parametrize("least", [False, True])
-def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
-    subspace, sign = FAIR.subspace_, -1.0 if least else 1.0
-    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, best_case=least)
+def test_the_worst_case_is_attained_at_the_edge_of_the_ball(fair, least):
+    subspace, sign = fair.subspace_, -1.0 if least else 1.0
+    worst = metrics.worst_case_error(fair, X, GROUPS, RADIUS, best_case=least)
     for label, eps in RADIUS.items():
         rows = X[label == GROUPS]
         there = move(rows, subspace, eps, sign)
@@ -43,17 +46,17 @@ def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
         assert error_of(there, subspace) == pytest.approx(worst[label], rel=1e-10)
 
 
-def test_no_other_distribution_at_that_distance_has_a_larger_error():
-    subspace = FAIR.subspace_
-    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS)
-    lowest = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, best_case=True)
+def test_no_other_distribution_at_that_distance_has_a_larger_error(fair):
+    subspace = fair.subspace_
+    worst = metrics.worst_case_error(fair, X, GROUPS, RADIUS)
+    lowest = metrics.worst_case_error(fair, X, GROUPS, RADIUS, best_case=True)
     rows, eps, rng = X[GROUPS == "a"], RADIUS["a"], np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(8):
         turn = 0.5 * rng.standard_normal((5, 5))
         step = rows @ turn + rng.standard_normal(5)
         # The linear map that is as far as the ball allows, along this direction.
         ends = [0.0, 8.0]
-        for _ in range(60):
+        for _ in range(40):
             middle = sum(ends) / 2
             there = rows + middle * step
             near = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there)) <= eps
@@ -72,25 +75,24 @@ def test_a_robust_models_objective_is_made_of_worst_cases():
     assert robust.solution_.objective == pytest.approx(shares @ list(worst.values()))
 
 
-def test_an_audit_of_a_robust_model_has_the_worst_cases():
+def test_an_audit_of_a_robust_model_has_the_worst_cases(fair):
     robust = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, 0.8)).fit(X, sensitive_features=GROUPS)
-    audit = fs.audit({"robust": robust, "fair": FAIR}, X, GROUPS, folds=None)
+    audit = fs.audit({"robust": robust, "fair": fair}, X, GROUPS, folds=None)
     by_name = {model.name: model for model in audit.models}
     worst = metrics.worst_case_error(robust, X, GROUPS, 0.8)
     assert by_name["robust"].worst_case_errors == pytest.approx(list(worst.values()))
     assert by_name["fair"].worst_case_errors is None
-    said = " ".join(str(audit).split())
-    assert "worst-case errors within the criterion's radius" in said
+    assert "worst-case errors" in " ".join(str(audit).split())
     other = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, RADIUS))
     other.fit(X, sensitive_features=GROUPS)
     only = fs.audit(other, X[GROUPS == "a"], GROUPS[GROUPS == "a"], folds=None)
     assert only.models[0].worst_case_errors is None
 
 
-def test_an_error_below_the_radius_may_vanish():
-    near = metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1e3, "b": 0.0}, best_case=True)
+def test_an_error_below_the_radius_may_vanish(fair):
+    near = metrics.worst_case_error(fair, X, GROUPS, {"a": 1e3, "b": 0.0}, best_case=True)
     assert near["a"] == 0.0
-    assert near["b"] == pytest.approx(metrics.reconstruction_error(FAIR, X, GROUPS)["b"])
+    assert near["b"] == pytest.approx(metrics.reconstruction_error(fair, X, GROUPS)["b"])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -130,17 +132,19 @@ def test_invalid_means_and_covariances_are_refused(wrong):
         metrics.gaussian_wasserstein(*wrong)
 
 
-def test_radii_are_checked():
+def test_radii_are_checked(fair):
     with pytest.raises(InvalidParameter, match="radius"):
-        metrics.worst_case_error(FAIR, X, GROUPS, -1.0)
+        metrics.worst_case_error(fair, X, GROUPS, -1.0)
     with pytest.raises(UnknownGroup, match="radius is given for"):
-        metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1.0})
+        metrics.worst_case_error(fair, X, GROUPS, {"a": 1.0})
 
 
 def test_a_search_chooses_what_neg_error_plus_gap_prefers():
     """The scorer is -(ARE + ABDiff) of each fold's held-out rows, computed here by hand."""
+    from sklearn.model_selection import GridSearchCV
+
     folds = [(np.arange(90)[30:], np.arange(30)), (np.arange(60), np.arange(60, 90))]
-    grid = {"criterion__penalty": [0.0, 0.5, 2.0]}
+    grid = {"criterion__penalty": [0.0, 2.0]}
     model = fs.FairPCA(2, criterion=fs.RobustErrorGap(radius=0.15))
     search = GridSearchCV(model, grid, scoring=metrics.neg_error_plus_gap, cv=folds)
     search.fit(X, GROUPS, sensitive_features=GROUPS)

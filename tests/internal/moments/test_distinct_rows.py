@@ -1,0 +1,18 @@
+"""Equal rows are found, and rows that are nearly equal are told apart."""
+
+import numpy as np
+
+from fairspan.moments.wide import distinct_rows
+
+
+def test_equal_rows_are_found_among_near_ones() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.zeros((50, 400))
+    rows[np.arange(50), rng.integers(0, 400, 50)] = 1.0
+    rows[7] = rows[3] = -0.0
+    rows[9] = 1e300  # beside which all products are near
+    first, which = distinct_rows(rows)
+    expected, inverse = np.unique(rows + 0.0, axis=0, return_inverse=True)
+    assert len(first) == len(expected)
+    assert np.array_equal(rows[first][which], rows)
+    assert len(set(zip(which.tolist(), inverse.ravel().tolist(), strict=True))) == len(expected)
