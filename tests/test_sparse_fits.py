@@ -46,7 +46,7 @@ CRITERIA = [
 KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
 
-def topics(seed=0, n=400, p=40, groups=("a", "b"), share=0.15):
+def topics(seed=0, n=500, p=40, groups=("a", "b"), share=0.15):
     """Rows of words from some topics, which each group uses in its own measure."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(list(groups), n)
@@ -307,7 +307,7 @@ def test_sparse_rows_with_columns_not_to_correlate_with_get_matrices():
 def test_partial_fit_merges_matrices():
     X, labels, _ = topics()
     whole, parts = FairPCA(3).fit(X, sensitive_features=labels), FairPCA(3)
-    for part in (slice(None, 500), slice(500, 800), slice(800, None)):
+    for part in (slice(None, 150), slice(150, 250), slice(250, None)):
         parts.partial_fit(scipy.sparse.csr_array(X[part]), sensitive_features=labels[part])
     assert_same_fit(parts, whole, status="optimal")
 
