@@ -1,7 +1,8 @@
 """Real data sets for tests, if present.
 
 They lie in the folder that FAIRSPAN_DATA names, by default ../shared/data beside the repository.
-Where a file is absent, the test skips and says so; with FAIRSPAN_REQUIRE_DATA it fails instead.
+Where a file is absent, the test skips with a message that is the same for all of them; with
+FAIRSPAN_REQUIRE_DATA it fails instead and names the file.
 """
 
 import os
@@ -74,10 +75,9 @@ def data_path(name: str) -> Path:
     """A data file, or skip (fail where the data are required)."""
     path = FOLDER / name
     if not path.exists():
-        missing = f"{name} is not in the data folder (set FAIRSPAN_DATA)"
         if os.environ.get("FAIRSPAN_REQUIRE_DATA"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+            pytest.fail(f"{path} does not exist")
+        pytest.skip(f"needs real data, which are not in {FOLDER} (set FAIRSPAN_DATA)")
     return path
 
 

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import real_data
@@ -166,23 +165,32 @@ def test_prediction_bias_of_a_constant_classifier_is_zero():
         metrics.prediction_bias(lambda rows: ["no"] * len(rows), X, SEX, "f")
 
 
+def polars_columns():
+    import polars as pl
+
+    return pl.Series(LABELS), pl.DataFrame({"s": SEX})
+
+
 FORMS = {
-    "lists": (list(LABELS), list(SEX)),
-    "arrays": (LABELS, SEX),
-    "columns": (LABELS[:, None], SEX[:, None]),
-    "booleans": (LABELS == 1, SEX),
-    "reals": (LABELS.astype(float), SEX),
-    "series": (pd.Series(LABELS, index=np.arange(N)[::-1] + N), pd.Series(SEX)),
-    "frames": (pd.DataFrame({"y": LABELS}), pd.DataFrame({"s": SEX}, index=np.arange(N) + N)),
-    "categories": (pd.Series(LABELS), pd.Series(SEX, dtype="category")),
-    "polars": (pl.Series(LABELS), pl.DataFrame({"s": SEX})),
-    "mapping": (LABELS, {"s": list(SEX)}),
+    "lists": lambda: (list(LABELS), list(SEX)),
+    "arrays": lambda: (LABELS, SEX),
+    "columns": lambda: (LABELS[:, None], SEX[:, None]),
+    "booleans": lambda: (LABELS == 1, SEX),
+    "reals": lambda: (LABELS.astype(float), SEX),
+    "series": lambda: (pd.Series(LABELS, index=np.arange(N)[::-1] + N), pd.Series(SEX)),
+    "frames": lambda: (
+        pd.DataFrame({"y": LABELS}),
+        pd.DataFrame({"s": SEX}, index=np.arange(N) + N),
+    ),
+    "categories": lambda: (pd.Series(LABELS), pd.Series(SEX, dtype="category")),
+    "polars": polars_columns,
+    "mapping": lambda: (LABELS, {"s": list(SEX)}),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_the_columns_gives_the_same(form):
-    labels, groups = FORMS[form]
+    labels, groups = FORMS[form]()
     assert metrics.label_bias(labels, groups, "f") == metrics.label_bias(LABELS, SEX, "f")
     parity = metrics.statistical_parity(labels, groups, n_bootstrap=0)
     np.testing.assert_array_equal(parity.distribution, by_hand(LABELS, SEX)[0])

@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():
     pytest.skip("needs the folder benchmarks", allow_module_level=True)
 sys.path.append(str(ROOT))
-from benchmarks import hiding, hiding_methods, worst_case  # noqa: E402
-from benchmarks.rows import make_rows, standardize  # noqa: E402
 
 D = 3
 
 
 def two_groups(p=8, n=300):
+    from benchmarks.rows import make_rows, standardize
+
     X, group = make_rows(n, p)
     return standardize(X), group, np.random.default_rng(1).integers(0, 2, n)
 
@@ -41,6 +41,8 @@ def mean_difference(Z, group):
 
 
 def test_mean_parity_is_fair_pca_of_kleindessner_et_al():
+    from benchmarks import hiding_methods
+
     rows = two_groups()
     ours = reduce_rows(partial(hiding_methods.fit_restricted, MeanParity()), *rows)
     theirs = reduce_rows(hiding_methods.fit_kleindessner, *rows)
@@ -49,6 +51,8 @@ def test_mean_parity_is_fair_pca_of_kleindessner_et_al():
 
 
 def test_covariance_parity_is_that_of_kleindessner_et_al_in_as_many_directions():
+    from benchmarks import hiding_methods
+
     X, group, label = two_groups()
     theirs = hiding_methods.fit_kleindessner(X, group, label, D, covariances=True)
     as_many = CovarianceParity(n_directions=int(0.85 * X.shape[1]))
@@ -58,6 +62,8 @@ def test_covariance_parity_is_that_of_kleindessner_et_al_in_as_many_directions()
 
 @pytest.mark.parametrize("constant", [False, True])
 def test_oblique_mean_parity_is_pca_after_leace(constant):
+    from benchmarks import hiding_methods
+
     X, group, label = two_groups()
     if constant:  # a singular covariance
         X = np.column_stack([X, X[:, 0] - X[:, 1]])
@@ -95,6 +101,8 @@ def test_oblique_mean_parity_of_full_rank_is_leace(p, n):
 
 
 def test_every_method_except_pca_makes_group_means_equal():
+    from benchmarks import hiding_methods
+
     X, group, label = two_groups()
     # Exact covariance parity needs a conic solver here; it has tests of its own.
     for name in sorted(set(hiding_methods.METHODS) - {"`CovarianceParity(tolerance=0.0)`"}):
@@ -111,6 +119,8 @@ def test_every_method_except_pca_makes_group_means_equal():
 
 
 def worst_case_of(p, k, d):
+    from benchmarks.rows import make_rows
+
     moments = GroupMoments.from_rows(*make_rows(400, p, k))
     second_moments = moments.second_moments("group")
     best_traces = np.linalg.eigvalsh(second_moments)[:, -d:].sum(axis=1)
@@ -119,6 +129,8 @@ def worst_case_of(p, k, d):
 
 
 def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it():
+    from benchmarks import worst_case
+
     second_moments, best_traces, optimum = worst_case_of(6, 3, 2)
     adam = worst_case.adam_descents(second_moments, best_traces, 2, starts=1, steps=300)
     mirror, lower_bound = worst_case.mirror_prox(second_moments, best_traces, 2, rounds=200)
@@ -130,6 +142,8 @@ def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it(
 
 
 def test_published_methods_find_the_best_angle_in_the_plane():
+    from benchmarks import worst_case
+
     second_moments, best_traces, optimum = worst_case_of(2, 2, 1)
     largest_loss = partial(worst_case.largest_loss, second_moments, best_traces)
     smallest_of_grid, _ = minimize_over_angles(largest_loss)
@@ -140,12 +154,16 @@ def test_published_methods_find_the_best_angle_in_the_plane():
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_the_shift_of_mirror_prox_makes_the_trace_d(d):
+    from benchmarks import worst_case
+
     values = np.array([3.0, 2.9, 0.5, -1.0, -4.0])
     shift = worst_case._trace_shift(values, d)
     assert np.minimum(np.exp(values + shift), 1).sum() == pytest.approx(d)
 
 
 def test_splits_have_the_same_share_of_everything_and_the_units_of_the_first_half():
+    from benchmarks import hiding
+
     X, group, label = two_groups(n=400)
     X = np.column_stack([5 + 3 * X, np.ones(len(X))])
     split = hiding.split_rows(hiding.Rows(X, group, label), seed=0)
@@ -161,6 +179,8 @@ def test_splits_have_the_same_share_of_everything_and_the_units_of_the_first_hal
 
 
 def test_all_components_keep_all_variance_and_the_table_has_a_dash_without_a_solution():
+    from benchmarks import hiding, hiding_methods
+
     X, group, label = two_groups(n=400)
     split = hiding.split_rows(hiding.Rows(X, group, label), seed=0)
     with threadpool_limits(1):  # trees wait for each other with more

@@ -24,7 +24,7 @@ X, GROUPS, WEIGHTS = ROWS.X, ROWS.labels, ROWS.weights
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 GRID = {"criterion__penalty": [0.0, 0.5, 2.0], "n_components": [1, 3]}
 FAIR = FairPCA(criterion="error_gap")
-CODES = (GROUPS != GROUPS[0]).astype(np.int64)
+CODES = (GROUPS[0] != GROUPS).astype(np.int64)
 
 
 def search(estimator=FAIR, grid=GRID, n_pulls=14, **settings):
