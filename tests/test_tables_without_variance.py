@@ -73,16 +73,11 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"nested": True},
     {"restriction": MeanParity()},
 )
-# Every pair of table, settings and shape occurs among those that are not slow.
-CASES = [
-    pytest.param(*(table, shape, settings), marks=() if (i + j + k) % 2 == 0 else pytest.mark.slow)
-    for i, table in enumerate(TABLES)
-    for j, settings in enumerate(SETTINGS)
-    for k, shape in enumerate((FEW, MANY))
-]
 
 
-@pytest.mark.parametrize(("table", "shape", "settings"), CASES)
+@pytest.mark.parametrize("shape", [FEW, MANY])
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "group", "nested", "parity"])
 def test_a_table_without_variance_takes_no_large_eigenproblem(
     table: Callable[..., Any], shape: tuple[int, int], settings: dict[str, Any], sizes: list[int]
 ) -> None:

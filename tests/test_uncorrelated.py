@@ -1,9 +1,6 @@
 """Reduced rows that are uncorrelated with columns such as age, which are no features."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +8,7 @@ import pytest
 
 import fairspan as fs
 from case_selection import parametrize_diagonal
+from fairspan import cli
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 
 NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
@@ -132,16 +130,16 @@ def test_a_saved_model_is_verified_and_audited(tmp_path):
     assert by_name["PCA"].observed_total_error < by_name["fair"].observed_total_error
 
 
-@pytest.mark.long
-def test_command_line_fits_audits_and_verifies(tmp_path):
+@pytest.mark.slow
+def test_command_line_fits_audits_and_verifies(tmp_path, capfd, monkeypatch):
     frame, groups = make_case(7)
     frame.assign(group=groups).to_csv(tmp_path / "people.csv", index=False)
-    fairspan = [str(Path(sys.executable).with_name("fairspan"))]
+    monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        done = subprocess.run([*fairspan, *words], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        status, told = cli.run(list(words)), capfd.readouterr()
+        assert status == 0, told.err
+        return told.out
 
     asked = ("--restriction", "uncorrelated", "--restriction-param", "columns=age,children")
     read = ("people.csv", "--group", "group")
