@@ -123,3 +123,34 @@ def test_the_summary_of_a_criterion():
         "variance. The excess loss of a group is its error minus its smallest error under any "
         "subspace of the same dimension."
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda X, groups: fs.FairPCA(1, criterion="minmax_loss").fit(
+                X, sensitive_features=groups
+            ),
+            "criterion is 'minmax_loss'. Allowed: the name of a criterion, or a criterion object. "
+            "Choose one of 'minimax_loss', 'minimax_error', 'least_variance', 'total_error', "
+            "'disparity', 'equal_error', 'error_gap', 'robust_error_gap', 'nash_welfare'; the "
+            "closest match is 'minimax_loss'.",
+        ),
+        (
+            lambda X, groups: fs.MeanParity(0.1, oblique=True),
+            "MeanParity(tolerance=0.1, oblique=True) has a tolerance. Allowed with a tolerance: "
+            "all other parameters at their defaults. Reset them, or use tolerance=0.",
+        ),
+        (
+            lambda X, groups: fs.FairSubspace.load("nope"),
+            "[Errno 2] No such file; pass one written by save or the command line: 'nope'",
+        ),
+    ],
+    ids=["parameter", "combination", "file"],
+)
+def test_an_error_about_a_parameter_or_file(call, message):
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    with pytest.raises((ValueError, OSError)) as refused:
+        call(X, ["a", "b"] * 20)
+    assert str(refused.value) == message

@@ -91,7 +91,9 @@ def test_whitened_coordinates_have_variance_one_and_change_no_figure():
     np.testing.assert_allclose(flattened.std(axis=0), [1, 1, 0], atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dask", "array-api"])
+@pytest.mark.parametrize(
+    "kind", ["sparse", pytest.param("dask", marks=pytest.mark.slow), "array-api"]
+)
 def test_whitening_wherever_rows_lie(kind):
     white = fit_model(whiten=True)
     expected = white.transform(X)
