@@ -25,7 +25,6 @@ from fairspan.linalg.rounding import SUM_ROUNDING
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import encoder_columns
-from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import is_feasible
 from fairspan.problem.problem import Problem
@@ -146,12 +145,8 @@ def _measure_gap(
             # is not, since the errors here lack the part that all groups share.
             max_gap = min(gap, objective + objective_rounding)
             gap = min(gap, objective)
-    if problem.n_groups > 1 and isinstance(criterion, EqualError):
-        # The bound compares errors that are equal up to rounding only. Weights of opposite sign
-        # amplify that rounding error by their distance from the proportions.
-        weights = criterion.dual_feasible_weights(proof.weights, problem)
-        weight_differences = np.abs(problem.proportions - weights / weights.sum())
-        objective_rounding += float(weight_differences @ error_rounding)
+    if problem.n_groups > 1:
+        objective_rounding += criterion.constraint_rounding(error_rounding, proof.weights, problem)
     return MeasuredGap(
         objective=objective,
         objective_rounding=objective_rounding,

@@ -17,7 +17,6 @@ from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.linalg.rounding import TINY
 from fairspan.moments.second_moments import DenseSecondMoments
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
-from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.limits import (
     CovarianceDifferenceLimit,
     MeanDistanceLimit,
@@ -109,9 +108,9 @@ class Proof:
         criterion = problem.criterion
         bound, bound_rounding = self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
-        if isinstance(criterion, EqualError):
-            # If the errors are not quite equal, the objective may lie below the bound for equal
-            # errors; this difference counts as a gap.
+        if criterion.is_constrained:
+            # If the errors do not quite satisfy the constraint, such as equality, the objective may
+            # lie below the bound for errors that do; this difference counts as a gap.
             gap = abs(gap)
         return gap, bound_rounding
 

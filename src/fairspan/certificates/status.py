@@ -20,7 +20,6 @@ from enum import StrEnum
 
 from fairspan.certificates.error_rounding import resolution_scale
 from fairspan.linalg.rounding import EPS, LOOSE_TOL
-from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
@@ -202,10 +201,8 @@ def assess_gap(
     # where the bound is zero, which is exact, and the objective is rounded. A negative gap, a bound
     # above the objective, shows how uncertain both are, so its absolute value counts.
     shortfall = max(abs(gap.value), gap.max_value, violation)
-    # Scores with square roots are steep near zero: reaching the bound does not make the objective
-    # certain.
-    is_steep = isinstance(criterion, ConcaveScoresCriterion)
-    objective_uncertainty = gap.objective_rounding if is_steep else 0.0
+    # Where the criterion is steep, reaching the bound does not make the objective certain.
+    objective_uncertainty = gap.objective_rounding if criterion.is_steep_at_zero else 0.0
     # Next to a large constant, the last digit of the objective may exceed the tolerance.
     last_digit = EPS * abs(gap.objective + problem.objective_offset)
     objective_uncertainty = max(objective_uncertainty, last_digit)

@@ -25,7 +25,6 @@ import numpy as np
 
 from fairspan.linalg import graded_eigh, symmetrize
 from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, VALUE_ROUNDING
-from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.piecewise import SINGLE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex
@@ -156,7 +155,7 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
         return problem.pieces.piece_values(errors), problem.pieces.coefficients
     criterion = cast(_ScoredCriterion, problem.criterion)
     scores = criterion.scores(errors, problem)
-    if isinstance(criterion, ConcaveScoresCriterion):
+    if problem.criterion.is_steep_at_zero:
         # At zero error the gradient is infinite; evaluate it slightly above, where it is finite.
         traces = problem.second_moments.traces
         # A group without variance has no scale of its own.

@@ -23,9 +23,8 @@ any other that bounds of w.e bound     `Criterion`: `name`, `value`, `scores`,  
 
 Every criterion with pieces is solved and certified by the existing solvers. One without returns
 None from `pieces`, and a solver must support it. A constraint on e, such as equal errors, overrides
-`constraint_violation` and `constraint_text` (equal_error.py). A criterion that is selected by name
-is listed in criterion_catalog.py and
-in :mod:`fairspan.registry`.
+`is_constrained`, `constraint_violation` and `constraint_text` (equal_error.py). A criterion that is
+selected by name is listed in criterion_catalog.py and in :mod:`fairspan.registry`.
 """
 
 from abc import ABC, abstractmethod
@@ -52,6 +51,9 @@ class Criterion(ABC):
     uses_excess_loss : bool
         Whether the value depends on the groups' best errors, as excess losses do.
     is_nonnegative : bool
+    is_steep_at_zero : bool
+        Whether the value may change without limit when an error that is zero changes, as with
+        square roots. Reaching the lower bound then does not make the value certain.
     common_shift_slope : float or None
         Increase of the value when all errors increase by one; None if it is not constant.
     supports_nesting : bool
@@ -61,6 +63,7 @@ class Criterion(ABC):
 
     uses_excess_loss: ClassVar[bool] = False
     is_nonnegative: ClassVar[bool] = False
+    is_steep_at_zero: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -95,8 +98,28 @@ class Criterion(ABC):
         """Constraint that completes "no subspace", such as " with equal errors"; may be empty."""
         return ""
 
+    @property
+    def is_constrained(self) -> bool:
+        """Whether errors must satisfy a constraint: see `constraint_violation`."""
+        return False
+
     def constraint_violation(self, errors: FloatArray) -> float:
         """Amount by which (k,) errors violate the constraint; positive only if they do."""
+        return 0.0
+
+    def constraint_rounding(
+        self, error_rounding: FloatArray, weights: FloatArray, problem: ProblemView
+    ) -> float:
+        """Bound the rounding error of the gap that the constraint adds to that of the value.
+
+        Parameters
+        ----------
+        error_rounding : (k,) array
+            Rounding error bounds of the errors.
+        weights : (k,) array
+            Weights of the proof.
+        problem : ProblemView
+        """
         return 0.0
 
     def with_defaults(self, problem: ProblemView) -> Self:
@@ -225,6 +248,8 @@ class ConcaveScoresCriterion(Criterion):
     sum_g q_g e_g, q_g the groups' proportions; and for two groups there are exactly two scores (one
     that is all there is may be repeated).
     """
+
+    is_steep_at_zero: ClassVar[bool] = True
 
     def pieces(self, problem: ProblemView) -> AffinePieces | None:
         """Return None: concave scores are not affine."""

@@ -95,9 +95,26 @@ class EqualError(LinearCriterion):
             return f" with errors at most {self.tolerance:g} apart"
         return " with equal errors"
 
+    @property
+    def is_constrained(self) -> bool:
+        """Return True: errors must be equal, up to the tolerance."""
+        return True
+
     def constraint_violation(self, errors: FloatArray) -> float:
         """Difference of the errors in excess of the tolerance."""
         return float(np.ptp(errors)) - self.tolerance
+
+    def constraint_rounding(
+        self, error_rounding: FloatArray, weights: FloatArray, problem: ProblemView
+    ) -> float:
+        """Bound the rounding error of the difference of the errors, amplified by the weights.
+
+        The bound compares errors that are equal up to rounding only. Weights of opposite sign
+        amplify that by their distance from the proportions.
+        """
+        weights = self.dual_feasible_weights(weights, problem)
+        weight_differences = np.abs(problem.proportions - weights / weights.sum())
+        return float(weight_differences @ error_rounding)
 
     def check_groups(self, group_labels: list[Label]) -> None:
         """Raise Incompatible for more than two groups, whose errors can seldom all be equal."""

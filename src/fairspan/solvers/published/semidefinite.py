@@ -15,7 +15,6 @@ from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
-from fairspan.problem.criteria.equal_error import EqualError
 from fairspan.problem.piecewise import Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.convex_programs import CONIC_TOL, smat, solve_conic, svec
@@ -68,7 +67,7 @@ class Semidefinite(Solver):
 
     def unsupported_reason(self, problem: Problem) -> str | None:
         """Reason why the solver does not support a problem; None if it does."""
-        if problem.pieces is None or isinstance(problem.criterion, EqualError):
+        if problem.pieces is None or problem.criterion.is_constrained:
             return "it supports only criteria that are maxima of affine functions of the errors"
         if problem.n_features > _MAX_FEATURES:
             return f"it supports up to {_MAX_FEATURES} features, not {problem.n_features}"
