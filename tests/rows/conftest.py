@@ -1,7 +1,11 @@
-"""One Dask cluster for all tests of rows; each file of tests connects to it anew."""
+"""One Dask cluster for all tests of rows, and files whose blocks are small.
+
+Each file of tests connects to the cluster anew.
+"""
 
 import pytest
 
+from csv_blocks import shrink_csv_blocks
 from rows.dask_cluster import running_cluster
 
 
@@ -9,6 +13,11 @@ from rows.dask_cluster import running_cluster
 def cluster():
     with running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def small_csv_blocks(monkeypatch):
+    shrink_csv_blocks(monkeypatch)
 
 
 @pytest.fixture(scope="module")
