@@ -8,8 +8,7 @@ import time
 
 import numpy as np
 
-from fairspan.moments.group_moments import load_partial
-from fairspan.storage.archive import write_archive
+from fairspan import GroupMoments
 
 # Large enough that a file is not written at once.
 N_FEATURES = 300
@@ -17,36 +16,37 @@ N_FEATURES = 300
 
 def save(path, number):
     """Save a file of which every number tells who wrote it."""
+    make_moments(number).save(path)
+
+
+def make_moments(number):
+    """Make moments whose means and covariances are the number."""
     p = N_FEATURES
-    header = {"groups": ["a"], "feature_names": None, "n_dropped": 0}
-    arrays = {
-        "counts": np.array([number + 1]),
-        "weights": np.full(1, number + 1.0),
-        "means": np.full((1, p), float(number)),
-        "triangles": np.full((1, p * (p + 1) // 2), float(number)),
-    }
-    write_archive(path, "moments", header, arrays)
+    covariances, means = np.full((1, p, p), float(number)), np.full((1, p), float(number))
+    return GroupMoments.from_covariances(covariances, means, groups=["a"])
 
 
 def check_complete(path):
     """Read the file, and make sure that one process wrote all of it."""
-    moments = load_partial(path)
-    number = moments.counts[0] - 1
-    assert (moments.scatters == number).all()
+    moments = GroupMoments.load(path)
+    number = moments.means[0, 0]
     assert (moments.means == number).all()
+    assert (moments.scatters == number).all()
 
 
 def save_repeatedly(path, number, how_often):
     """Save so often, and read after each time."""
+    moments = make_moments(number)
     for _ in range(how_often):
-        save(path, number)
+        moments.save(path)
         check_complete(path)
 
 
 def save_forever(path, number):
     """Save until killed."""
+    moments = make_moments(number)
     while True:
-        save(path, number)
+        moments.save(path)
 
 
 def race(path, n_processes, how_often):

@@ -14,8 +14,7 @@ import scipy.sparse
 
 import fairspan as fs
 from certificate_claims import RECORDS, replace_claims
-from fairspan import FairSubspace, verify
-from fairspan.certificates.certificate import Certificate
+from fairspan import Certificate, FairSubspace, verify
 from fairspan.errors import FairspanError
 from numpy_reference import generate_group_rows
 

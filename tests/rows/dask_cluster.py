@@ -51,7 +51,7 @@ def block_that_fails_once(block, folder, block_id=None):
     note = Path(folder) / f"tried-{block_id[0]}"
     if not note.exists():
         note.write_text("")
-        raise OSError("the disk was away for a moment")
+        raise OSError("the disk was away")
     return block
 
 

@@ -1,14 +1,10 @@
 """Pandas indexes of rows and of values beside them: equal, disjoint, or refused."""
 
-import dask
-import dask.dataframe as dd
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from fairspan import (
     FairPCA,
@@ -33,8 +29,12 @@ CLUSTERS = pd.Series(np.arange(N) // 2)
 # Rows and values that were filtered separately: equally long, and one row apart.
 X = WHOLE.drop(index=0)
 FIRST, LAST = 0, N - 1
-MODEL = FairPCA(1).fit(X.to_numpy(), sensitive_features=GROUPS.drop(index=FIRST).to_numpy())
 BY_CLASS = FairPCA(1, restriction=MeanParity(within_classes="all"))
+
+
+@cache
+def fitted():
+    return FairPCA(1).fit(X.to_numpy(), sensitive_features=GROUPS.drop(index=FIRST).to_numpy())
 
 
 def predict(rows):
@@ -66,17 +66,17 @@ DOORS = {
     "from_rows, classes": lambda row: GroupMoments.from_rows(
         X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row)
     ),
-    "audit": lambda row: audit(MODEL, X, GROUPS.drop(index=row), folds=None),
+    "audit": lambda row: audit(fitted(), X, GROUPS.drop(index=row), folds=None),
     "audit, labels": lambda row: audit(
-        MODEL, X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row), folds=None
+        fitted(), X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row), folds=None
     ),
     "audit, clusters": lambda row: audit(
-        MODEL, X.assign(sex=GROUPS), "sex", clusters=CLUSTERS.drop(index=row), folds=5
+        fitted(), X.assign(sex=GROUPS), "sex", clusters=CLUSTERS.drop(index=row), folds=5
     ),
-    "verify": lambda row: verify(MODEL, X, GROUPS.drop(index=row)),
+    "verify": lambda row: verify(fitted(), X, GROUPS.drop(index=row)),
     "frontier": lambda row: frontier(X, 1, sensitive_features=GROUPS.drop(index=row)),
-    "excess_loss": lambda row: metrics.excess_loss(MODEL, X, GROUPS.drop(index=row)),
-    "worst_case_error": lambda row: metrics.worst_case_error(MODEL, X, GROUPS.drop(index=row)),
+    "excess_loss": lambda row: metrics.excess_loss(fitted(), X, GROUPS.drop(index=row)),
+    "worst_case_error": lambda row: metrics.worst_case_error(fitted(), X, GROUPS.drop(index=row)),
     "leakage": lambda row: metrics.leakage(X, GROUPS.drop(index=FIRST), X, GROUPS.drop(index=row)),
     "mmd": lambda row: metrics.mmd(X, GROUPS.drop(index=row), n_permutations=0),
     "label_bias": lambda row: metrics.label_bias(
@@ -97,9 +97,9 @@ DOORS = {
     "UCB1SearchCV": lambda row: UCB1SearchCV(
         FairPCA(1), {"n_components": [1]}, n_pulls=1, random_state=0
     ).fit(X, sensitive_features=GROUPS.drop(index=row)),
-    "GroupLossDisplay": lambda row: GroupLossDisplay.compute(MODEL, X, GROUPS.drop(index=row)),
+    "GroupLossDisplay": lambda row: GroupLossDisplay.compute(fitted(), X, GROUPS.drop(index=row)),
     "FeatureErrorDisplay": lambda row: FeatureErrorDisplay.compute(
-        MODEL, X, GROUPS.drop(index=row)
+        fitted(), X, GROUPS.drop(index=row)
     ),
 }
 
@@ -118,7 +118,7 @@ def test_rows_of_a_page_filtered_separately_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="X and clusters share labels"):
         write_report(path, X, groups, clusters=CLUSTERS.drop(index=LAST))
     with pytest.raises(InvalidInput, match="X and sensitive_features share labels"):
-        write_report(path, X, groups, models=MODEL, test=(X, other), folds=None)
+        write_report(path, X, groups, models=fitted(), test=(X, other), folds=None)
     assert not path.exists()
 
 
@@ -197,7 +197,11 @@ def test_lengths_that_differ_are_named_first():
         fit_model(X, GROUPS)
 
 
+@pytest.mark.slow
 def test_values_next_to_a_dask_data_frame_agree_with_its_index():
+    import dask
+    import dask.dataframe as dd
+
     aligned, shifted = GROUPS.drop(index=FIRST), GROUPS.drop(index=LAST)
     weights = WEIGHTS.drop(index=FIRST)
     rows = dd.from_pandas(X, npartitions=3)
@@ -215,6 +219,11 @@ def test_values_next_to_a_dask_data_frame_agree_with_its_index():
 
 
 def test_searches_of_scikit_learn_cut_rows_and_labels_alike():
+    import sklearn
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     order = np.random.default_rng(1).permutation(N)
     pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), FairPCA(1))
     with sklearn.config_context(enable_metadata_routing=True):

@@ -16,7 +16,6 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from case_selection import parametrize_diagonal
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows.opening import open_rows
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 LABELS = list("aababb")
@@ -109,7 +108,7 @@ TABLES = {
     "object column": (
         frame_with(pd.Series([1, 2, "three", 4, 5, 6], dtype=object)),
         InvalidInput,
-        "'y', of dtype object, contains non-numeric values",
+        "'y', of dtype object",
         "encode",
     ),
     "text": ([["1", "2"]] * 6, InvalidInput, "X contains text", "encode"),
@@ -132,7 +131,7 @@ TABLES = {
     "no columns in pandas": (FRAME[[]], InvalidInput, "0 feature(s) (shape=(6, 0))", "at least"),
     "no columns in polars": (pl.DataFrame(), InvalidInput, "0 row(s)", "at least one row"),
     "columns of one name": (FRAME.set_axis(["x", "x", "z"], axis=1), InvalidInput, "'x'", "Rename"),
-    "columns of one name in pyarrow": (
+    "equal names in pyarrow": (
         pa.table([X[:, 0], X[:, 1]], names=["x", "x"]),
         InvalidInput,
         "'x'",
@@ -176,7 +175,7 @@ WEIGHTS = {
     "complex": (np.ones(6) * 1j, "complex", "Convert the weights"),
     "another order": (
         pd.Series(np.ones(6))[::-1],
-        "share labels but are not equal: at position 0, X has 0 and sample_weight has 5",
+        "at position 0, X has 0 and sample_weight has 5",
         "sample_weight.loc[X.index]",
     ),
 }
@@ -198,7 +197,7 @@ def test_bad_tables_are_refused_and_leave_the_estimator_unfitted(case):
 
 
 def test_a_name_of_weights_needs_names_of_columns():
-    with pytest.raises(InvalidInput, match="is the column name 'w', but X has no column names"):
+    with pytest.raises(InvalidInput, match="'w', but X has no"):
         GroupMoments.from_rows(X, LABELS, "w")
 
 
@@ -281,7 +280,7 @@ BAD_LABELS = {
     "too many": (np.array(list("abababa")), "6 rows in X, 7 labels", "same rows"),
     "too few rows of two": (np.ones((5, 2)), "6 rows in X, 5 labels", "same rows"),
     "none at all": ([], "6 rows in X, 0 labels", "same rows"),
-    "a number": (3, "of type int and shape ()", "Pass one label"),
+    "a number": (3, "type int and shape ()", "Pass one label"),
     "three dimensions": (np.ones((6, 2, 2)), "type ndarray and shape (6, 2, 2)", "intersections"),
     "no attribute": (pd.DataFrame(index=range(6)), "type DataFrame and shape (6, 0)", "one label"),
     "no attribute in numpy": (np.ones((6, 0)), "type ndarray and shape (6, 0)", "one label"),
@@ -321,11 +320,9 @@ def test_a_missing_label_in_a_column_of_the_table(frame, values):
 
 
 def test_unknown_column_names_are_refused():
-    with pytest.raises(
-        InvalidInput, match=r"The table has no column 'sex'.*'x', 'y', 'z'.*Correct"
-    ):
+    with pytest.raises(InvalidInput, match=r"no column 'sex'.*'x', 'y', 'z'.*Correct"):
         GroupMoments.from_rows(FRAME, "sex")
-    with pytest.raises(InvalidInput, match="The table has no column 'sex'"):
+    with pytest.raises(InvalidInput, match="no column 'sex'"):
         GroupMoments.from_rows(FRAME, ["x", "sex"])
 
 
@@ -337,7 +334,7 @@ def test_a_name_needs_a_table_with_names(table):
 
 def test_a_list_that_may_be_names_or_labels_is_refused():
     square = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]})
-    with pytest.raises(InvalidInput, match="could be column names or labels of the 2 rows"):
+    with pytest.raises(InvalidInput, match="column names or labels of the 2 rows"):
         GroupMoments.from_rows(square, ["a", "b"])
     # As an array it can only be labels.
     assert GroupMoments.from_rows(square, np.array(["a", "b"])).labels == ["a", "b"]
@@ -350,8 +347,8 @@ def test_naming_every_column_leaves_no_feature():
 
 def test_a_column_next_to_the_rows_that_is_not_there():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
-    with pytest.raises(InvalidInput, match="The table has no column 'hired'"):
-        open_rows(frame, np.array(["a", "b"]), y="hired")
+    with pytest.raises(InvalidInput, match="no column 'hired'"):
+        GroupMoments.from_rows(frame, np.array(["a", "b"]), y="hired")
 
 
 N, P = 3000, 5
@@ -361,8 +358,8 @@ COLUMNS = [f"x{i}" for i in range(P)]
 PERSONS = pd.DataFrame(PEOPLE, columns=COLUMNS).assign(person=IDS, site=IDS % 7)
 
 REFUSED = (
-    r"Column 'person' has \d+ groups among \d+ rows( so far)?, so its values look like an "
-    r"identifier .*up to 100 groups.*another column .*bin continuous.*max_groups=(3000|N)"
+    r"'person' has \d+ groups among \d+ rows.*identifier.*100 groups.*another column"
+    r".*bin continuous.*max_groups=(3000|N)"
 )
 
 
@@ -465,14 +462,16 @@ def test_rows_of_weight_zero_do_not_count():
     assert GroupMoments.from_rows(PEOPLE, IDS, weights).n_groups == 100
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_max_groups_allows_them_and_no_more(kind, tmp_path):
+def test_max_groups_allows_a_group_for_each_row():
     few = PERSONS[:400]
     allowed = GroupMoments.from_rows(few, "person", max_groups=400)
     assert allowed.n_groups == 400
     with pytest.raises(InvalidInput, match=r"'person' has 400 groups .*max_groups is 399.*at most"):
         GroupMoments.from_rows(few, "person", max_groups=399)
-    # Also few groups of many rows.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_max_groups_allows_so_many_groups_of_many_rows_and_no_more(kind, tmp_path):
     assert GroupMoments.from_rows(KINDS[kind](tmp_path), "site", max_groups=7).n_groups == 7
     with pytest.raises(
         InvalidInput, match=r"'site' has 7 groups .*max_groups is 6.*Raise the limit"
@@ -502,6 +501,7 @@ def test_parts_are_refused_together(size, tmp_path):
         GroupMoments.from_rows(path, "person")
 
 
+@pytest.mark.slow
 def test_dask_names_the_column():
     dd, da = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask.array")
     frame = dd.from_pandas(PERSONS, npartitions=3)

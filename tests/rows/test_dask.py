@@ -4,11 +4,8 @@ import os
 import signal
 import threading
 import time
+from functools import cache
 
-import dask
-import dask.array as da
-import dask.bag
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,9 +14,6 @@ import scipy.sparse
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
-from fairspan.moments.group_moments import MomentsAggregator
-from fairspan.rows.aggregation import PartitionedRows
-from fairspan.rows.opening import open_group_rows
 from numpy_reference import assert_moments, projector_distance, reference_moments
 from rows.dask_cluster import (
     DEADLINE,
@@ -44,28 +38,52 @@ def frame():
 
 
 def collection(columns=(*NAMES, "sex"), npartitions=7):
+    import dask.dataframe as dd
+
     return dd.from_pandas(frame()[list(columns)], npartitions=npartitions)
 
 
 def array(chunks=(90, 3)):
+    import dask.array as da
+
     return da.from_array(X, chunks=chunks)
 
 
 def unknown_chunks():
+    import dask.dataframe as dd
+
     return dd.from_pandas(frame()[NAMES], npartitions=5).to_dask_array()
 
 
+def with_an_empty_block():
+    import dask.array as da
+
+    return da.concatenate([array()[:300], array()[:0], array()[300:]])
+
+
+def chunked(values):
+    import dask.array as da
+
+    return da.from_array(values, chunks=47)
+
+
+def bag():
+    import dask.bag
+
+    return dask.bag.from_sequence([1, 2])
+
+
 ARRAYS = {
-    "chunks": array(),
-    "one chunk": array((len(X), 4)),
-    "unknown chunks": unknown_chunks(),
-    "an empty block": da.concatenate([array()[:300], array()[:0], array()[300:]]),
+    "chunks": array,
+    "one chunk": lambda: array((len(X), 4)),
+    "unknown chunks": unknown_chunks,
+    "an empty block": with_an_empty_block,
 }
 BESIDE = {
     "numpy": lambda values: values,
     "list": lambda values: values.tolist(),
     "pandas": pd.Series,
-    "dask array": lambda values: da.from_array(values, chunks=47),
+    "dask array": chunked,
 }
 
 
@@ -74,22 +92,26 @@ BESIDE = {
 @pytest.mark.parametrize("kind", ["chunks", "one chunk", "an empty block"])
 def test_arrays_with_labels_and_weights_next_to_them(client, kind, beside):
     put = BESIDE[beside]
-    moments = GroupMoments.from_rows(ARRAYS[kind], put(GROUPS), put(WEIGHTS))
+    moments = GroupMoments.from_rows(ARRAYS[kind](), put(GROUPS), put(WEIGHTS))
     assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     assert moments.feature_names is None
 
 
 @pytest.mark.long
 def test_an_array_of_unknown_chunks(client):
-    moments = GroupMoments.from_rows(ARRAYS["unknown chunks"], GROUPS.tolist(), WEIGHTS)
+    import dask.dataframe as dd
+
+    moments = GroupMoments.from_rows(ARRAYS["unknown chunks"](), GROUPS.tolist(), WEIGHTS)
     assert_moments(moments, reference_moments(X, GROUPS, WEIGHTS))
     sex = dd.from_pandas(frame()["sex"], npartitions=5)
     assert_moments(
-        GroupMoments.from_rows(ARRAYS["unknown chunks"], sex), reference_moments(X, GROUPS)
+        GroupMoments.from_rows(ARRAYS["unknown chunks"](), sex), reference_moments(X, GROUPS)
     )
 
 
 def test_two_columns_of_labels_are_crossed(client):
+    import dask.array as da
+
     crossed = list(zip(GROUPS.tolist(), AGES.tolist(), strict=True))
     expected = reference_moments(X, crossed)
     frame_moments = GroupMoments.from_rows(collection([*NAMES, "sex", "age"]), ["sex", "age"])
@@ -111,6 +133,9 @@ def test_data_frames_with_labels_and_weights_next_to_them(client, beside):
 
 
 def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(client):
+    import dask.array as da
+    import dask.dataframe as dd
+
     ordered = frame().sort_values("sex", ignore_index=True)[[*NAMES, "sex"]]
     whole = dd.from_pandas(ordered, npartitions=9)
     with_gap = dd.concat([whole.partitions[:4], whole[whole.a > 1e9], whole.partitions[4:]])
@@ -123,6 +148,8 @@ def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(clie
 
 
 def test_every_scheduler_gives_the_same_bits(client):
+    import dask
+
     on_cluster = GroupMoments.from_rows(collection(), "sex").to_bytes()
     for scheduler in ("threads", "synchronous"):
         with dask.config.set(scheduler=scheduler):
@@ -148,7 +175,7 @@ def test_partial_fit_adds_partitions_to_those_before(client):
     assert_moments(model.moments_, reference_moments(X, GROUPS))
     model.partial_fit(collection(["b", "a", "c", "d", "sex"]), sensitive_features="sex")
     assert_moments(model.moments_, reference_moments(np.vstack([X, X]), [*GROUPS, *GROUPS]))
-    with pytest.raises(InvalidInput, match="Allowed: the features of the fit"):
+    with pytest.raises(InvalidInput, match="features of the fit"):
         model.partial_fit(collection(["a", "b", "c", "sex"]), sensitive_features="sex")
 
 
@@ -167,6 +194,8 @@ def test_an_audit_on_a_cluster_is_the_audit_on_the_rows_with_its_intervals(clien
 
 @pytest.mark.long
 def test_rows_are_left_out_together_by_position_or_by_cluster(client):
+    import dask.dataframe as dd
+
     ids = frame().assign(id=np.arange(len(X)))
     by_cluster = {"sensitive_features": "sex", "clusters": "id"}
     columns = [*NAMES, "sex", "id"]
@@ -186,18 +215,11 @@ def assert_same_figures(audit, expected):
             assert other[name] == close, name
 
 
-def test_rows_are_opened_once_and_can_be_read_again(client):
-    rows = open_group_rows(collection(), "sex")
-    assert isinstance(rows, PartitionedRows)
-    assert (rows.n_features, rows.feature_names, rows.n_rows) == (4, tuple(NAMES), None)
-    assert open_group_rows(array(), GROUPS).n_rows == len(X)
-    first, second = (rows.aggregate(MomentsAggregator()).to_bytes() for _ in range(2))
-    assert first == second
-
-
 def test_columns_with_numbers_for_names(client):
-    unnamed = dd.from_pandas(pd.DataFrame(X), npartitions=3)
-    moments = GroupMoments.from_rows(unnamed, GROUPS)
+    import dask.dataframe as dd
+
+    numbered = dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    moments = GroupMoments.from_rows(numbered, GROUPS)
     assert_moments(moments, reference_moments(X, GROUPS))
     assert moments.feature_names is None
 
@@ -221,17 +243,23 @@ def label_by_sex(**columns):
 
 
 def in_partitions(frames):
-    """A Dask data sexed of these partitions, which Dask does not look into."""
+    """A Dask data frame of these partitions, which Dask does not look into."""
+    import dask.dataframe as dd
+
     return dd.from_map(part_of, range(len(frames)), frames=frames, meta=frames[0].iloc[:0])
 
 
 def undisturbed(array, labels):
+    import dask
+
     with dask.config.set(scheduler="synchronous"):
         return GroupMoments.from_rows(array, labels).to_bytes()
 
 
 @pytest.mark.long
 def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
+    import dask.array as da
+
     n_blocks = 30
     array = da.from_array(X, chunks=len(X) // n_blocks)
     noted = array.map_blocks(block_that_waits, 5, str(tmp_path), dtype=float)
@@ -257,6 +285,8 @@ def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
 
 
 def test_a_task_that_fails_once_is_run_again(client, tmp_path):
+    import dask.array as da
+
     array = da.from_array(X, chunks=150)
     failing = array.map_blocks(block_that_fails_once, str(tmp_path), dtype=float)
     moments = GroupMoments.from_rows(failing, GROUPS)
@@ -266,6 +296,8 @@ def test_a_task_that_fails_once_is_run_again(client, tmp_path):
 
 @pytest.mark.long
 def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
+    import dask.array as da
+
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     array = da.from_array(X, chunks=600).map_blocks(
         block_that_kills_its_worker, meta=np.empty((0, 0))
@@ -282,6 +314,9 @@ def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
 
 @pytest.mark.long
 def test_the_error_about_nan_names_partition_row_and_column(client):
+    import dask.array as da
+    import dask.dataframe as dd
+
     holes = label_by_sex()
     holes.loc[17 * 30 + 3, "c"] = np.nan
     # Rows of a frame are named by the pandas index of the whole table.
@@ -309,7 +344,7 @@ PARTS = [label_by_sex().iloc[:200], label_by_sex().iloc[200:400], label_by_sex()
             PARTS[2].assign(sex=None),
             r"partition 2: The group label in row 1 \(index 0\) is missing",
         ),
-        (PARTS[2].assign(sex=1), r"partitions 0 to 3: The groups are of different types"),
+        (PARTS[2].assign(sex=1), r"partitions 0 to 3: .*different types"),
     ],
 )
 def test_a_partition_of_another_kind_is_named(client, odd, message):
@@ -318,12 +353,17 @@ def test_a_partition_of_another_kind_is_named(client, odd, message):
 
 
 def test_blocks_of_another_width_are_named(client):
+    import dask.array as da
+
     array = da.from_array(X, chunks=(200, 4)).map_blocks(lambda block: block[:, :3], dtype=float)
     with pytest.raises(InvalidInput, match=r"partition \d: X has shape"):
         GroupMoments.from_rows(array, GROUPS)
 
 
 def test_lengths_that_differ(client):
+    import dask.array as da
+    import dask.dataframe as dd
+
     array, frames = (
         da.from_array(X, chunks=200),
         dd.from_pandas(label_by_sex()[NAMES], npartitions=3),
@@ -356,44 +396,60 @@ def never(block):
     raise AssertionError("nothing may be computed")
 
 
-LAZY = da.from_array(X, chunks=200).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
-LAZY_FRAME = dd.from_pandas(label_by_sex(), npartitions=3).map_partitions(
-    never, meta=label_by_sex().iloc[:0]
-)
+def lazy_array():
+    import dask.array as da
+
+    return da.from_array(X, chunks=200).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
+
+
+def lazy_frame():
+    import dask.dataframe as dd
+
+    rows = label_by_sex()
+    return dd.from_pandas(rows, npartitions=3).map_partitions(never, meta=rows.iloc[:0])
 
 
 @pytest.mark.parametrize(
     ("table", "groups", "error", "message"),
     [
-        (LAZY_FRAME, "gender", InvalidInput, r"The table has no column 'gender'.*'sex'"),
-        (LAZY_FRAME[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
-        (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"Column 't' is not numeric"),
-        (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No feature columns are left"),
-        (LAZY, "sex", InvalidInput, "but X has no column names"),
-        (LAZY[:, 0], GROUPS, InvalidInput, r"X has 1 dimension, "),
-        (LAZY[:, :0], GROUPS, InvalidInput, r"0 feature\(s\)"),
-        (LAZY.astype(complex), GROUPS, InvalidInput, "complex"),
-        (LAZY.astype("M8[s]"), GROUPS, InvalidType, "dates"),
-        (LAZY_FRAME["a"], GROUPS, InvalidType, "X is a Dask Series"),
-        (dask.bag.from_sequence([1, 2]), GROUPS, InvalidType, "X is a Dask Bag"),
-        (LAZY.map_blocks(scipy.sparse.csr_array), GROUPS, InvalidType, "of csr_array blocks"),
+        (lazy_frame, "gender", InvalidInput, r"no column 'gender'.*'sex'"),
+        (lambda: lazy_frame()[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
+        (lambda: lazy_frame().assign(t="a"), "sex", InvalidInput, r"Column 't' is not numeric"),
+        (lambda: lazy_frame()[["sex"]], "sex", InvalidInput, "No feature columns are left"),
+        (lazy_array, "sex", InvalidInput, "but X has no column names"),
+        (lambda: lazy_array()[:, 0], GROUPS, InvalidInput, r"X has 1 dimension, "),
+        (lambda: lazy_array()[:, :0], GROUPS, InvalidInput, r"0 feature\(s\)"),
+        (lambda: lazy_array().astype(complex), GROUPS, InvalidInput, "complex"),
+        (lambda: lazy_array().astype("M8[s]"), GROUPS, InvalidType, "dates"),
+        (lambda: lazy_frame()["a"], GROUPS, InvalidType, "X is a Dask Series"),
+        (bag, GROUPS, InvalidType, "X is a Dask Bag"),
+        (
+            lambda: lazy_array().map_blocks(scipy.sparse.csr_array),
+            GROUPS,
+            InvalidType,
+            "of csr_array blocks",
+        ),
     ],
 )
 def test_what_the_metadata_show_is_refused_before_anything_is_computed(
     table, groups, error, message
 ):
     with pytest.raises(error, match=message):
-        GroupMoments.from_rows(table, groups)
+        GroupMoments.from_rows(table(), groups)
 
 
 @pytest.mark.parametrize("weight", ["nothing", "sex"])
 def test_weights_that_are_no_column_or_no_numbers(client, weight):
+    import dask.dataframe as dd
+
     with pytest.raises(InvalidInput, match=r"'nothing'|is not numeric"):
         GroupMoments.from_rows(dd.from_pandas(label_by_sex(g=GROUPS), npartitions=3), "g", weight)
 
 
 @pytest.mark.long
 def test_no_rows_at_all(client):
+    import dask.dataframe as dd
+
     empty = dd.from_pandas(label_by_sex(), npartitions=3)
     with pytest.raises(InvalidInput, match="There are no rows"):
         GroupMoments.from_rows(empty[empty.a > 1e9], "sex")
@@ -403,29 +459,41 @@ def test_no_rows_at_all(client):
 
 
 FRAME = pd.DataFrame(X, columns=NAMES, index=np.arange(len(X)) * 2)
-NAMED = FairPCA(2, scale=True).fit(FRAME.assign(sex=GROUPS), sensitive_features="sex")
-UNNAMED = FairPCA(2).fit(X, sensitive_features=GROUPS)
+
+
+@cache
+def named():
+    return FairPCA(2, scale=True).fit(FRAME.assign(sex=GROUPS), sensitive_features="sex")
+
+
+@cache
+def unnamed():
+    return FairPCA(2).fit(X, sensitive_features=GROUPS)
 
 
 def test_a_frame_stays_a_frame_with_its_index_and_divisions():
+    import dask.dataframe as dd
+
     whole = dd.from_pandas(FRAME.assign(sex=GROUPS)[["sex", "d", "b", "c", "a"]], npartitions=5)
-    reduced = NAMED.transform(whole)
+    reduced = named().transform(whole)
     assert isinstance(reduced, dd.DataFrame)
     assert list(reduced.columns) == ["fairpca0", "fairpca1"]
     assert reduced.divisions == whole.divisions
     assert (reduced.dtypes == np.float64).all()
     here = reduced.compute()
     pd.testing.assert_index_equal(here.index, FRAME.index)
-    np.testing.assert_allclose(here, NAMED.transform(FRAME), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(here, named().transform(FRAME), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32, np.int16])
 def test_an_array_stays_an_array_of_its_precision(precision):
+    import dask.array as da
+
     values = X.astype(precision)
-    reduced = UNNAMED.transform(da.from_array(values, chunks=(170, 3)))
+    reduced = unnamed().transform(da.from_array(values, chunks=(170, 3)))
     assert isinstance(reduced, da.Array)
     assert reduced.chunks == ((170, 170, 170, 90), (2,))
-    expected = UNNAMED.transform(values)
+    expected = unnamed().transform(values)
     assert reduced.dtype == expected.dtype
     here = reduced.compute()
     assert here.dtype == expected.dtype
@@ -433,87 +501,107 @@ def test_an_array_stays_an_array_of_its_precision(precision):
 
 
 def test_unknown_chunks_and_partitions_without_rows():
+    import dask.array as da
+    import dask.dataframe as dd
+
     whole = dd.from_pandas(FRAME, npartitions=4)
     some = whole[whole.a > 100]
-    expected = UNNAMED.transform(X[X[:, 0] > 100])
-    np.testing.assert_allclose(UNNAMED.transform(some.to_dask_array()).compute(), expected)
+    expected = unnamed().transform(X[X[:, 0] > 100])
+    np.testing.assert_allclose(unnamed().transform(some.to_dask_array()).compute(), expected)
     gap = dd.concat([whole.partitions[:2], whole[whole.a > 1e9], whole.partitions[2:]])
-    assert len(NAMED.transform(gap).compute()) == len(X)
+    assert len(named().transform(gap).compute()) == len(X)
     single = da.from_array(X.astype(np.float32), chunks=100)
-    holey = UNNAMED.transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
+    holey = unnamed().transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
     assert (holey.shape, holey.dtype) == ((len(X), 2), np.float32)
 
 
 def test_nothing_is_computed_before_it_is_requested():
+    import dask.array as da
+    import dask.dataframe as dd
+
     lazy = dd.from_pandas(FRAME, npartitions=3).map_partitions(never, meta=FRAME.iloc[:0])
-    NAMED.transform(lazy)
-    with pytest.raises(InvalidInput, match="The table has no column 'd'"):
-        NAMED.transform(lazy[["a", "b", "c"]])
+    named().transform(lazy)
+    with pytest.raises(InvalidInput, match="no column 'd'"):
+        named().transform(lazy[["a", "b", "c"]])
     with pytest.raises(InvalidInput, match=r"'a' is not numeric"):
-        NAMED.transform(lazy.assign(a="text"))
+        named().transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
-    UNNAMED.transform(array)
+    unnamed().transform(array)
     with pytest.raises(InvalidInput, match="X has 3 features, but FairSubspace is expecting 4"):
-        UNNAMED.transform(array[:, :3])
+        unnamed().transform(array[:, :3])
     with pytest.raises(InvalidType, match="X is a Dask Series"):
-        NAMED.transform(lazy["a"])
+        named().transform(lazy["a"])
 
 
 def test_errors_name_the_partition():
+    import dask.array as da
+    import dask.dataframe as dd
+
     holes = FRAME.copy()
     holes.iloc[450, 2] = np.nan
     with pytest.raises(InvalidInput, match=r"partition 4: X contains NaN.*'c'"):
-        NAMED.transform(dd.from_pandas(holes, npartitions=6)).compute()
+        named().transform(dd.from_pandas(holes, npartitions=6)).compute()
     with pytest.raises(InvalidInput, match="partition 4: X contains NaN"):
-        UNNAMED.transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
+        unnamed().transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
     frames = [FRAME, FRAME.drop(columns="b")]
     odd = dd.from_map(part_of, [0, 1], frames=frames, meta=FRAME.iloc[:0])
-    with pytest.raises(InvalidInput, match="partition 1: The table has no column 'b'"):
-        NAMED.transform(odd).compute()
+    with pytest.raises(InvalidInput, match=r"partition 1: .*no column 'b'"):
+        named().transform(odd).compute()
 
 
 def test_coordinates_are_reconstructed_lazily():
-    coordinates = UNNAMED.transform(X)
-    expected = UNNAMED.inverse_transform(coordinates)
-    lazy = UNNAMED.inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
+    import dask.array as da
+    import dask.dataframe as dd
+
+    coordinates = unnamed().transform(X)
+    expected = unnamed().inverse_transform(coordinates)
+    lazy = unnamed().inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == X.shape
     np.testing.assert_allclose(lazy.compute(), expected)
-    frames = NAMED.transform(dd.from_pandas(FRAME, npartitions=3))
+    frames = named().transform(dd.from_pandas(FRAME, npartitions=3))
     np.testing.assert_allclose(
-        NAMED.inverse_transform(frames).compute(),
-        NAMED.inverse_transform(NAMED.transform(FRAME)),
+        named().inverse_transform(frames).compute(),
+        named().inverse_transform(named().transform(FRAME)),
     )
     with pytest.raises(InvalidInput, match="expecting 2 coordinates"):
-        UNNAMED.inverse_transform(da.from_array(X, chunks=100))
+        unnamed().inverse_transform(da.from_array(X, chunks=100))
 
 
 def test_rows_are_scored_lazily():
-    expected = UNNAMED.score_samples(X)
-    lazy = UNNAMED.score_samples(da.from_array(X, chunks=(100, 3)))
+    import dask.array as da
+    import dask.dataframe as dd
+
+    expected = unnamed().score_samples(X)
+    lazy = unnamed().score_samples(da.from_array(X, chunks=(100, 3)))
     assert isinstance(lazy, da.Array)
     assert lazy.shape == (len(X),)
     np.testing.assert_allclose(lazy.compute(), expected)
-    assert UNNAMED.score(da.from_array(X, chunks=100)) == pytest.approx(UNNAMED.score(X))
+    assert unnamed().score(da.from_array(X, chunks=100)) == pytest.approx(unnamed().score(X))
     whole = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
-    series = NAMED.score_samples(whole).compute()
+    series = named().score_samples(whole).compute()
     pd.testing.assert_index_equal(series.index, FRAME.index)
-    np.testing.assert_allclose(series, NAMED.score_samples(FRAME))
-    assert NAMED.score(whole) == pytest.approx(NAMED.score(FRAME))
+    np.testing.assert_allclose(series, named().score_samples(FRAME))
+    assert named().score(whole) == pytest.approx(named().score(FRAME))
 
 
 @pytest.mark.long
 def test_on_a_cluster(client):
+    import dask.array as da
+    import dask.dataframe as dd
+
     # The last test, as from here on this process is connected to a cluster.
     whole = dd.from_pandas(FRAME, npartitions=5)
     np.testing.assert_allclose(
-        NAMED.transform(whole).compute(), NAMED.transform(FRAME), rtol=0, atol=1e-12
+        named().transform(whole).compute(), named().transform(FRAME), rtol=0, atol=1e-12
     )
     array = da.from_array(X, chunks=100)
-    np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))
+    np.testing.assert_allclose(unnamed().transform(array).compute(), unnamed().transform(X))
 
 
 def test_scores_of_single_precision_are_double_as_those_of_rows_in_memory():
+    import dask.array as da
+
     fair = FairPCA(2).fit(X.astype(np.float32), sensitive_features=GROUPS)
     single = X.astype(np.float32)
     here = fair.score_samples(single)

@@ -189,7 +189,7 @@ def test_rows_are_dropped_also_where_the_labels_lie_there(there):
 
 
 def test_rows_that_are_all_dropped_are_refused(there):
-    with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values dropped\)"):
+    with pytest.raises(InvalidInput, match=r"no rows \(2 rows .*dropped\)"):
         compute_group_moments(
             open_group_rows(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop")
         )
@@ -242,7 +242,7 @@ def test_devices_without_double_precision_are_refused():
     try:
         device = strict.Device("no_float64")
     except ValueError:
-        pytest.skip("this array-api-strict has no such device")
+        pytest.skip("no such device in this array-api-strict")
     X = strict.ones((3, 2), dtype=strict.float32, device=device)
     with pytest.raises(InvalidType, match="does not support float64"):
         GroupMoments.from_rows(X, ["a", "b", "a"])
@@ -344,7 +344,7 @@ def test_torch_views_derivatives_and_short_floats(torch):
 def test_sparse_tensors_and_things_that_are_no_arrays(torch):
     with pytest.raises(InvalidType, match="sparse"):
         GroupMoments.from_rows(torch.eye(3).to_sparse(), ["a", "b", "a"])
-    with pytest.raises(InvalidType, match="which is not an array"):
+    with pytest.raises(InvalidType, match="not an array"):
         GroupMoments.from_rows(torch.nn.Linear(2, 2), ["a", "b", "a"])
 
 
@@ -455,7 +455,7 @@ def check_refused(matrix):
         lambda: fitted.transform(matrix),
         lambda: fitted.score_samples(matrix),
     ):
-        with pytest.raises(InvalidInput, match="sparse matrix with invalid indices"):
+        with pytest.raises(InvalidInput, match="invalid indices"):
             attempt()
 
 

@@ -2,10 +2,6 @@
 
 from dataclasses import replace
 
-import array_api_strict
-import dask.array as da
-import dask.dataframe as dd
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -89,21 +85,30 @@ def framed(made):
     return lambda case, folder: (made(case), "g", case.weight)
 
 
+def as_dask_array(X):
+    return pytest.importorskip("dask.array").from_array(X, chunks=(90, 4))
+
+
+def as_dask_frame(case):
+    dask_frame = pytest.importorskip("dask.dataframe")
+    return dask_frame.from_pandas(case.frame(), npartitions=7, sort=False)
+
+
 UNNAMED = {
     "array": add_column(np.asarray),
     "columns": add_column(np.asfortranarray),
     "csr": add_column(sparse.csr_array),
     "csc": add_column(sparse.csc_matrix),
-    "strict array": add_column(array_api_strict.asarray),
+    "strict array": add_column(lambda X: pytest.importorskip("array_api_strict").asarray(X)),
     "torch": add_column(lambda X: pytest.importorskip("torch").asarray(X)),
-    "dask array": add_column(lambda X: da.from_array(X, chunks=(90, 4))),
+    "dask array": add_column(as_dask_array),
 }
 SOURCES = UNNAMED | {
     "pandas": framed(lambda case: case.frame()),
     "polars": framed(lambda case: pl.from_arrow(table(case))),
     "pyarrow": framed(table),
-    "duckdb": framed(lambda case: duckdb.from_arrow(table(case))),
-    "dask frame": framed(lambda case: dd.from_pandas(case.frame(), npartitions=7, sort=False)),
+    "duckdb": framed(lambda case: pytest.importorskip("duckdb").from_arrow(table(case))),
+    "dask frame": framed(as_dask_frame),
     "stream": as_stream,
     "parquet": as_parquet,
     "folder": as_folder,

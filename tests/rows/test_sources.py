@@ -1,8 +1,5 @@
-"""The same rows and labels give the same moments, groups and folds; streams of batches."""
+"""The same rows and labels give the same moments and groups; streams of batches."""
 
-import math
-
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,14 +15,7 @@ from fairspan.errors import (
     InvalidInput,
     InvalidParameter,
     InvalidType,
-    UnknownGroup,
 )
-from fairspan.extending import CodedLabels, RowSource
-from fairspan.moments.group_moments import compute_group_moments
-from fairspan.rows.coded_labels import LabelEncoder
-from fairspan.rows.folds import Folds
-from fairspan.rows.label_resolution import labels_from_values
-from fairspan.rows.opening import open_group_rows, open_rows
 from numpy_reference import assert_moments, reference_moments
 
 RNG = np.random.default_rng(12)
@@ -228,17 +218,6 @@ def test_an_index_of_other_values_is_taken_by_position():
     assert_moments(moments, reference_moments(X, SEX), rtol=1e-12)
 
 
-@pytest.mark.parametrize("table", ["C order", "pandas", "pyarrow chunks"])
-def test_a_source_can_be_read_twice(table):
-    source = open_group_rows(TABLES[table], SEX)
-    assert isinstance(source, RowSource)
-    assert source.n_rows == N
-    for _ in range(2):
-        blocks = list(source.blocks())
-        np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
-        assert [label for block in blocks for label in block.groups.to_list()] == SEX.tolist()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_of_several_blocks(kind):
@@ -251,7 +230,6 @@ def test_frames_of_several_blocks(kind):
     within = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
     assert_moments(beside, expected)
     assert_moments(within, expected)
-    assert len(list(open_group_rows(kind(columns), groups).blocks())) > 1
 
 
 def test_integers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
@@ -337,133 +315,15 @@ def test_a_column_is_not_both_group_and_weight(tmp_path):
     frame = pd.DataFrame({"x": [1.0, 2.0], "g": [1, 2]})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     for table in (frame, tmp_path / "rows.csv"):
-        with pytest.raises(InvalidInput, match="'g' is used as both group and weight"):
+        with pytest.raises(InvalidInput, match=r"'g' .*both group and weight"):
             GroupMoments.from_rows(table, "g", "g")
-
-
-def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
-    coder = LabelEncoder()
-    assert coder.encode(CodedLabels.from_labels(["b", "a"])).tolist() == [0, 1]
-    assert coder.encode(CodedLabels.from_labels(["c", "a", "b"])).tolist() == [2, 1, 0]
-    assert coder.encode(CodedLabels.from_labels([])).tolist() == []
-    assert coder.labels == ["b", "a", "c"]
-
-
-@pytest.mark.parametrize("n_labels", [1, 2, 12, 13, 400])
-def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
-    texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
-    # A label that comes after the first 256 rows, too.
-    labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
-    found, known = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
-    assert (found.categories, found.codes.tolist()) == (known.categories, known.codes.tolist())
-    assert all(type(label) is str for label in found.categories)
-
-
-def test_another_type_in_a_later_block_names_the_row_of_the_table():
-    coder = LabelEncoder()
-    coder.encode(CodedLabels.from_labels(["a", "b"]))
-    with pytest.raises(InvalidInput, match=r"mix text with integer \(row 102 \(index 101\): 1\)"):
-        coder.encode(CodedLabels.from_labels(["a", 1]), first_row=100)
-
-
-@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
-@pytest.mark.parametrize("others", [["a"], [0.5], [("a", 1)]])
-def test_missing_labels_name_the_row(missing, others):
-    labels = [*others, missing, *others]
-    with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
-        LabelEncoder().encode(CodedLabels.from_labels(labels), first_row=7)
-
-
-def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
-    coder = LabelEncoder(["x", "a"])
-    assert coder.encode(CodedLabels.from_labels(["a", "x", "a"])).tolist() == [1, 0, 1]
-    with pytest.raises(UnknownGroup, match=r"'c' \(first in row 13 \(index 12\)\).*'x', 'a'"):
-        coder.encode(CodedLabels.from_labels(["a", "a", "c"]), first_row=10)
-    with pytest.raises(UnknownGroup, match=r"the unknown group 1 \(first in row 1 \(index 0\)\)"):
-        coder.encode(CodedLabels.from_labels([1]))
-    assert coder.labels == ["x", "a"]
 
 
 def test_integers_stay_integers_next_to_a_missing_value():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
-    found = compute_group_moments(open_group_rows(frame, "g", None, "drop"))
+    found = GroupMoments.from_rows(frame, "g", on_missing="drop")
     assert found.labels == [1, 2]
     assert [type(label) for label in found.labels] == [int, int]
-
-
-def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
-    folds = Folds(10, seed=3).folds_of_positions(np.arange(5_000)).reshape(-1, 10)
-    assert (np.sort(folds, axis=1) == np.arange(10)).all()
-    # Not always in the same order, so that nothing periodic in the rows can follow the folds.
-    assert len(np.unique(folds[:, 0])) == 10
-    counts = np.bincount(folds[:, 0], minlength=10)
-    assert counts.min() > 0.5 * counts.mean()
-
-
-def test_folds_depend_on_position_and_seed_alone():
-    whole = Folds(7, seed=1).folds_of_positions(np.arange(1_000))
-    parts = [
-        Folds(7, seed=1).folds_of_positions(np.arange(start, start + 250))
-        for start in range(0, 1_000, 250)
-    ]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (Folds(7, seed=2).folds_of_positions(np.arange(1_000)) != whole).mean() > 0.5
-
-
-def test_all_rows_of_a_cluster_are_in_one_fold():
-    rng = np.random.default_rng(0)
-    people = rng.integers(0, 400, 3_000)
-    clusters = CodedLabels.from_labels([f"person {person}" for person in people])
-    folds = Folds(10, seed=0).assign(np.arange(len(people)), clusters)
-    for person in np.unique(people):
-        assert len(np.unique(folds[people == person])) == 1
-    sizes = np.bincount(folds, minlength=10)
-    assert sizes.min() > 0.4 * sizes.mean()
-
-
-@pytest.mark.parametrize("on_missing", ["error", "drop"])
-def test_groups_classes_and_clusters_are_read_apart(tmp_path, on_missing):
-    frame = pd.DataFrame(
-        {"x": [1.0, 2.0, 3.0], "sex": ["f", "m", "f"], "age": [1, 2, 1], "hired": [0, 1, 1]}
-    ).assign(person=["p", "q", "p"])
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    frame.to_parquet(tmp_path / "rows.parquet")
-    metadata = {"y": "hired", "clusters": "person", "on_missing": on_missing}
-    values = {**metadata, "y": frame["hired"], "clusters": frame["person"]}
-    groups = ["sex", "age"]
-    for rows in (
-        open_rows(frame, groups, **metadata),
-        open_rows(frame[["x"]].to_numpy(), frame[groups], **values),
-        open_rows(frame[["x", *groups]], groups, **values),
-        open_rows(tmp_path / "rows.csv", groups, **metadata),
-        open_rows(tmp_path / "rows.parquet", groups, **metadata),
-    ):
-        assert (rows.has_classes, rows.has_clusters, rows.n_features) == (True, True, 1)
-        (block,) = rows.blocks()
-        assert [str(b) for _, b in block.groups.to_list()] == ["1", "2", "1"]
-        assert [str(label) for label in block.classes.to_list()] == ["0", "1", "1"]
-        assert block.clusters.to_list() == ["p", "q", "p"]
-
-
-def test_rows_without_a_class_or_a_cluster_are_dropped_as_those_without_a_group():
-    metadata = {"y": [0, None, 1, 1], "clusters": ["p", "q", None, "r"], "on_missing": "drop"}
-    rows = open_rows(np.arange(4.0)[:, None], ["a", "a", "b", "b"], **metadata)
-    (block,) = rows.blocks()
-    assert block.values.tolist() == [[0.0], [3.0]]
-    assert block.positions.tolist() == [0, 3]
-    assert block.dropped_rows.groups.to_list() == ["a", "b"]
-
-
-def test_a_missing_cluster_is_refused():
-    clusters = CodedLabels.from_labels(["one", None])
-    with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
-        Folds(5).assign(np.array([5, 6]), clusters)
-
-
-@pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])
-def test_other_numbers_of_folds_are_refused(folds):
-    with pytest.raises(InvalidParameter, match="Allowed: an integer of at least 2"):
-        Folds(folds)
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((300, 3)), columns=list("xyz"))
@@ -472,6 +332,7 @@ TABLE = pa.Table.from_pandas(FRAME, preserve_index=False)
 
 
 def test_a_query_is_audited_like_its_table():
+    duckdb = pytest.importorskip("duckdb")
     query = duckdb.from_arrow(TABLE)
     fair = fs.FairPCA(2).fit(query, sensitive_features="g")
     assert str(fs.audit(fair, query, "g")) == str(fs.audit(fair, FRAME, "g"))
@@ -480,7 +341,7 @@ def test_a_query_is_audited_like_its_table():
 def test_a_reader_can_be_fitted_but_not_read_twice():
     fair = fs.FairPCA(2).fit(TABLE.to_reader(), sensitive_features="g")
     assert fair.moments_.counts.sum() == len(FRAME)
-    with pytest.raises(InvalidInput, match=r"300 rows on the first pass and 0 on the next"):
+    with pytest.raises(InvalidInput, match=r"300 rows .* and 0 "):
         fs.audit(fair, TABLE.to_reader(), "g")
 
 
@@ -524,7 +385,7 @@ def test_reduced_rows_of_a_stream_have_nowhere_to_go():
 @pytest.mark.parametrize("kind", ["path", "stream"])
 def test_what_can_only_be_read_is_neither_scored_nor_transformed(method, kind):
     model = fs.FairPCA(2).fit(TABLE, sensitive_features="g")
-    rows = "rows.csv" if kind == "path" else duckdb.from_arrow(TABLE)
+    rows = "rows.csv" if kind == "path" else TABLE.to_reader()
     with pytest.raises(InvalidType, match="Allowed: arrays, data frames"):
         getattr(model, method)(rows)
 
@@ -576,7 +437,7 @@ def test_a_model_of_vectors_transforms_frames_and_files(tmp_path):
 
 def test_a_vector_that_is_shorter_or_longer_is_not_the_same_feature():
     fair = fs.FairPCA(2).fit(VECTOR_TABLES["pyarrow"], sensitive_features="g")
-    said = {3: r"The table has no column 'face\[3\]'", 5: "Column 'face' provides the features"}
+    said = {3: r"no column 'face\[3\]'", 5: "Column 'face' provides the features"}
     for width, message in said.items():
         other = arrow(VECTOR_RNG.standard_normal((80, width)))
         with pytest.raises(InvalidInput, match=message):
@@ -595,10 +456,3 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
     labels = [GROUP[row] for row in kept]
     expected = fs.GroupMoments.from_rows(ENTRIES[kept].astype(np.float32), labels)
     np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-12)
-
-
-def test_blocks_of_wide_vectors_stay_small():
-    wide = VECTOR_RNG.standard_normal((3_000, 600))
-    face = pa.FixedSizeListArray.from_arrays(wide.ravel(), 600)
-    rows = open_group_rows(pa.table({"face": face}), ["a"] * 3_000)
-    assert max(len(block.values) for block in rows.blocks()) <= 1_200

@@ -12,7 +12,7 @@ import pytest
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.group_moments import MomentsAggregator, compute_group_moments
+from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.rows.opening import open_group_rows
 from numpy_reference import assert_moments, projector_distance, random_rows, reference_moments
 from rows.dask_cluster import lines_of_docs
@@ -138,10 +138,10 @@ def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
 
 
 def test_results_that_are_fetched_one_by_one_give_the_same_bits_every_time(spark):
-    rows = open_group_rows(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
-    once = compute_group_moments(rows)
+    rows = on_spark(spark, table().drop(columns=["id"]), 11)
+    once = fs.GroupMoments.from_rows(rows, "sex", "w")
     assert_moments(once, reference_moments(ROWS.X, ROWS.labels, ROWS.weights))
-    assert compute_group_moments(rows).to_bytes() == once.to_bytes()
+    assert fs.GroupMoments.from_rows(rows, "sex", "w").to_bytes() == once.to_bytes()
 
 
 def test_no_rows_at_all(spark):
@@ -194,7 +194,7 @@ def test_transform_refuses_what_it_cannot_reduce(spark):
     named = fs.FairPCA(2).fit(table()[NAMES], sensitive_features=ROWS.labels).subspace_
     with pytest.raises(InvalidInput, match="no column 'a'"):
         named.transform(features.drop("a"))
-    with pytest.raises(InvalidInput, match="clash with the names of the components"):
+    with pytest.raises(InvalidInput, match=r"fairpca0.*clash"):
         named.transform(features.selectExpr("*", "1 as fairpca0"))
     with pytest.raises(InvalidInput, match="Column 'a' is not numeric \\(string\\)"):
         named.transform(features.withColumn("a", features["b"].cast("string")))
@@ -221,7 +221,7 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
         InvalidInput, match=r"partition 1: The group label in row 11 \(index 10\) is missing"
     ):
         fs.GroupMoments.from_rows(rows, "sex")
-    moments = compute_group_moments(open_group_rows(rows, "sex", on_missing="drop"))
+    moments = fs.GroupMoments.from_rows(rows, "sex", on_missing="drop")
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])
     assert_moments(moments, reference_moments(ROWS.X[kept], ROWS.labels[kept]))
     assert moments.n_dropped == 3
@@ -274,9 +274,7 @@ def test_a_worker_names_its_missing_package(spark):
         def aggregate(self, rows):
             import there_is_no_such_package  # noqa: F401
 
-    with pytest.raises(
-        MissingDependency, match="workers lacks the package there_is_no_such_package"
-    ):
+    with pytest.raises(MissingDependency, match="there_is_no_such_package"):
         rows.aggregate(Lacking())
 
 
