@@ -334,7 +334,7 @@ def test_a_name_needs_a_table_with_names(table):
 
 def test_a_list_that_may_be_names_or_labels_is_refused():
     square = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]})
-    with pytest.raises(InvalidInput, match="column names or labels of the 2 rows"):
+    with pytest.raises(InvalidInput, match="column names or labels"):
         GroupMoments.from_rows(square, ["a", "b"])
     # As an array it can only be labels.
     assert GroupMoments.from_rows(square, np.array(["a", "b"])).labels == ["a", "b"]

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import warnings
 
 import pytest
 from hypothesis import given
@@ -147,16 +148,18 @@ def test_no_message_shows_more_than_one_cell(tmp_path, door, data):
     path = tmp_path / "rows.csv"
     path.write_bytes(corrupt(data.draw))
     message = ""
-    if door == "python":
-        try:
-            moments_of(path)
-        except FairspanError as error:
-            message = str(error)
-    else:
-        output, errors = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-            status = cli.run(["audit", str(path), "--group", "g", "-d", "1", "--folds", "none"])
-        message = errors.getvalue() if status else ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a header that a line break has cut
+        if door == "python":
+            try:
+                moments_of(path)
+            except FairspanError as error:
+                message = str(error)
+        else:
+            output, errors = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+                status = cli.run(["moments", str(path), "--group", "g", "-o", f"{path}.moments"])
+            message = errors.getvalue() if status else ""
     # A cut header may be followed by what was the first row.
     assert len(set(TOKEN.findall(message))) <= 1, message
     assert len(message) < 1500

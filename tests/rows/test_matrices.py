@@ -2,8 +2,7 @@
 
 import itertools
 import warnings
-from dataclasses import replace
-from functools import partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,21 +10,13 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from case_selection import parametrize_diagonal
 from corruption import accept_or_refuse
+from device_arrays import KINDS, device_of
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.array_backend import to_numpy
-from fairspan.rows.devices import DeviceRows
-from fairspan.rows.opening import open_group_rows
 from numpy_reference import assert_moments, projector_distance, random_rows, reference_moments
 from rows.source_cases import CASES
-
-# The second lies on a device that numpy cannot read without being told to, as a GPU does.
-KINDS = ["strict", "strict elsewhere", "torch", "jax"]
-# Many blocks of few rows; a block for each group or two.
-BLOCKS = [1, 20_000]
 
 ROWS = random_rows(1, n=5000, p=6, groups=("a", "b", "c"))
 CODES = np.unique(ROWS.labels, return_inverse=True)[1]
@@ -34,14 +25,7 @@ CODES = np.unique(ROWS.labels, return_inverse=True)[1]
 @pytest.fixture(params=KINDS)
 def there(request):
     """Moves a numpy array to the device."""
-    if request.param == "torch":
-        return pytest.importorskip("torch").asarray
-    if request.param == "jax":
-        pytest.importorskip("jax").config.update("jax_enable_x64", True)
-        return pytest.importorskip("jax.numpy").asarray
-    strict = pytest.importorskip("array_api_strict")
-    name = "CPU_DEVICE" if request.param == "strict" else "device1"
-    return partial(strict.asarray, device=strict.Device(name))
+    return device_of(request.param)
 
 
 @pytest.fixture
@@ -60,39 +44,6 @@ def test_the_contract_of_every_source(there, case):
     rows.check(there(rows.X), list(rows.labels), weights)
 
 
-@parametrize_diagonal(numbers=BLOCKS, weighted=[False, True], offset=[3.0, 1e6])
-def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
-    rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
-    weights = rows.weights if weighted else None
-    source = open_group_rows(there(rows.X), rows.labels, weights)
-    assert isinstance(source, DeviceRows)
-    moments = compute_group_moments(replace(source, block_entries=numbers))
-    assert_moments(moments, reference_moments(rows.X, rows.labels, weights))
-    assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
-
-
-@parametrize_diagonal(
-    labels=[
-        CODES,
-        (CODES * 120 - 128).astype(np.int8),
-        (CODES * 300).astype(np.int16),
-        (CODES - 1) * 2**62,
-        CODES.astype(np.uint8),
-        CODES.astype(np.uint16),
-        CODES == 1,
-        CODES / 2,
-    ],
-    numbers=[None, 1],
-)
-def test_labels_may_lie_there_too(there, labels, numbers):
-    source = open_group_rows(there(ROWS.X), there(labels))
-    moments = compute_group_moments(
-        source if numbers is None else replace(source, block_entries=numbers)
-    )
-    assert_moments(moments, reference_moments(ROWS.X, labels.tolist()))
-    assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
-
-
 def test_two_columns_of_labels_are_crossed(there):
     both = np.stack([CODES, CODES % 2], axis=1)
     moments = GroupMoments.from_rows(there(ROWS.X), there(both))
@@ -107,31 +58,6 @@ def test_weights_may_lie_there_too_and_zero_counts_as_absent(there):
     assert moments.labels == [0, 1]
 
 
-def test_a_group_of_one_row_and_rows_sorted_by_group(there):
-    labels = np.sort(CODES)
-    labels[-1] = 9
-    for named in (labels, there(labels)):
-        source = replace(open_group_rows(there(ROWS.X), named), block_entries=1)
-        assert_moments(compute_group_moments(source), reference_moments(ROWS.X, labels.tolist()))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
-    X = np.random.default_rng(4).normal(size=(5000, 3))
-    X[:2] = 1e8
-    X[2500:] += 1e3
-    # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
-    weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
-    source = replace(open_group_rows(there(X), ["a"] * 5000, weights), block_entries=1)
-    assert_moments(compute_group_moments(source), reference_moments(X, ["a"] * 5000, weights))
-
-
-def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
-    X = np.where(np.arange(6) == 2, 0.1 + 1e6, ROWS.X)
-    moments = compute_group_moments(replace(open_group_rows(there(X), CODES), block_entries=1))
-    assert not moments.scatters[:, 2, :].any()
-
-
 @pytest.mark.parametrize("kind", ["float32", "int16", "uint8", "bool"])
 def test_other_numbers_are_accumulated_in_double_precision(there, kind):
     X = np.random.default_rng(5).integers(0, 200, (5000, 4))
@@ -140,59 +66,17 @@ def test_other_numbers_are_accumulated_in_double_precision(there, kind):
     assert_moments(moments, reference_moments(X, CODES.tolist()))
 
 
-@parametrize_diagonal(value=[np.nan, np.inf, -np.inf], weighted=[False, True])
-def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
-    X = ROWS.X.copy()
-    X[4321, 4] = X[4700, 1] = value
-    weights = (np.arange(5000) != 4321).astype(float) if weighted else None
-    with pytest.raises(InvalidInput) as expected:
-        GroupMoments.from_rows(X, CODES, weights)
-    for labels in (ROWS.labels, there(CODES)):
-        with pytest.raises(
-            InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
-        ) as caught:
-            compute_group_moments(
-                replace(open_group_rows(there(X), labels, weights), block_entries=1)
-            )
-        assert caught.value.args[:2] == expected.value.args[:2]
-    model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
-    for use in (model.transform, model.score, model.subspace_.transform):
-        with pytest.raises(InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."):
-            use(there(X))
-    with pytest.raises(InvalidInput, match=r"row 1 \(index 0\), column 2 \(index 1\)"):
-        model.inverse_transform(there(np.array([[0.0, value]])))
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
-    X, labels = ROWS.X.copy(), ROWS.labels.astype(object)
-    X[[0, 17, 4999], [1, 2, 3]] = np.nan
-    labels[[17, 30]] = None
-    kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
-    weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
-    source = open_group_rows(there(X), labels, weights, "drop")
-    moments = compute_group_moments(replace(source, block_entries=1))
-    given = None if weights is None else weights[kept]
-    assert_moments(moments, reference_moments(X[kept], labels[kept].tolist(), given))
-    assert moments.n_dropped == 4
-    X[40, 5] = np.inf
-    with pytest.raises(InvalidInput, match="infinity"):
-        compute_group_moments(open_group_rows(there(X), labels, weights, "drop"))
-
-
 def test_rows_are_dropped_also_where_the_labels_lie_there(there):
     X = ROWS.X.copy()
     X[[0, 4999], [1, 3]] = np.nan
-    moments = compute_group_moments(open_group_rows(there(X), there(CODES), None, "drop"))
+    moments = GroupMoments.from_rows(there(X), there(CODES), on_missing="drop")
     assert_moments(moments, reference_moments(X[1:-1], CODES[1:-1].tolist()))
     assert moments.n_dropped == 2
 
 
 def test_rows_that_are_all_dropped_are_refused(there):
     with pytest.raises(InvalidInput, match=r"no rows \(2 rows .*dropped\)"):
-        compute_group_moments(
-            open_group_rows(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop")
-        )
+        GroupMoments.from_rows(there(np.full((2, 2), np.nan)), ["a", "b"], on_missing="drop")
 
 
 def test_numbers_whose_squares_overflow(there):
@@ -232,7 +116,7 @@ def test_labels_and_weights_that_do_not_fit(there):
     with pytest.raises(InvalidInput, match="negative, NaN or infinite weight"):
         GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
     with pytest.raises(InvalidParameter, match="missing"):
-        open_group_rows(X, CODES, None, "fill")
+        GroupMoments.from_rows(X, CODES, on_missing="fill")
     with pytest.raises(InvalidInput, match=r"label in row 8 \(index 7\) is missing"):
         GroupMoments.from_rows(X, [*"abcabca", None, *ROWS.labels[8:]])
 
@@ -306,11 +190,18 @@ def test_partial_fit_and_rows_without_groups(there):
     assert projector_distance(plain.fit(there(ROWS.X)).components_, expected) <= 1e-7
 
 
+@cache
+def audited_here(weighted):
+    """Return a model and its audit from arrays of numpy."""
+    model = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
+    weights = ROWS.weights if weighted else None
+    return model, audit(model, ROWS.X, ROWS.labels, sample_weight=weights)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_audits_and_metrics_are_those_of_numpy(there, weighted):
     weights = ROWS.weights if weighted else None
-    model = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
-    expected = audit(model, ROWS.X, ROWS.labels, sample_weight=weights)
+    model, expected = audited_here(weighted)
     received = audit(model, there(ROWS.X), ROWS.labels, sample_weight=weights)
     for one, other in zip(received.models, expected.models, strict=True):
         for group, same in zip(one.groups, other.groups, strict=True):
@@ -346,25 +237,6 @@ def test_sparse_tensors_and_things_that_are_no_arrays(torch):
         GroupMoments.from_rows(torch.eye(3).to_sparse(), ["a", "b", "a"])
     with pytest.raises(InvalidType, match="not an array"):
         GroupMoments.from_rows(torch.nn.Linear(2, 2), ["a", "b", "a"])
-
-
-def test_only_sums_leave_the_device(torch, monkeypatch):
-    """No block of rows is brought to the host, however many there are."""
-    from fairspan.moments import accumulate as summing
-
-    sizes = []
-
-    def watched(array):
-        sizes.append(array.numel())
-        return to_numpy(array)
-
-    monkeypatch.setattr(summing, "to_numpy", watched)
-    monkeypatch.setattr(DeviceRows, "blocks", None)
-    source = open_group_rows(torch.tensor(ROWS.X), torch.tensor(CODES))
-    assert_moments(
-        compute_group_moments(replace(source, block_numbers=1)), reference_moments(ROWS.X, CODES)
-    )
-    assert max(sizes) == 64 * 6  # the first rows of a group, whatever the number of rows
 
 
 GROUPS = ["a", "b"] * 10
@@ -497,7 +369,16 @@ def test_looking_changes_nothing(kind, what):
 ODD = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
 
 
-@pytest.mark.parametrize("kind", [*SPARSE_KINDS, "coo_array"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("csr_array", "csc_array", "coo_array"),
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("csr_matrix", "csc_matrix", "bsr_array")
+        ),
+    ],
+)
 @given(spoil=st.lists(st.tuples(st.booleans(), st.integers(0, 999), st.sampled_from(ODD))))
 def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, spoil):
     matrix = sound(kind)

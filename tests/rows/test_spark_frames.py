@@ -122,7 +122,7 @@ def test_equal_means_in_each_class_of_y(attributes, spark):
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
     assert fs.verify(model, rows, attributes, y="y").holds
     assert fs.verify(model, model.moments_).holds
-    with pytest.raises(InvalidInput, match="rows are not in memory"):
+    with pytest.raises(InvalidInput, match="not in memory"):
         model.fit(rows, frame["y"], sensitive_features=attributes)
 
 
