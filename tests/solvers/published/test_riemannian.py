@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from case_selection import parametrize_diagonal, select_cases
+from case_selection import mark_most_slow, parametrize_diagonal, select_cases
 from fairspan import (
     BoundarySearch,
     ErrorGap,
@@ -24,7 +24,7 @@ from problems import (
 )
 from real_data import load
 
-SEEDS = pytest.mark.parametrize("seed", range(12))
+SEEDS = pytest.mark.parametrize("seed", mark_most_slow(range(12), 3))
 
 
 def printed_algorithm(problem, start, iterations, retraction, returned):

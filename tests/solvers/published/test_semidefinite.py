@@ -78,6 +78,7 @@ def largest_piece(criterion, errors, problem):
     return cvxpy.max(errors - offsets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(0.4)], ids=by_name)
 @SEEDS
 def test_three_groups_against_another_program(seed, criterion):
