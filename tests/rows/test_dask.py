@@ -500,6 +500,7 @@ def test_an_array_stays_an_array_of_its_precision(precision):
     np.testing.assert_allclose(here, expected, rtol=1e-6 if precision == np.float32 else 1e-12)
 
 
+@pytest.mark.slow
 def test_unknown_chunks_and_partitions_without_rows():
     import dask.array as da
     import dask.dataframe as dd
@@ -568,6 +569,7 @@ def test_coordinates_are_reconstructed_lazily():
         unnamed().inverse_transform(da.from_array(X, chunks=100))
 
 
+@pytest.mark.slow
 def test_rows_are_scored_lazily():
     import dask.array as da
     import dask.dataframe as dd

@@ -157,20 +157,26 @@ def test_rows_that_all_lack_a_group_are_reported():
         FairPCA(1, on_missing="drop").fit(table(), sensitive_features=[None] * N)
 
 
-def test_declared_categories_without_rows_are_named():
+DECLARED = {
+    "moments": lambda z: GroupMoments.from_rows(table(), z),
+    "values": lambda z: GroupMoments.from_rows(table(), z.array),
+    "fit": lambda z: FairPCA(1).fit(table(), sensitive_features=z),
+    "column": lambda z: FairPCA(1).fit(table().assign(g=z), sensitive_features="g"),
+    "crossed": lambda z: FairPCA(1).fit(
+        table(), sensitive_features=pd.DataFrame({"g": z, "h": GROUPS})
+    ),
+    "audit": lambda z: audit(np.eye(4)[:1], table(), z, folds=None),
+}
+
+
+@pytest.mark.parametrize(
+    "door",
+    [pytest.param(door, marks=pytest.mark.slow if door == "audit" else ()) for door in DECLARED],
+)
+def test_declared_categories_without_rows_are_named(door):
     declared = pd.Series(pd.Categorical(GROUPS, categories=["a", "b", "c", "d", "e"]))
-    said = "categories 'd', 'e'"
-    for call in (
-        lambda z: FairPCA(1).fit(table(), sensitive_features=z),
-        lambda z: GroupMoments.from_rows(table(), z),
-        lambda z: audit(np.eye(4)[:1], table(), z, folds=None),
-        lambda z: FairPCA(1).fit(table().assign(g=z), sensitive_features="g"),
-        lambda z: FairPCA(1).fit(table(), sensitive_features=pd.DataFrame({"g": z, "h": GROUPS})),
-    ):
-        with pytest.warns(FairspanWarning, match=said):
-            call(declared)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            call(declared.cat.remove_unused_categories())
-    with pytest.warns(FairspanWarning, match=said):
-        GroupMoments.from_rows(table(), declared.array)
+    with pytest.warns(FairspanWarning, match="categories 'd', 'e'"):
+        DECLARED[door](declared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DECLARED[door](declared.cat.remove_unused_categories())
