@@ -1,10 +1,11 @@
 """Exact sentences, one example for each kind of message; other tests assert the facts in them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairspan as fs
-from fairspan.errors import FairspanError, UnknownGroup
+from fairspan.errors import FairspanError, FairspanWarning, InvalidInput, UnknownGroup
 from known_verdicts import harmed_minority
 from numpy_reference import generate_group_rows
 
@@ -154,3 +155,31 @@ def test_an_error_about_a_parameter_or_file(call, message):
     with pytest.raises((ValueError, OSError)) as refused:
         call(X, ["a", "b"] * 20)
     assert str(refused.value) == message
+
+
+def test_an_error_about_labels_of_two_types():
+    with pytest.raises(InvalidInput) as caught:
+        fs.GroupMoments.from_rows(np.eye(3), [1, "1", 1])
+    assert str(caught.value) == (
+        "Group labels mix integer with text (row 2 (index 1): '1'). Allowed: text, numbers or "
+        "booleans, one type per attribute. Convert the column to one type, for example with "
+        "astype(str)."
+    )
+
+
+def test_an_error_about_a_column_name():
+    with pytest.raises(InvalidInput) as caught:
+        fs.GroupMoments.from_rows(pd.DataFrame(np.eye(2), columns=["x", "y"]), "sex")
+    assert str(caught.value) == (
+        "The table has no column 'sex'. Its columns are 'x', 'y'. Correct the name."
+    )
+
+
+def test_a_warning_about_a_group_that_is_dropped():
+    rows = pd.DataFrame({"age": [1.0, 2, 4, 3, 2, 1], "pay": [3.0, 1, 2, 5, np.nan, np.nan]})
+    with pytest.warns(FairspanWarning) as caught:
+        fs.GroupMoments.from_rows(rows, list("aabbcc"), on_missing="drop")
+    assert str(caught[0].message) == (
+        "Dropping rows with missing values removes all 2 rows of group 'c' (missing: 'pay' in 2 "
+        "rows). Exclude these columns to keep the rows."
+    )
