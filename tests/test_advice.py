@@ -3,6 +3,7 @@
 import inspect
 import re
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,12 @@ from fairspan import (
     FileRows,
     GroupMoments,
     audit,
+    cli,
     frontier,
     metrics,
     verify,
     write_report,
 )
-from fairspan.cli import fairspan as command_line
-from fairspan.cli import run
 from fairspan.displays import (
     ErrorCurveDisplay,
     FeatureErrorDisplay,
@@ -34,7 +34,11 @@ from fairspan.selection import UCB1SearchCV
 N, NAMES = 120, ["p", "q", "r"]
 ROWS = pd.DataFrame(np.random.default_rng(7).standard_normal((N, 3)) * [3, 2, 1], columns=NAMES)
 GROUPS = pd.Series(["w", "m"] * (N // 2), name="sex")
-MODEL = FairPCA(2).fit(ROWS, sensitive_features=GROUPS)
+
+
+@cache
+def fitted_model():
+    return FairPCA(2).fit(ROWS, sensitive_features=GROUPS)
 
 
 def alter(row, column, value):
@@ -50,20 +54,20 @@ def empty_row():
     return rows
 
 
-# Rows and groups with one thing wrong each.
+# Functions that return rows and groups with one thing wrong each.
 WRONG = {
-    "a missing cell": (alter(3, "q", np.nan), GROUPS),
-    "a missing cell, as an array": (alter(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
-    "an empty row": (empty_row(), GROUPS),
-    "a missing label": (ROWS, GROUPS.mask(GROUPS.index == 4)),
-    "an infinite cell": (alter(3, "q", np.inf), GROUPS),
-    "a text": (alter(3, "q", "unknown"), GROUPS),
-    "a column of text": (ROWS.assign(q="many"), GROUPS),
-    "another column": (ROWS.rename(columns={"q": "other"}), GROUPS),
-    "a column less": (ROWS[["p", "q"]].to_numpy(), GROUPS.to_numpy()),
-    "a label for each row": (ROWS, pd.Series([f"person {i}" for i in range(N)])),
-    "labels of other rows": (ROWS.drop(index=0), GROUPS.drop(index=N - 1)),
-    "one label less": (ROWS, GROUPS[1:]),
+    "a missing cell": lambda: (alter(3, "q", np.nan), GROUPS),
+    "a missing cell in an array": lambda: (alter(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
+    "an empty row": lambda: (empty_row(), GROUPS),
+    "a missing label": lambda: (ROWS, GROUPS.mask(GROUPS.index == 4)),
+    "an infinite cell": lambda: (alter(3, "q", np.inf), GROUPS),
+    "a text": lambda: (alter(3, "q", "unknown"), GROUPS),
+    "a column of text": lambda: (ROWS.assign(q="many"), GROUPS),
+    "another column": lambda: (ROWS.rename(columns={"q": "other"}), GROUPS),
+    "a column less": lambda: (ROWS[["p", "q"]].to_numpy(), GROUPS.to_numpy()),
+    "a label for each row": lambda: (ROWS, pd.Series([f"person {i}" for i in range(N)])),
+    "labels of other rows": lambda: (ROWS.drop(index=0), GROUPS.drop(index=N - 1)),
+    "one label less": lambda: (ROWS, GROUPS[1:]),
 }
 
 
@@ -86,7 +90,7 @@ DOORS = {
     ),
     "inverse_transform": (
         FairPCA.inverse_transform,
-        lambda X, z, own, of: MODEL.inverse_transform(np.asarray(X)[:, :2], **own),
+        lambda X, z, own, of: fitted_model().inverse_transform(np.asarray(X)[:, :2], **own),
     ),
     "FairSubspace.transform": (
         FairSubspace.transform,
@@ -96,8 +100,8 @@ DOORS = {
         GroupMoments.from_rows,
         lambda X, z, own, of: GroupMoments.from_rows(X, z, **own),
     ),
-    "audit": (audit, lambda X, z, own, of: audit(MODEL, X, z, folds=None, **own)),
-    "verify": (verify, lambda X, z, own, of: verify(MODEL, X, z, **own)),
+    "audit": (audit, lambda X, z, own, of: audit(fitted_model(), X, z, folds=None, **own)),
+    "verify": (verify, lambda X, z, own, of: verify(fitted_model(), X, z, **own)),
     "frontier": (frontier, lambda X, z, own, of: frontier(X, 1, sensitive_features=z, **own)),
     "write_report": (
         write_report,
@@ -107,15 +111,15 @@ DOORS = {
     ),
     "excess_loss": (
         metrics.excess_loss,
-        lambda X, z, own, of: metrics.excess_loss(MODEL, X, z, **own),
+        lambda X, z, own, of: metrics.excess_loss(fitted_model(), X, z, **own),
     ),
     "reconstruction_error": (
         metrics.reconstruction_error,
-        lambda X, z, own, of: metrics.reconstruction_error(MODEL, X, z, **own),
+        lambda X, z, own, of: metrics.reconstruction_error(fitted_model(), X, z, **own),
     ),
     "worst_case_error": (
         metrics.worst_case_error,
-        lambda X, z, own, of: metrics.worst_case_error(MODEL, X, z, **own),
+        lambda X, z, own, of: metrics.worst_case_error(fitted_model(), X, z, **own),
     ),
     "leakage": (metrics.leakage, lambda X, z, own, of: metrics.leakage(X, z, X, z, **own)),
     "mmd": (metrics.mmd, lambda X, z, own, of: metrics.mmd(X, z, n_permutations=0, **own)),
@@ -138,7 +142,7 @@ DOORS = {
     **{
         kind.__name__: (
             kind.from_estimator,
-            lambda X, z, own, of, kind=kind: kind.compute(MODEL, X, z, **own),
+            lambda X, z, own, of, kind=kind: kind.compute(fitted_model(), X, z, **own),
         )
         for kind in (
             ErrorCurveDisplay,
@@ -151,6 +155,13 @@ DOORS = {
 }
 PAGE = []
 LONG = pytest.mark.long
+SLOW_CALLS = {
+    ("write_report", "another column"),
+    ("write_report", "a column less"),
+    ("audit", "an empty row"),
+    ("audit", "a missing cell in an array"),
+    *((door, "a label for each row") for door in ("partial_fit", "leakage", "UCB1SearchCV")),
+}
 # What advice may name by itself, beside the caller.
 NAMED = {
     "FairPCA": FairPCA,
@@ -162,10 +173,19 @@ _KEYWORD = re.compile(r"\b([a-z_]+)=(\"[^\"]*\"|'[^']*'|\d+|[A-Za-z_.]+)")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][-a-z]*)(?: ([^\s,;()]+))?")
 
 
+def cross(names, cases, slow):
+    """Return all pairs of a function or command and a case; some of them take longer."""
+    return [
+        pytest.param(name, case, marks=[pytest.mark.slow] if (name, case) in slow else [])
+        for name in names
+        for case in cases
+    ]
+
+
 def refit(estimator):
     """The fitted model, or one of other settings of the same rows with a missing cell."""
     if not estimator:
-        return MODEL
+        return fitted_model()
     return FairPCA(2, **estimator).fit(alter(9, "p", np.nan), sensitive_features=GROUPS)
 
 
@@ -197,11 +217,10 @@ def accepts_argument(function, name):
     return name in inspect.signature(function).parameters
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "wrong"), cross(DOORS, WRONG, SLOW_CALLS))
 def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp_path):
     PAGE[:] = [tmp_path / "page.html"]
-    rows, groups = WRONG[wrong]
+    rows, groups = WRONG[wrong]()
     function, _ = DOORS[door]
     with_em = {"on_missing": "em"} if wrong == "an empty row" else {}
     own = with_em if accepts_argument(function, "on_missing") else {}
@@ -234,7 +253,7 @@ def test_advice_names_what_the_function_has_and_can_be_followed(door, wrong, tmp
 @pytest.mark.parametrize("wrong", ["a missing cell", "a missing label", "an empty row"])
 def test_following_the_advice_for_missing_values_succeeds(door, wrong, tmp_path):
     PAGE[:] = [tmp_path / "page.html"]
-    rows, groups = WRONG[wrong]
+    rows, groups = WRONG[wrong]()
     values = ["em-drop-empty"] if wrong == "an empty row" else ["drop", "em"]
     for value in values:
         option = {"on_missing": value}
@@ -250,7 +269,7 @@ def open_rows(path, **options):
 @pytest.mark.parametrize("door", ["fit", "from_rows", "audit", "verify", "excess_loss", "frontier"])
 @pytest.mark.parametrize("wrong", ["a missing cell", "a missing label"])
 def test_advice_for_opened_files_names_where_they_are_opened(door, wrong, tmp_path):
-    rows, groups = WRONG[wrong]
+    rows, groups = WRONG[wrong]()
     path = tmp_path / "rows.csv"
     rows.assign(sex=groups).to_csv(path, index=False)
     if door == "frontier":  # which takes groups beside the rows alone
@@ -285,25 +304,34 @@ COMMANDS = {
     "transform": "transform {model} {data} -o {out}.csv",
     "moments": "moments {data} --group sex -o {out}.moments",
 }
-WRONG_FILES = {
-    "a missing cell": WRONG["a missing cell"],
-    "an empty row": WRONG["an empty row"],
-    "a missing label": WRONG["a missing label"],
-    "an infinite cell": WRONG["an infinite cell"],
-    "a text": WRONG["a text"],
-    "a column of text": WRONG["a column of text"],
-    "another column": WRONG["another column"],
-    "a label for each row": WRONG["a label for each row"],
+WRONG_FILES = [
+    "a missing cell",
+    "an empty row",
+    "a missing label",
+    "an infinite cell",
+    "a text",
+    "a column of text",
+    "another column",
+    "a label for each row",
+]
+SLOW_COMMANDS = {
+    ("report", "a missing cell"),
+    ("report", "an empty row"),
+    ("report", "a missing label"),
+    ("report", "a column of text"),
+    ("report", "a label for each row"),
+    ("audit", "a missing cell"),
+    ("audit", "an empty row"),
+    ("audit", "a label for each row"),
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG_FILES)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "wrong"), cross(COMMANDS, WRONG_FILES, SLOW_COMMANDS))
 def test_advice_names_what_the_command_has_and_can_be_followed(name, wrong, tmp_path, capsys):
-    rows, groups = WRONG_FILES[wrong]
+    rows, groups = WRONG[wrong]()
     data, model = tmp_path / "rows.csv", tmp_path / "fitted.model"
     rows.assign(sex=groups).to_csv(data, index=False)
-    MODEL.subspace_.save(model)
+    fitted_model().subspace_.save(model)
     words = COMMANDS[name].format(data=data, model=model, out=tmp_path / "out").split()
     if wrong == "an empty row":
         words += ["--on-missing", "em"]
@@ -311,7 +339,7 @@ def test_advice_names_what_the_command_has_and_can_be_followed(name, wrong, tmp_
     def error_of_command(more=()):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run([*words, *more])
+            cli.run([*words, *more])
         said = capsys.readouterr().err
         return next((line for line in said.splitlines() if "error:" in line), "")
 
@@ -322,7 +350,7 @@ def test_advice_names_what_the_command_has_and_can_be_followed(name, wrong, tmp_
     assert not keywords, message
     options = {
         option: parameter
-        for parameter in command_line.commands[name].params
+        for parameter in cli.fairspan.commands[name].params
         for option in parameter.opts
     }
     for option, _ in _OPTION.findall(message):

@@ -9,13 +9,13 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import resources
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fairspan as fs
-from case_selection import mark_most_long
 from fairspan import datasets
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from real_data import data_path
@@ -202,7 +202,10 @@ def adult_with_training_rows(*, first, altered=False):
     return head + "\n".join(rows + others if first else others + rows) + "\n"
 
 
-@pytest.mark.parametrize("first", mark_most_long([True, False], 2))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(True, marks=pytest.mark.slow), pytest.param(False, marks=pytest.mark.long)],
+)
 def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
     server.spoil(text=adult_with_training_rows(first=first))
     train = datasets.fetch_adult(subset="train", **places)
@@ -213,16 +216,35 @@ def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places,
     assert len(datasets.fetch_adult(**places).X) == 32_563
 
 
-def test_parts_that_cannot_be_found_are_refused(server, places):
-    server.spoil(text=adult_with_training_rows(first=True, altered=True))
-    with pytest.raises(
-        InvalidInput, match=r"without the contiguous training rows.*needs no download"
-    ):
+@pytest.mark.parametrize("first", [True, False])
+def test_the_training_rows_are_found_by_their_ages(server, places, first, monkeypatch):
+    ages = [39.0, 50.0, 38.0]
+    monkeypatch.setattr(datasets, "load_adult", lambda: SimpleNamespace(X=np.array([ages]).T))
+    other = "25, Private, 7, Black, Male, '>50K'\n"
+    head, rows = ADULT.split("@data\n")
+    server.spoil(text=f"{head}@data\n" + (rows + other if first else other + rows))
+    assert datasets.fetch_adult(subset="train", **places).X[:, 0].tolist() == ages
+    test = datasets.fetch_adult("race", subset="test", **places)
+    assert test.X[:, 0].tolist() == [25]
+    assert test.y.tolist() == [">50K"]
+
+
+def test_parts_that_cannot_be_found_are_refused(places):
+    # Of the three rows that the server has, none are those that ship with the library.
+    with pytest.raises(InvalidInput, match=r"1590.*training rows.*load_adult"):
         datasets.fetch_adult(subset="train", **places)
     with pytest.raises(InvalidParameter, match="subset is 'half'"):
         datasets.fetch_adult(subset="half", **places)
 
 
+@pytest.mark.slow
+def test_a_table_with_one_other_training_row_has_no_parts(server, places):
+    server.spoil(text=adult_with_training_rows(first=True, altered=True))
+    with pytest.raises(InvalidInput, match=r"1590.*training rows.*load_adult"):
+        datasets.fetch_adult(subset="train", **places)
+
+
+@pytest.mark.slow
 def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
     people, whole = datasets.load_adult_by_sex(), datasets.load_adult("sex")
     columns = dict(zip(people.feature_names, people.X.T, strict=True))
@@ -327,6 +349,7 @@ def test_another_group_is_refused(places):
         datasets.fetch_default_credit("age", **places)
 
 
+@pytest.mark.slow
 def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
     data = datasets.load_adult()
     assert (data.X.shape, len(data.y)) == ((32561, 99), 32561)
@@ -349,6 +372,7 @@ def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
         assert "CC BY 4.0" in str(held["attribution"])
 
 
+@pytest.mark.slow
 def test_shipped_adult_is_the_training_file():
     data, frame = datasets.load_adult("sex"), pd.read_parquet(data_path("adult_train.parquet"))
     table = dict(zip(data.feature_names, data.X.T, strict=True))
@@ -360,6 +384,7 @@ def test_shipped_adult_is_the_training_file():
     np.testing.assert_array_equal(data.y == ">50K", frame["label__income_gt_50k"] == 1)
 
 
+@pytest.mark.slow
 def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):
     frame = pd.read_parquet(data_path("adult_train.parquet"))
     said = frame["label__income_gt_50k"].map({1: ">50K", -1: "<=50K"})

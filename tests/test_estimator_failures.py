@@ -1,5 +1,7 @@
 """Settings that cannot be, the limit of groups, and what a failing fit leaves behind."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,16 +32,16 @@ ROWS = random_rows(41, n=40, p=4)
 THREE = random_rows(42, n=40, p=4, groups=("a", "b", "c"))
 
 SETTINGS = {
-    "d = 0": ({"n_components": 0}, InvalidParameter, "from 1 to the number of features, 4"),
+    "d = 0": ({"n_components": 0}, InvalidParameter, "number of features, 4"),
     "d below 0": ({"n_components": -1}, InvalidParameter, "n_components is -1"),
-    "d above p": ({"n_components": 5}, InvalidParameter, "from 1 to the number of features, 4"),
+    "d above p": ({"n_components": 5}, InvalidParameter, "number of features, 4"),
     "d = True": ({"n_components": True}, InvalidParameter, "n_components is True"),
     "d = 1.5": ({"n_components": 1.5}, InvalidParameter, "n_components is 1.5"),
     "d = 2.0": ({"n_components": 2.0}, InvalidParameter, "n_components is 2.0"),
     "d as text": ({"n_components": "2"}, InvalidParameter, "n_components is '2'"),
     "d = None": ({"n_components": None}, InvalidParameter, "n_components is None"),
     "unknown criterion": ({"criterion": "fairest"}, InvalidParameter, "'minimax_loss'"),
-    "criterion of another kind": ({"criterion": 3}, InvalidType, "criterion is of type int"),
+    "criterion of another kind": ({"criterion": 3}, InvalidType, "type int"),
     "class of a criterion": (
         {"criterion": ErrorGap},
         InvalidType,
@@ -48,7 +50,7 @@ SETTINGS = {
     "criterion as class": ({"criterion": MinimaxLoss}, InvalidType, "criterion object"),
     "unknown center": ({"center": "median"}, InvalidParameter, "'global', 'group' and 'none'"),
     "unknown solver": ({"solver": "magic"}, InvalidParameter, "'auto', 'boundary'"),
-    "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is of type float"),
+    "solver of another kind": ({"solver": 1.0}, InvalidType, "type float"),
     "negative tol": ({"tol": -1e-9}, InvalidParameter, "tol is -1e-09"),
     "tol = 1": ({"tol": 1}, InvalidParameter, "at least 0 and below 1"),
     "tol NaN": ({"tol": np.nan}, InvalidParameter, "tol is nan"),
@@ -104,7 +106,7 @@ def test_forgetting_the_groups_is_an_error():
     for method in ("fit", "partial_fit", "fit_transform"):
         with pytest.raises(InvalidInput, match=r"sensitive_features is missing.*missing_groups="):
             getattr(FairPCA(2), method)(ROWS.X)
-    with pytest.raises(InvalidType, match="moments is of type ndarray"):
+    with pytest.raises(InvalidType, match=r"moments .*ndarray"):
         FairPCA(2).fit_moments(ROWS.X)
 
 
@@ -214,7 +216,7 @@ def test_a_table_without_variance_is_no_error():
 def test_rows_with_and_without_groups_are_not_added_up():
     X = np.random.default_rng(0).standard_normal((20, 3))
     fair = FairPCA(1, missing_groups="ignore").fit(X)
-    with pytest.raises(InvalidInput, match="with groups after rows without"):
+    with pytest.raises(InvalidInput, match="groups after rows without"):
         fair.partial_fit(X, sensitive_features=["a", "b"] * 10)
     assert fair.groups_.tolist() == ["all"]
 
@@ -230,7 +232,9 @@ def fair(**settings):
     return FairPCA(1, criterion="total_error", **settings)
 
 
-PERSONS = GroupMoments.from_rows(X, PEOPLE, max_groups=120)
+@cache
+def moments_of_persons():
+    return GroupMoments.from_rows(X, PEOPLE, max_groups=120)
 
 
 @pytest.mark.parametrize(
@@ -246,19 +250,21 @@ PERSONS = GroupMoments.from_rows(X, PEOPLE, max_groups=120)
         ),
         (
             119,
-            lambda m: m.fit_moments(PERSONS),
+            lambda m: m.fit_moments(moments_of_persons()),
             InvalidInput,
             "120 groups among 240 rows, and max_groups is 119",
         ),
-        (0, lambda m: m.fit_moments(PERSONS), InvalidParameter, "max_groups is 0"),
+        (0, lambda m: m.fit_moments(moments_of_persons()), InvalidParameter, "max_groups is 0"),
     ],
 )
 def test_a_fit_is_refused_unless_max_groups_allows_it(max_groups, call, kind, said):
     with pytest.raises(kind, match=said):
         call(fair(max_groups=max_groups))
-    # Moments were let through when they were made.
-    for allowed in (call(fair(max_groups=120)), fair().fit_moments(PERSONS)):
-        assert len(allowed.groups_) == 120
+    assert len(call(fair(max_groups=120)).groups_) == 120
+
+
+def test_moments_are_checked_where_they_are_computed():
+    assert len(fair().fit_moments(moments_of_persons()).groups_) == 120
 
 
 def test_partial_fits_count_all_groups_so_far():
@@ -276,7 +282,7 @@ def model():
 
 
 def test_groups_that_a_model_knows_are_groups(model):
-    assert len(audit(model, X, PEOPLE).models[0].groups) == 120
+    assert len(audit(model, X, PEOPLE, folds=None).models[0].groups) == 120
     errors = metrics.reconstruction_error(model, X, PEOPLE)
     np.testing.assert_allclose(list(errors.values()), model.group_errors_, atol=1e-12)
     for groups, kind, said in (
@@ -284,7 +290,7 @@ def test_groups_that_a_model_knows_are_groups(model):
         (np.arange(N), InvalidInput, "240 groups among 240 rows"),
     ):
         with pytest.raises(kind, match=said):
-            audit(model, X, groups)
+            audit(model, X, groups, folds=None)
 
 
 @pytest.mark.long

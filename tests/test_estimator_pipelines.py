@@ -3,13 +3,12 @@
 import io
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 
 import joblib
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -39,7 +38,7 @@ X, GROUPS = ROWS.X, ROWS.labels
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 FOLDS = KFold(3, shuffle=True, random_state=0)
 GRID = {"n_components": [1, 3], "criterion": ["minimax_loss", "total_error"]}
-PENALTIES = [0.0, 0.1, 0.2]
+PENALTIES = [0.0, 0.2]
 
 
 def pipeline():
@@ -68,42 +67,55 @@ def test_a_pipeline_passes_the_groups(routing):
     assert fitted.predict(X).shape == (90,)
 
 
-@pytest.mark.parametrize("routing", [False, True])
-def test_a_search_splits_rows_and_groups_alike(routing):
-    labels = {
-        "numpy": GROUPS,
-        "list": GROUPS.tolist(),
-        "pandas": pd.Series(GROUPS),
-        "polars": pl.Series(GROUPS),
-        "pyarrow": pa.array(GROUPS),
-    }
-    expected = [
+LABELS = {
+    "numpy": lambda: GROUPS,
+    "list": lambda: GROUPS.tolist(),
+    "pandas": lambda: pd.Series(GROUPS),
+    "polars": lambda: pytest.importorskip("polars").Series(GROUPS),
+    "pyarrow": lambda: pytest.importorskip("pyarrow").array(GROUPS),
+}
+
+
+@cache
+def expected_scores():
+    """Scores on each fold, of each combination of the grid."""
+    return [
         scores_of(FairPCA(n_components=d, criterion=criterion))
         for criterion in GRID["criterion"]
         for d in GRID["n_components"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("routing", "kind"),
+    [
+        (False, "list"),
+        (True, "pandas"),
+        *(pytest.param(False, kind, marks=pytest.mark.slow) for kind in ("numpy", "polars")),
+        *(pytest.param(True, kind, marks=pytest.mark.slow) for kind in ("polars", "pyarrow")),
+    ],
+)
+def test_a_search_splits_rows_and_groups_alike(routing, kind):
     with config_context(enable_metadata_routing=routing):
-        for kind, groups in labels.items():
-            search = GridSearchCV(FairPCA(), GRID, cv=FOLDS, error_score="raise")
-            search.fit(X, sensitive_features=groups)
-            found = [search.cv_results_[f"split{i}_test_score"] for i in range(3)]
-            np.testing.assert_allclose(np.transpose(found), expected, err_msg=kind)
-            refitted = search.best_estimator_
-            again = FairPCA(**search.best_params_).fit(X, sensitive_features=GROUPS)
-            np.testing.assert_array_equal(refitted.components_, again.components_)
+        search = GridSearchCV(FairPCA(), GRID, cv=FOLDS, error_score="raise")
+        search.fit(X, sensitive_features=LABELS[kind]())
+    found = [search.cv_results_[f"split{i}_test_score"] for i in range(3)]
+    np.testing.assert_allclose(np.transpose(found), expected_scores())
+    again = FairPCA(**search.best_params_).fit(X, sensitive_features=GROUPS)
+    np.testing.assert_array_equal(search.best_estimator_.components_, again.components_)
 
 
-@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("routing", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_search_over_a_pipeline(routing):
     grid = [
-        {f"fpca__{name}": values for name, values in GRID.items()},
+        {"fpca__n_components": [1, 3]},
         {"fpca__criterion": [ErrorGap()], "fpca__criterion__penalty": [0.0, 2.0]},
     ]
     name = "sensitive_features" if routing else "fpca__sensitive_features"
     with config_context(enable_metadata_routing=routing):
         search = GridSearchCV(pipeline(), grid, cv=FOLDS, error_score="raise")
         search.fit(X, Y, **{name: GROUPS})
-    assert len(search.cv_results_["params"]) == 6
+    assert len(search.cv_results_["params"]) == 4
     best = {name.removeprefix("fpca__"): value for name, value in search.best_params_.items()}
     alone = (
         FairPCA(2)
@@ -116,7 +128,8 @@ def test_a_search_over_a_pipeline(routing):
 
 def test_a_search_over_a_frame_with_a_named_group_column():
     frame = pd.DataFrame(X, columns=list("vwxyz"))
-    named, beside = (GridSearchCV(FairPCA(), GRID, cv=FOLDS, error_score="raise") for _ in "ab")
+    grid = {"n_components": [1, 3]}
+    named, beside = (GridSearchCV(FairPCA(), grid, cv=FOLDS, error_score="raise") for _ in "ab")
     named.fit(frame.assign(sex=GROUPS), sensitive_features="sex")
     beside.fit(frame, sensitive_features=GROUPS)
     for key in ("mean_test_score", "std_test_score"):
@@ -244,7 +257,7 @@ UNUSABLE = {
     "no restriction": (
         {"restriction__tolerance": 1},
         InvalidParameter,
-        "restriction None.*Set restriction to an object that has this parameter",
+        r"restriction None.*Set restriction to an object",
     ),
     "out of range": (
         {"criterion": "error_gap", "criterion__penalty": -1},
@@ -263,7 +276,7 @@ UNUSABLE = {
             "restriction__n_directions": 2,
         },
         IncompatibleParameters,
-        "one of them, or neither",
+        "n_directions=.* and tolerance=",
     ),
 }
 
@@ -285,7 +298,7 @@ def test_a_search_over_a_nested_parameter(criterion, routing):
         for penalty in PENALTIES
         for d in (1, 3)
     ]
-    assert len(set(np.round(expected, 6))) == 6
+    assert len(set(np.round(expected, 6))) == 4
     with config_context(enable_metadata_routing=routing):
         grid = {"criterion__penalty": PENALTIES, "n_components": [1, 3]}
         search = GridSearchCV(FairPCA(criterion=criterion), grid, cv=FOLDS, error_score="raise")

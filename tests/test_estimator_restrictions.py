@@ -158,7 +158,7 @@ def test_incompatible_options_are_refused():
             CovarianceParity,
             {"n_directions": 2, "tolerance": 0.1},
             IncompatibleParameters,
-            "one of them, or neither",
+            "n_directions=.* and tolerance=",
         ),
         (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass an integer"),
         (MeanParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),
@@ -167,7 +167,7 @@ def test_incompatible_options_are_refused():
             MeanParity,
             {"tolerance": 0.1, "attributes": "marginal"},
             IncompatibleParameters,
-            "other parameters at their defaults",
+            r"attributes='marginal'.*tolerance=0",
         ),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_feature_of_another_size_does_not_hide_a_difference():
 
 
 def test_an_audit_names_the_restriction():
-    result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels)
+    result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels, folds=None)
     names = [each.name for each in result.models]
     assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]
     assert not result.models[0].is_pca
@@ -361,6 +361,7 @@ def test_attributes_are_named():
         MeanParity(0.0, "marginal")
 
 
+@pytest.mark.slow
 def test_adult_by_sex_and_race():
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_parquet(data_path("adult_train.parquet"))
