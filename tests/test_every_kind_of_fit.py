@@ -1,12 +1,12 @@
 """What holds of a fit, however it was restricted, nested, softened, scaled or whitened."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pytest
 
 import fairspan as fs
-from case_selection import parametrize_diagonal
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity
 from numpy_reference import assert_same_certificate, random_rows
 
@@ -17,7 +17,7 @@ CLASSES = np.arange(150) * 7 % 11 % 2
 LINES = np.array([[1.0, 0], [0.5, 0.75**0.5], [-0.6, 0.9]])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Kind:
     settings: dict
     d: int = 2
@@ -29,7 +29,8 @@ class Kind:
     def estimator(self):
         return FairPCA(self.d, **{"criterion": "total_error"} | self.settings)
 
-    def fitted(self):
+    @cached_property
+    def model(self):
         return self.estimator().fit(self.X, self.y, sensitive_features=self.groups)
 
 
@@ -75,9 +76,15 @@ KINDS = {
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
+def mark_slow(names):
+    """Return all kinds, of which those of some names are marked as slow."""
+    marks = {name: [pytest.mark.slow] for name in names}
+    return [pytest.param(kind, id=name, marks=marks.get(name, [])) for name, kind in KINDS.items()]
+
+
 @each_kind
 def test_errors_are_those_of_the_reconstructed_rows(kind):
-    model = kind.fitted()
+    model = kind.model
     codes = fs.GroupMoments.from_rows(np.arange(len(kind.X))[:, None] * 1.0, kind.groups)
     assert model.groups_.tolist() == codes.groups.tolist()
     if model.center == "group":
@@ -93,7 +100,7 @@ def test_errors_are_those_of_the_reconstructed_rows(kind):
 
 @each_kind
 def test_the_saved_model_is_the_fitted_one(kind, tmp_path):
-    model = kind.fitted()
+    model = kind.model
     model.subspace_.save(tmp_path / "model")
     loaded = FairSubspace.load(tmp_path / "model")
     assert_same_certificate(loaded.certificate, model.subspace_.certificate)
@@ -113,9 +120,9 @@ def test_the_saved_model_is_the_fitted_one(kind, tmp_path):
         assert not fs.verify(loaded, kind.X, kind.groups, y=1 - kind.y).holds
 
 
-@each_kind
+@pytest.mark.parametrize("kind", mark_slow(["soft", "whitened", "nested parity"]))
 def test_parts_of_the_rows_give_the_fit_of_all(kind):
-    model, parts = kind.fitted(), kind.estimator()
+    model, parts = kind.model, kind.estimator()
     moments = []
     for rows in (slice(i, None, 3) for i in range(3)):
         X, groups, y = kind.X[rows], kind.groups[rows], None if kind.y is None else kind.y[rows]
@@ -126,10 +133,23 @@ def test_parts_of_the_rows_give_the_fit_of_all(kind):
         np.testing.assert_allclose(other.group_errors_, model.group_errors_, rtol=1e-8)
 
 
-@parametrize_diagonal(name=KINDS, what=["rows", "blocks"])
-def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
-    kind = KINDS[name]
-    model = kind.fitted()
+SLOW_AUDITS = ["soft", "whitened", "nested", "nested parity", "parity given labels"]
+
+
+@pytest.mark.parametrize("kind", mark_slow(SLOW_AUDITS))
+def test_an_audit_has_its_errors(kind):
+    check_audit(kind, "rows" if [*KINDS.values()].index(kind) % 2 == 0 else "blocks")
+
+
+@pytest.mark.long
+@each_kind
+def test_an_audit_has_its_errors_either_way(kind):
+    for what in ("rows", "blocks"):
+        check_audit(kind, what)
+
+
+def check_audit(kind, what):
+    model = kind.model
     if what == "rows":
         result = fs.audit(model, kind.X, kind.groups, y=kind.y, folds=5)
     else:
@@ -153,7 +173,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
 
 @each_kind
 def test_its_proof_bounds_a_refit_to_other_rows(kind):
-    model, half = kind.fitted(), np.arange(len(kind.X)) % 5 < 3
+    model, half = kind.model, np.arange(len(kind.X)) % 5 < 3
     X, groups = kind.X[half] * 1.1 + 0.2, kind.groups[half]
     y = None if kind.y is None else kind.y[half]
     moments = GroupMoments.from_rows(X, groups, y=y)

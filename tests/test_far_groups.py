@@ -70,7 +70,7 @@ def test_a_common_offset_costs_no_digits(offset, restriction):
 @pytest.mark.parametrize("far", [1e10, 1e12, 1e15])
 def test_what_rounding_leaves_of_a_far_group_is_refused(far):
     X, groups = rows_with_a_far_group(far)
-    with pytest.raises(IncompatibleParameters, match="double precision misses it along component"):
+    with pytest.raises(IncompatibleParameters, match=r"double precision.*along component"):
         hide_groups(X, groups)
 
 
@@ -133,7 +133,10 @@ def test_a_tolerance_next_to_a_far_column():
     assert float(distance) <= 1e-3 + ALLOWED
 
 
-@pytest.mark.parametrize("settings", [{}, {"tolerance": 0.1}, {"n_directions": 3}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, pytest.param({"tolerance": 0.1}, marks=pytest.mark.slow), {"n_directions": 3}],
+)
 def test_covariance_parity_of_a_far_group(settings):
     X, groups = rows_with_a_far_group(5e8, k=2)
     restriction = CovarianceParity(**settings)
@@ -198,7 +201,7 @@ def test_few_rows_of_a_far_group(columns):
     X, groups = rows_with_a_far_group(1e6, columns=columns, n=60, p=600)
     assert transformed_mean_distance(hide_groups(X, groups, center="group"), X, groups) <= ALLOWED
     X, groups = rows_with_a_far_group(1e12, columns=columns, n=60, p=600)
-    with pytest.raises(IncompatibleParameters, match="numbers in some column are so large"):
+    with pytest.raises(IncompatibleParameters, match="some column"):
         hide_groups(X, groups, center="group")
 
 

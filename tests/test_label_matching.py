@@ -10,14 +10,12 @@ import pytest
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, UnknownGroup
-from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.label_matching import KnownLabels
 
 N = 120
 PLACE = np.arange(N) % 3
 X = np.random.default_rng(0).standard_normal((N, 4)) * (1 + np.eye(4)[:3][PLACE] * 3)
 FRAME = pd.DataFrame(X, columns=list("abcd"))
-NOTICE = r"match those of the model: "
+NOTICE = r"match those of the model"
 
 
 def labels(*names):
@@ -99,19 +97,12 @@ def test_other_groups_of_the_same_type_do_not_hold():
     assert not verify(fit_model(1, 2, 3), FRAME, labels(1, 2, 4)).holds
     with pytest.warns(FairspanWarning, match=NOTICE):
         checked = verify(fit_model(1, 2, 3), FRAME, labels("1", "2", "4"))
-    assert checked.messages == (
-        "The model was fitted on the groups 1, 2, 3; the data have 1, 2, 4.",
-    )
+    (message,) = checked.messages
+    assert "1, 2, 3;" in message
+    assert "1, 2, 4." in message
     # Matched labels of other rows are judged as these rows.
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert not verify(fit_model(1, 2, 3), FRAME, labels("2", "1", "3")).holds
-
-
-def test_one_text_of_two_labels_matches_neither():
-    known = KnownLabels.from_groups(["1", "1.0"])
-    assert known.match(CodedLabels.from_labels([1.0, 2.0])).to_list() == [1.0, 2.0]
-    mixed = CodedLabels.from_labels([1, "1"])
-    assert KnownLabels.from_groups([1, 2]).match(mixed) is mixed
 
 
 def test_both_spellings_in_one_column_stay_an_error():
@@ -140,9 +131,17 @@ def test_classes_of_y_match_as_groups_do():
     moments = GroupMoments.from_rows(FRAME, texts, y=list(map(str, y)))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert verify(model, moments).holds
+
+
+@pytest.mark.parametrize("folds", [None, pytest.param(5, marks=pytest.mark.slow)])
+def test_an_audit_matches_classes_of_y(folds):
+    y = (np.arange(N) % 2).tolist()
+    groups = (1 + (PLACE > 0)).tolist()
+    model = FairPCA(1, restriction=MeanParity(within_classes=[1]))
+    model.fit(FRAME, y, sensitive_features=groups)
     with pytest.warns(FairspanWarning, match=NOTICE):
-        result = audit(model, FRAME, texts, y=list(map(str, y)), folds=5)
-    expected = audit(model, FRAME, groups, y=y, folds=5)
+        result = audit(model, FRAME, list(map(str, groups)), y=list(map(str, y)), folds=folds)
+    expected = audit(model, FRAME, groups, y=y, folds=folds)
     assert result.to_records() == expected.to_records()
 
 
@@ -155,6 +154,11 @@ def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
     expected = figures(audit(model, FRAME, labels(1, 2, 10), folds=5))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert figures(audit(model, FRAME, labels("1", "2", "10"), folds=5)) == expected
+
+
+@pytest.mark.slow
+def test_an_audit_by_clusters_matches_labels():
+    model = fit_model(1, 2, 10)
     clusters = np.arange(N) // 2
     expected = figures(audit(model, FRAME, labels(1, 2, 10), folds=5, clusters=clusters))
     with pytest.warns(FairspanWarning, match=NOTICE):
@@ -198,13 +202,13 @@ def test_a_report_matches_labels(tmp_path):
 
 @cache
 def wide_rows():
-    return np.random.default_rng(1).standard_normal((60, 600))
+    return np.random.default_rng(1).standard_normal((24, 520))
 
 
 def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
     from scipy import sparse
 
-    groups = (1 + np.arange(60) % 2).tolist()
+    groups = (1 + np.arange(24) % 2).tolist()
     for rows in (wide_rows(), sparse.csr_array(np.where(wide_rows() > 1.5, wide_rows(), 0))):
         model = FairPCA(2).fit(rows, sensitive_features=groups)
         with pytest.warns(FairspanWarning, match=NOTICE):
@@ -214,12 +218,12 @@ def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
 def test_files_match_by_the_types_of_their_columns(tmp_path):
     model = fit_model(1, 2, 10)
     FRAME.assign(g=labels(1, 2, 10)).to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows.*integers"):
         checked = verify(model, tmp_path / "rows.csv", "g")
     assert checked.holds, checked.messages
     text = fit_model("1", "2", "10")
     FRAME.assign(g=labels(1, 2, 10)).to_parquet(tmp_path / "rows.parquet")
-    with pytest.warns(FairspanWarning, match="integers in these rows and text in the model"):
+    with pytest.warns(FairspanWarning, match="integers in these rows.*text"):
         assert verify(text, tmp_path / "rows.parquet", "g").holds
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -248,14 +252,15 @@ def test_a_setting_that_names_a_group_as_text_explains_how_to_write_it(call):
         call((1, 2, 2))
 
 
+@pytest.mark.slow
 def test_collections_in_parts_match_their_labels():
     dask_frame = pytest.importorskip("dask.dataframe")
     model = fit_model(1, 2, 10)
     rows = dask_frame.from_pandas(FRAME.assign(g=labels("1", "2", "10")), npartitions=3)
-    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows.*integers"):
         assert verify(model, rows, "g").holds
     expected = audit(model, FRAME, labels(1, 2, 10), folds=None).to_records()
-    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows.*integers"):
         found = audit(model, rows, "g", folds=None).to_records()
     assert [each["group"] for each in found] == [each["group"] for each in expected]
 
@@ -264,5 +269,5 @@ def test_streams_match_their_labels():
     pa = pytest.importorskip("pyarrow")
     model = fit_model(1, 2, 10)
     table = pa.Table.from_pandas(FRAME.assign(g=labels("1", "2", "10")))
-    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows.*integers"):
         assert verify(model, pa.RecordBatchReader.from_stream(table), "g").holds

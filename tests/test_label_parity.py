@@ -1,9 +1,7 @@
 """Mean parity among the rows of each class of y, wherever the rows are."""
 
-import array_api_strict
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse
 from sklearn.pipeline import make_pipeline
@@ -129,6 +127,8 @@ def frame_of(X, groups, y):
 
 
 def test_rows_of_every_kind_have_the_same_answer(tmp_path):
+    array_api_strict = pytest.importorskip("array_api_strict")
+    pl = pytest.importorskip("polars")
     X, groups, y = table(6)
     frame = frame_of(X, groups, y)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
@@ -149,13 +149,14 @@ def test_rows_of_every_kind_have_the_same_answer(tmp_path):
     np.testing.assert_allclose(reduced, fit(X, groups, y).transform(X), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_dask_frame():
     dd = pytest.importorskip("dask.dataframe")
     X, groups, y = table(6)
     rows = dd.from_pandas(frame_of(X, groups, y), npartitions=3)
     model = fit(rows, "sex", "hired")
     np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-10)
-    with pytest.raises(InvalidInput, match="y contains values, but the rows are not in memory"):
+    with pytest.raises(InvalidInput, match=r"y contains values.*not in memory"):
         model.fit(rows[[f"x{i}" for i in range(8)] + ["sex"]], y, sensitive_features=["sex"])
 
 
@@ -180,7 +181,7 @@ def test_parts_merge_and_are_saved(tmp_path):
     expected = by_hand(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert verify(model, loaded).holds
-    with pytest.raises(InvalidInput, match="Only one of them has classes of y"):
+    with pytest.raises(InvalidInput, match="has classes of y"):
         merged + GroupMoments.from_rows(X, groups)
     halves = loaded.select_features([2, 0])
     np.testing.assert_array_equal(halves.by_class.means, loaded.by_class.means[:, [2, 0]])
@@ -202,7 +203,7 @@ def test_a_pipeline_passes_y_on():
     assert max(spread_of_means(Z, groups, y, each) for each in (0, 1)) <= 1e-10
 
 
-@pytest.mark.parametrize("folds", [5, None])
+@pytest.mark.parametrize("folds", [pytest.param(5, marks=pytest.mark.slow), None])
 def test_an_audit_with_labels_fits_again_with_them(folds):
     X, groups, y = table(12)
     model = fit(X, groups, y)
@@ -234,7 +235,7 @@ def test_invalid_arguments_are_refused():
             y,
             {"restriction": MeanParity(within_classes=[1, 7])},
             InvalidInput,
-            r"names 7, which do not occur in y.*0, 1",
+            r"names 7, .*0, 1",
         ),
         (y[1:], {}, InvalidInput, r"240 rows.*239"),
         (missing, {}, InvalidInput, "missing"),
@@ -249,7 +250,7 @@ def test_invalid_arguments_are_refused():
     for wrong in ("some", [], 1):
         with pytest.raises(InvalidParameter, match="within_classes is"):
             MeanParity(within_classes=wrong)
-    with pytest.raises(IncompatibleParameters, match="other parameters at their defaults"):
+    with pytest.raises(IncompatibleParameters, match=r"within_classes='all'.*tolerance=0"):
         MeanParity(0.1, within_classes="all")
     failed = verify(fit(X, groups, y), X, groups)
     assert not failed.holds
@@ -276,6 +277,7 @@ def test_rows_fewer_than_their_features_are_fitted_with_matrices():
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_adult_by_sex_given_income():
     frame = pd.read_parquet(data_path("adult_train.parquet"))
     X = frame[[name for name in frame.columns if "__" not in name]].to_numpy(dtype=np.float64)

@@ -8,8 +8,6 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -53,7 +51,7 @@ def test_two_groups_are_scipys_statistic_of_the_held_out_scores(name):
 
 def test_more_groups_are_the_worst_of_one_against_the_rest():
     rows = real_data.load("default_credit:group__education3")
-    train, g_train, test, g_test = (each[:4000] for each in split(rows))
+    train, g_train, test, g_test = (each[:1500] for each in split(rows))
     found = leakage(train, g_train, test, g_test)
     each = [leakage(train, g_train == g, test, g_test == g) for g in np.unique(g_train)]
     assert found == pytest.approx(max(each), abs=1e-12)
@@ -98,6 +96,8 @@ def test_units_offsets_and_constant_columns_do_not_matter():
 
 
 def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
+    from sklearn.neighbors import KNeighborsClassifier
+
     Z, groups = np.random.default_rng(4).normal(size=(200, 2)), np.arange(200) % 2
     Z[groups == 1, 0] += 1
     train, test, neighbors = Z[:100], Z[100:], KNeighborsClassifier(15)
@@ -113,7 +113,7 @@ def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
 
 def test_a_constant_representation_leaks_nothing():
     groups = np.repeat(["a", "b"], 20)
-    with pytest.warns(FairspanWarning, match="drops the constant columns 0, 1 of Z_train"):
+    with pytest.warns(FairspanWarning, match="constant columns 0, 1 of Z_train"):
         assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
 
 
@@ -121,7 +121,7 @@ def test_columns_that_do_not_vary_change_nothing_and_are_named():
     groups = np.arange(80) % 2
     Z = pd.DataFrame({"u": RNG.normal(size=80) + groups, "flat": 7.1})
     expected = of_halves(Z[["u"]], groups, 40)
-    with pytest.warns(FairspanWarning, match="drops the constant column 'flat' of Z_train"):
+    with pytest.warns(FairspanWarning, match="constant column 'flat' of Z_train"):
         assert of_halves(Z, groups, 40) == expected
 
 
@@ -151,17 +151,17 @@ REFUSED = {
     "one group": (
         (Z, ["a"] * 4, Z, G),
         InvalidInput,
-        "features_train belong to the same group, 'a'",
+        "features_train .*same group, 'a'",
     ),
     "unknown group": (
         (Z, G, Z, ["a", "a", "b", "c"]),
         UnknownGroup,
-        "features_test contains groups without training rows: 'c'",
+        "features_test .*without training rows: 'c'",
     ),
     "missing group": (
         (Z, G, Z, ["a"] * 4),
         InvalidInput,
-        "features_test contains no rows of 'b'",
+        "features_test .*no rows of 'b'",
     ),
     "short train": (
         (Z, G[:3], Z, G),
@@ -197,11 +197,13 @@ def test_bad_input_suggests_a_remedy(case):
 
 
 def test_another_classifier_may_be_requested():
+    from sklearn.ensemble import RandomForestClassifier
+
     rng = np.random.default_rng(4)
     Z = rng.standard_normal((400, 2))
     # A ring around a core: no line tells them apart, a forest does.
     groups = np.where((Z**2).sum(axis=1) > 1.4, "ring", "core")
-    forest = RandomForestClassifier(50, random_state=0)
+    forest = RandomForestClassifier(20, random_state=0)
     assert of_halves(Z, groups, 200) < 0.4
     for classifier in (forest, SVC()):
         assert of_halves(Z, groups, 200, classifier=classifier) > 0.8

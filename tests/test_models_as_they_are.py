@@ -20,8 +20,6 @@ from sklearn.random_projection import GaussianRandomProjection
 
 import fairspan as fs
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
-from fairspan.model.other_packages import ReconstructionModel
-from fairspan.model.subspace import adapt_model
 from numpy_reference import random_rows
 
 ROWS = random_rows(5, n=90, p=5)
@@ -98,7 +96,7 @@ def test_errors_are_those_of_the_rows(name):
     model = MODELS[name].fit(X)
     # Outside the range that it was fitted on NMF would meet negative numbers.
     rows, groups = (X, GROUPS) if name == "nmf" else (OTHERS, GROUPS[:70])
-    result = fs.audit({name: model}, rows, groups)
+    result = fs.audit({name: model}, rows, groups, folds=2)
     unit = unit_of(name, model) if name in STANDARDIZED else 1.0
     expected = by_hand(model, rows, groups, unit)
     # NMF stops where all rows of a block are done, to its own tolerance.
@@ -106,14 +104,16 @@ def test_errors_are_those_of_the_rows(name):
     np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
     audited = result.models[0]
     assert (audited.no_estimates_reason is not None) == (name in BY_ROWS)
-    assert isinstance(adapt_model(model).mapping, ReconstructionModel) == (name in BY_ROWS)
+    if name in BY_ROWS:
+        with pytest.raises(IncompatibleParameters, match="not a projection"):
+            fs.FairSubspace.from_model(model)
     assert audited.is_scaled == (name in STANDARDIZED)
 
 
 def test_a_scaler_before_pca_is_pca_of_scaled_features():
     pipeline = make_pipeline(StandardScaler(), PCA(2)).fit(X)
     plain = fs.FairPCA(2, criterion="total_error", scale=True).fit(X, sensitive_features=GROUPS)
-    result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS)
+    result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS, folds=5)
     ours, own = result.models
     for mine, theirs in zip(ours.groups, own.groups, strict=True):
         assert mine.observed_error.value == pytest.approx(theirs.observed_error.value, rel=1e-9)
@@ -123,14 +123,16 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
     assert ours.in_sample
 
 
-@pytest.mark.parametrize("tail", [(), (StandardScaler(),)])
+@pytest.mark.parametrize("tail", [(), pytest.param((StandardScaler(),), marks=pytest.mark.slow)])
 def test_a_fair_step_before_a_classifier_is_evaluated_as_the_model_that_it_is(tail):
     names = [f"x{i}" for i in range(5)]
     frame = pd.DataFrame(X, columns=names)
     model = make_pipeline(StandardScaler(), fs.FairPCA(2), *tail, LogisticRegression())
     model.fit(frame, Y, fairpca__sensitive_features=GROUPS)
     alone = fs.FairPCA(2, scale=True).fit(frame, sensitive_features=GROUPS)
-    of_pipeline, of_model = (fs.audit({"it": each}, frame, GROUPS) for each in (model, alone))
+    of_pipeline, of_model = (
+        fs.audit({"it": each}, frame, GROUPS, folds=5) for each in (model, alone)
+    )
     assert [each.name for each in of_pipeline.models] == ["it", "PCA"]
     pairs = zip(of_pipeline.to_records(), of_model.to_records(), strict=True)
     for mine, theirs in pairs:
@@ -159,21 +161,23 @@ def test_a_search_is_its_best_pipeline():
     np.testing.assert_array_equal(found.components, best.components)
 
 
-@pytest.mark.parametrize(("model", "is_oblique"), [(Halves(), False), (Oblique(), True)])
-def test_an_object_with_two_methods_alone(model, is_oblique):
-    result = fs.audit({"mine": model}, X, GROUPS)
+@pytest.mark.parametrize(("kind", "is_oblique"), [(Halves, False), (Oblique, True)])
+def test_an_object_with_two_methods_alone(kind, is_oblique):
+    model = kind()
+    result = fs.audit({"mine": model}, X, GROUPS, folds=None)
     np.testing.assert_allclose(errors_of(result, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
-    assert adapt_model(model, 5).mapping.is_oblique == is_oblique
     moments = fs.GroupMoments.from_rows(X, GROUPS)
     of_moments = fs.audit({"mine": model}, moments=moments)
     np.testing.assert_allclose(errors_of(of_moments, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
-    with pytest.raises(InvalidInput, match="does not define its number of features"):
+    with pytest.raises(InvalidInput, match="number of features"):
         fs.FairSubspace.from_model(model)
+    model.n_features_in_ = 5
+    assert fs.FairSubspace.from_model(model).is_oblique == is_oblique
 
 
 def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
     model = make_pipeline(StandardScaler(), TruncatedSVD(2)).fit(X)
-    audited = fs.audit({"svd": model}, X, GROUPS).models[0]
+    audited = fs.audit({"svd": model}, X, GROUPS, folds=5).models[0]
     assert audited.in_sample
     assert "is unknown" in audited.no_estimates_reason
 
@@ -181,9 +185,9 @@ def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
 def test_models_by_rows_stand_next_to_projections_in_their_order():
     kernel = MODELS["kernel"].fit(X)
     fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
-    result = fs.audit({"kernel": kernel, "fair": fair}, X, GROUPS)
+    result = fs.audit({"kernel": kernel, "fair": fair}, X, GROUPS, folds=5)
     assert [model.name for model in result.models] == ["kernel", "fair", "PCA"]
-    alone = fs.audit({"fair": fair}, X, GROUPS)
+    alone = fs.audit({"fair": fair}, X, GROUPS, folds=5)
     assert result.models[1] == alone.models[0]
     assert "kernel" in str(result)
     spread = result.models[0].groups[0].observed_error
@@ -193,13 +197,13 @@ def test_models_by_rows_stand_next_to_projections_in_their_order():
 def test_a_saved_model_is_read_from_its_name(tmp_path):
     fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
     fair.subspace_.save(tmp_path / "m.model")
-    result = fs.audit(tmp_path / "m.model", X, GROUPS)
+    result = fs.audit(tmp_path / "m.model", X, GROUPS, folds=None)
     assert errors_of(result, "minimax_loss") == fair.group_errors_.tolist()
 
 
 def test_models_that_cannot_be_evaluated_are_refused():
     kernel = MODELS["kernel"].fit(X)
-    with pytest.raises(IncompatibleParameters, match="is not a projection, but moments were given"):
+    with pytest.raises(IncompatibleParameters, match="is not a projection"):
         fs.audit(kernel, moments=fs.GroupMoments.from_rows(X, GROUPS))
     with pytest.raises(IncompatibleParameters, match="not a projection onto a subspace"):
         fs.FairSubspace.from_model(kernel)
@@ -208,9 +212,9 @@ def test_models_that_cannot_be_evaluated_are_refused():
     one_way = make_pipeline(OneHotEncoder(), PCA(2))
     with pytest.raises(InvalidType, match="Pipeline is not fitted"):
         fs.audit(one_way, X, GROUPS)
-    with pytest.raises(InvalidInput, match="first step of the pipeline"):
+    with pytest.raises(InvalidInput, match="first step of"):
         fs.audit(make_pipeline(Normalizer(), PCA(2)).fit(X), X, GROUPS)
-    with pytest.raises(InvalidType, match="there is no such file"):
+    with pytest.raises(InvalidType, match=r"nope\.model.*no such file"):
         fs.audit("nope.model", X, GROUPS)
 
 
@@ -224,7 +228,7 @@ def test_models_that_cannot_be_evaluated_are_refused():
 )
 def test_ordinary_pca_stands_next_to_a_pipeline_in_the_same_units(scaler, names):
     model = make_pipeline(scaler, fs.FairPCA(2)).fit(X, fairpca__sensitive_features=GROUPS)
-    assert [each.name for each in fs.audit({"it": model}, X, GROUPS).models] == names
+    assert [each.name for each in fs.audit({"it": model}, X, GROUPS, folds=None).models] == names
 
 
 TABLE = random_rows(21, n=50, p=4)
@@ -236,7 +240,7 @@ def test_other_models_are_refused():
         fs.FairSubspace.from_model(PCA(2))
     with pytest.raises(InvalidType, match="The FairPCA is not fitted"):
         fs.FairSubspace.from_model(fs.FairPCA(2))
-    with pytest.raises(InvalidType, match="The model is of type set"):
+    with pytest.raises(InvalidType, match="type set"):
         fs.FairSubspace.from_model({"model"})
     with pytest.raises(InvalidInput, match="not orthonormal"):
         fs.FairSubspace.from_model(2 * BASIS)
@@ -271,7 +275,7 @@ def with_samplers(pipeline, *places):
 def test_a_pipeline_that_begins_with_a_sampler_is_evaluated_without_it(places):
     fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
     model = with_samplers(fitted, *places)
-    advice = rf"begins with the step 'sampler0' \(Sampler\).*model\[{len(places)}:\]"
+    advice = rf"'sampler0' \(Sampler\).*model\[{len(places)}:\]"
     for judge in (
         lambda it: fs.audit(it, X, GROUPS, folds=None),
         lambda it: fs.metrics.excess_loss(it, X, GROUPS),

@@ -4,6 +4,7 @@ import io
 import json
 import tracemalloc
 import zipfile
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -59,11 +60,11 @@ HEADERS = {
     "truth and number": ("groups", [0, True], "labels of one type"),
     "a label twice": ("groups", ["a", "a"], "unique labels"),
     "labels in disorder": ("groups", ["b", "a"], "sorted labels"),
-    "rows that were dropped: half a row": ("n_dropped", 0.5, "n_dropped is 0.5"),
-    "less than no rows that were dropped": ("n_dropped", -1, "n_dropped is -1"),
-    "rows that were dropped: true": ("n_dropped", True, "n_dropped is True"),
-    "rows that were dropped: a list": ("n_dropped", [3], "n_dropped is [3]"),
-    "rows that were dropped: too many": ("n_dropped", 2**63, "n_dropped is 9223372036854775808"),
+    "dropped: half a row": ("n_dropped", 0.5, "n_dropped is 0.5"),
+    "dropped: less than none": ("n_dropped", -1, "n_dropped is -1"),
+    "dropped: true": ("n_dropped", True, "n_dropped is True"),
+    "dropped: a list": ("n_dropped", [3], "n_dropped is [3]"),
+    "dropped: too many": ("n_dropped", 2**63, "n_dropped is 9223372036854775808"),
     "two columns of labels": ("n_label_columns", 2, "n_label_columns is 2"),
     "labels are there: true": ("n_label_columns", True, "n_label_columns is True"),
     "groups without their class": ("n_label_columns", 1, "groups[0] has no class of y"),
@@ -80,10 +81,10 @@ NUMBERS = {
     "counts of truth": ("counts", np.array([True, True]), "counts contains bool"),
     "negative counts": ("counts", np.array([-1, 5]), "counts ranges from -1"),
     "huge counts": ("counts", np.array([2**63 - 1, 1]), "9223372036854775807"),
-    "counts that add up to much": (
+    "counts of a large sum": (
         "counts",
         np.array([2**53, 2**53]),
-        "which add up to no more than",
+        "add up to no more",
     ),
     "complex weights": ("weights", np.array([1 + 1j, 2]), "weights contains complex128"),
     "infinite weights": ("weights", np.array([1.0, np.inf]), "weights ranges"),
@@ -191,7 +192,7 @@ def refused_in_little_memory(path):
 
 
 def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path):
-    large = np.zeros((2, 2_000_000))
+    large = np.zeros((2, 500_000))
     packed(tmp_path / "out", usual(triangles=large), zipfile.ZIP_DEFLATED)
     assert (tmp_path / "out").stat().st_size < 1e5
     message = refused_in_little_memory(tmp_path / "out")
@@ -284,8 +285,8 @@ CLAIMS = {
     "version is a number": ("version", 1),
     "restriction has no name": ("restriction", {}),
     "tol is text": ("tol", "small"),
-    "tol of the whole objective": ("tol", 1.0),
-    "an integer beyond double precision": ("scale", 10**400),
+    "tol of one": ("tol", 1.0),
+    "a scale beyond double precision": ("scale", 10**400),
     "settings are a list": ("criterion", {"name": "minimax_loss", "settings": []}),
     "reason is a number": ("unresolved_reason", 4),
     "a trace of two numbers": ("trace", [[1, 0.5]]),
@@ -335,7 +336,7 @@ def test_claims_that_are_missing_or_unknown(tmp_path):
 
 
 MODELS = {
-    "components whose squares overflow together": (
+    "components whose squares overflow": (
         {},
         {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
         "components are not orthonormal. Allowed: orthonormal rows",
@@ -376,7 +377,7 @@ def hard_rows(kind):
         X = np.outer(X[:, 0], np.arange(1.0, 7.0))
     elif kind == "far away":
         X += 1e12
-    elif kind == "far away and nearly constant":
+    elif kind == "far and nearly constant":
         X[:, 0] = 1e10 + 1e-6 * X[:, 0]
         X[:, 1] = 1e10
     elif kind == "all sizes":
@@ -390,7 +391,7 @@ def hard_rows(kind):
     return X, rows.labels, rows.weights * 1e-9 if kind == "light" else rows.weights
 
 
-KINDS = ["plain", "rank one", "far away", "far away and nearly constant", "all sizes", "subnormal"]
+KINDS = ["plain", "rank one", "far away", "far and nearly constant", "all sizes", "subnormal"]
 KINDS += ["two columns alike", "few rows", "light"]
 
 
@@ -409,7 +410,12 @@ def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, we
 
 CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap"]
 CRITERIA += ["equal_error", "least_variance"]
-HONEST = fs.GroupMoments.from_rows(np.random.default_rng(0).normal(size=(40, 4)), ["a", "b"] * 20)
+
+
+@cache
+def honest_moments():
+    rows = np.random.default_rng(0).normal(size=(40, 4))
+    return fs.GroupMoments.from_rows(rows, ["a", "b"] * 20)
 
 
 @pytest.fixture(scope="module")
@@ -417,7 +423,7 @@ def models(tmp_path_factory):
     path = tmp_path_factory.mktemp("honest") / "model"
     contents = []
     for criterion in CRITERIA[:4]:
-        fs.FairPCA(2, criterion=criterion).fit_moments(HONEST).subspace_.save(path)
+        fs.FairPCA(2, criterion=criterion).fit_moments(honest_moments()).subspace_.save(path)
         contents.append(path.read_bytes())
     return contents
 
@@ -433,12 +439,15 @@ def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, mod
         again = fs.FairSubspace.load(tmp_path / "again")
         np.testing.assert_array_equal(again.components, loaded.components)
         np.testing.assert_array_equal(again.mean, loaded.mean)
-        fs.verify(loaded, HONEST)
+        fs.verify(loaded, honest_moments())
         loaded.transform(np.eye(4))
     assert {path.name for path in tmp_path.iterdir()} <= {"model", "again"}
 
 
-@given(content=corrupted_archive(HONEST.to_bytes()), criterion=st.sampled_from(CRITERIA))
+@given(
+    content=st.deferred(lambda: corrupted_archive(honest_moments().to_bytes())),
+    criterion=st.sampled_from(CRITERIA),
+)
 def test_spoilt_moments_are_refused_or_give_a_certificate_that_holds(content, criterion):
     with accept_or_refuse():
         loaded = fs.GroupMoments.from_bytes(content)
@@ -448,7 +457,7 @@ def test_spoilt_moments_are_refused_or_give_a_certificate_that_holds(content, cr
         assert np.isfinite(loaded.means).all()
         fair = fs.FairPCA(1, criterion=criterion).fit_moments(loaded)
         assert fs.verify(fair, loaded).holds
-        assert (loaded + HONEST).counts.sum() == loaded.counts.sum() + 40
+        assert (loaded + honest_moments()).counts.sum() == loaded.counts.sum() + 40
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))
@@ -481,7 +490,10 @@ def check_sound(moments):
     np.testing.assert_array_equal(again.scatters, moments.scatters)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "suffix",
+    ["csv", *(pytest.param(each, marks=pytest.mark.slow) for each in ("parquet", "arrow"))],
+)
 @given(data=st.data())
 def test_a_spoilt_table_is_refused_or_read(tmp_path, suffix, data):
     path = tmp_path / f"rows.{suffix}"
