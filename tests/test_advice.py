@@ -57,7 +57,7 @@ def empty_row():
 # Functions that return rows and groups with one thing wrong each.
 WRONG = {
     "a missing cell": lambda: (alter(3, "q", np.nan), GROUPS),
-    "a missing cell in an array": lambda: (alter(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
+    "missing cell of an array": lambda: (alter(3, "q", np.nan).to_numpy(), GROUPS.to_numpy()),
     "an empty row": lambda: (empty_row(), GROUPS),
     "a missing label": lambda: (ROWS, GROUPS.mask(GROUPS.index == 4)),
     "an infinite cell": lambda: (alter(3, "q", np.inf), GROUPS),
@@ -159,7 +159,7 @@ SLOW_CALLS = {
     ("write_report", "another column"),
     ("write_report", "a column less"),
     ("audit", "an empty row"),
-    ("audit", "a missing cell in an array"),
+    ("audit", "missing cell of an array"),
     *((door, "a label for each row") for door in ("partial_fit", "leakage", "UCB1SearchCV")),
 }
 # What advice may name by itself, beside the caller.

@@ -64,47 +64,47 @@ def poor_with_bound(problem, solution):
 UNSUPPORTED = {
     "no proof": (
         lambda _, solution: replace(solution, proof=None),
-        "the status is 'optimal' and the lower bound .*, without a proof",
+        r"status is 'optimal' .*without a proof",
     ),
     "a bound without a proof": (
         lambda problem, solution: replace(poor(problem, solution), proof=None),
-        "the status is 'open gap' and the lower bound .*, without a proof",
+        r"status is 'open gap' .*without a proof",
     ),
     "another objective": (with_part("figures", objective=0.1), "the objective is 0.1, and"),
-    "no number": (with_part("figures", objective=np.nan), "the objective is nan, and"),
+    "no number": (with_part("figures", objective=np.nan), "objective is nan"),
     "other errors": (with_part("figures", errors=np.zeros(2)), "the group errors are"),
     "estimated": (
         with_part("assessment", status="estimated"),
-        "the status is 'estimated', and the proof gives 'optimal'",
+        r"'estimated', .*'optimal'",
     ),
     "another status": (
         with_part("assessment", status="perfect"),
-        "the status is 'perfect', and the proof gives 'optimal'",
+        r"'perfect', .*'optimal'",
     ),
-    "an open gap called optimal": (
+    "open gap called optimal": (
         poor_but_optimal,
-        "the status is 'optimal', and the proof gives 'open gap' with a gap of",
+        r"'optimal', .*'open gap' with a gap of",
     ),
-    "an open gap called optimal within a looser tolerance": (
+    "optimal to a looser tolerance": (
         lambda problem, solution: poor(problem, solution, tol=0.99),
-        "the status is 'optimal', and the proof gives 'open gap' with a gap of",
+        r"'optimal', .*'open gap' with a gap of",
     ),
-    "a bound above the proven one": (poor_with_bound, "the lower bound is"),
+    "a bound that is too high": (poor_with_bound, "the lower bound is"),
     "components of other length": (
         lambda _, solution: replace(solution, components=2 * solution.components),
         "The components are not orthonormal",
     ),
     "components of fewer features": (
         lambda _, solution: replace(solution, components=np.eye(2, 4)),
-        "the components have 4 columns, and the problem has 5 features",
+        r"components have 4 columns.* 5 features",
     ),
     "a proof of three groups": (
         with_part("proof", weights=np.ones(3)),
-        "the proof, a Proof, is not one of this problem",
+        "the proof, a Proof,",
     ),
     "weights in place of a proof": (
         lambda _, solution: replace(solution, proof=np.ones(2)),
-        "the proof, a ndarray, is not one of this problem",
+        "the proof, a ndarray,",
     ),
 }
 
@@ -115,14 +115,13 @@ def test_unsupported_claims_are_refused(case):
     with pytest.raises(InvalidInput, match=received) as refused:
         fit(change)
     message = str(refused.value)
-    assert message.startswith("The solver 'claiming' returned a certificate that its proof")
+    assert message.startswith("The solver 'claiming' returned a certificate")
     if "orthonormal" not in message:
-        assert "Allowed: what components and proof support" in message
-        assert "return what fairspan.extending.certify makes" in message
+        assert "fairspan.extending.certify" in message
 
 
 def test_a_result_that_is_no_certificate_is_refused():
-    with pytest.raises(InvalidType, match=r"'claiming' returned of type ndarray.*certify"):
+    with pytest.raises(InvalidType, match=r"'claiming' .*type ndarray.*certify"):
         fit(lambda _, solution: solution.components)
 
 

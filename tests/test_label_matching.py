@@ -15,7 +15,7 @@ N = 120
 PLACE = np.arange(N) % 3
 X = np.random.default_rng(0).standard_normal((N, 4)) * (1 + np.eye(4)[:3][PLACE] * 3)
 FRAME = pd.DataFrame(X, columns=list("abcd"))
-NOTICE = r"match those of the model"
+NOTICE = "those of the model"
 
 
 def labels(*names):

@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from fairspan.errors import FairspanError, FairspanWarning, InvalidInput, UnknownGroup
+from fairspan.errors import (
+    FairspanError,
+    FairspanWarning,
+    IncompatibleParameters,
+    InvalidInput,
+    InvalidParameter,
+    UnknownGroup,
+)
 from known_verdicts import harmed_minority
 from numpy_reference import generate_group_rows
 
@@ -183,3 +190,59 @@ def test_a_warning_about_a_group_that_is_dropped():
         "Dropping rows with missing values removes all 2 rows of group 'c' (missing: 'pay' in 2 "
         "rows). Exclude these columns to keep the rows."
     )
+
+
+def error_message(kind, call):
+    with pytest.raises(kind) as raised:
+        call()
+    return str(raised.value)
+
+
+def test_an_error_about_a_parameter():
+    rows = np.arange(12.0).reshape(4, 3)
+    model = fs.FairPCA(4)
+    assert error_message(
+        InvalidParameter, lambda: model.fit(rows, sensitive_features=list("abab"))
+    ) == (
+        "n_components is 4. Allowed: an integer from 1 to the number of features, 3, or a fraction "
+        "between 0 and 1 of every group's variance. Choose such a number, for example 2 or 0.9."
+    )
+
+
+def test_an_error_about_parameters_together():
+    assert error_message(
+        IncompatibleParameters, lambda: fs.MeanParity(0.1, attributes="marginal")
+    ) == (
+        "MeanParity(tolerance=0.1, attributes='marginal') has a tolerance. Allowed with a "
+        "tolerance: all other parameters at their defaults. Reset them, or use tolerance=0."
+    )
+
+
+def test_an_error_about_a_missing_cell():
+    rows = pd.DataFrame({"u": [1.0, 2.0, 5.0, 7.0], "v": [0.0, np.nan, 3.0, 1.0]})
+    model = fs.FairPCA(1)
+    assert error_message(
+        InvalidInput, lambda: model.fit(rows, sensitive_features=list("abab"))
+    ) == (
+        "X contains NaN, first in row 2 (index 1), column 'v'. Allowed: finite numbers. Drop rows "
+        'with NaN (FairPCA(on_missing="drop")), or fit and audit incomplete rows '
+        '(FairPCA(on_missing="em")).'
+    )
+
+
+def test_an_error_about_a_missing_argument():
+    assert error_message(InvalidInput, lambda: fs.FairPCA(1).fit(np.eye(3))) == (
+        "sensitive_features is missing. Allowed: one group label per row, or the name of a column "
+        "of X. Pass sensitive_features=...; for ordinary PCA without groups use "
+        'FairPCA(missing_groups="ignore").'
+    )
+
+
+def test_a_warning_about_labels():
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    model = fs.FairPCA(1).fit(rows, sensitive_features=[1, 2] * 3)
+    with pytest.warns(FairspanWarning) as warned:
+        fs.verify(model, rows, ["1", "2"] * 3)
+    assert [str(each.message) for each in warned] == [
+        "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
+    ]

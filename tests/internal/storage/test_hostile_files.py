@@ -84,7 +84,7 @@ NUMBERS = {
     "counts of a large sum": (
         "counts",
         np.array([2**53, 2**53]),
-        "add up to no more",
+        "no more than",
     ),
     "complex weights": ("weights", np.array([1 + 1j, 2]), "weights contains complex128"),
     "infinite weights": ("weights", np.array([1.0, np.inf]), "weights ranges"),
