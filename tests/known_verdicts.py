@@ -133,3 +133,22 @@ TRUTHS = (
         "an intersection", intersection_of_attributes, HELPS, ("woman, old",), ("woman, old",), d=3
     ),
 )
+
+
+def assert_is_true(truth, audit, fair, plain):
+    """Compare an audit, and its figures of the fair model and of PCA, with the truth."""
+    verdict = audit.verdict
+    assert verdict.kind == truth.kind
+    assert set(verdict.groups) == set(truth.groups)
+    assert verdict.recommendation.startswith(truth.action)
+    for name in truth.groups:
+        assert name in verdict.summary
+    harmed = {each.group for each in plain.groups if each.state == "harmed"}
+    assert harmed == set(truth.harmed)
+    assert truth.finding is None or truth.finding in {each.code for each in audit.findings}
+    if truth.kind == "harm, repair helps":
+        told = {each.group: each.expected_change for each in fair.groups}
+        assert {name for name in told if told[name].high < 0} == set(truth.harmed)
+        # Those whom PCA served pay for it, and the verdict says so.
+        assert all(each.low > 0 for name, each in told.items() if name not in harmed)
+        assert all(f"'{name}'" in verdict.summary for name in told)

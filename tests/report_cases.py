@@ -1,17 +1,13 @@
-"""Synthetic rows of several groups, their report, and parts of its facts."""
+"""Synthetic rows of several groups, the facts of their report, and parts of these facts."""
 
-from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 
-from certificate_claims import replace_claims
-from fairspan.moments.group_moments import compute_group_moments
-from fairspan.report.build import build_report
-from fairspan.report.provenance import Provenance
-from fairspan.report.report_settings import ReportSettings
-from fairspan.rows.opening import open_group_rows
-
-ORIGIN = Provenance("rows", "a report", None, "a command")
+import fairspan as fs
 
 
 def generate_rows(k, p, n=40, seed=0):
@@ -22,25 +18,26 @@ def generate_rows(k, p, n=40, seed=0):
     return np.vstack(blocks) + rng.normal(size=p), labels
 
 
-def make_report(
-    X,
-    labels,
-    n_components=None,
-    *,
-    criterion="minimax_loss",
-    compare=None,
-    center="global",
-    scale=False,
-    weights=None,
-    origin=ORIGIN,
-):
-    rows = open_group_rows(X, labels, weights)
-    asked = ReportSettings.validated(criterion, compare, n_components, center, scale)
-    return build_report(compute_group_moments(rows), rows, asked, origin)
+def report_facts(X, labels, n_components=None, *, folds=None, **settings):
+    """Return the facts of a report whose page is not drawn, without estimates for new rows."""
+    with TemporaryDirectory() as folder, patch("fairspan.report.page.render_page", lambda _: ""):
+        return fs.write_report(
+            Path(folder) / "page.html",
+            X,
+            labels,
+            n_components=n_components,
+            folds=folds,
+            **settings,
+        )
 
 
-def report_facts(*rows, **settings):
-    return make_report(*rows, **settings).to_dict()
+def draw_nothing(display, element_prefix, caption, alt_text, points=(), *_, **__):
+    """Return an empty figure: drawing those of a page takes ten times as long as its text."""
+    from markupsafe import Markup, escape
+
+    svg = Markup(f'<svg role="img" aria-label="{escape(alt_text)}"></svg>')
+    marks = [[] for _ in points]
+    return SimpleNamespace(svg=svg, caption=caption, mark_positions=marks, fits_half_width=True)
 
 
 def model_facts(facts, name):
@@ -68,23 +65,3 @@ def dimension_curve(facts, model, key):
 
 def report_dimensions(facts):
     return list(dict.fromkeys(each["n_components"] for each in facts["by_dimension"]))
-
-
-def replace_figures(report, place, groups=None, **figures):
-    """Return the report with other figures of one model, and of each of its groups."""
-    models = list(report.audit.models)
-    if groups is not None:
-        figures["groups"] = tuple(
-            replace(group, **more) for group, more in zip(models[place].groups, groups, strict=True)
-        )
-    models[place] = replace(models[place], **figures)
-    return replace(report, audit=replace(report.audit, models=tuple(models)))
-
-
-def replace_certificate(report, place, **figures):
-    """Return the report with other claims in the certificate of one fit."""
-    fits = list(report.fits)
-    proof = replace_claims(fits[place].certificate, **figures)
-    subspace = replace(fits[place].subspace, certificate=proof)
-    fits[place] = replace(fits[place], subspace=subspace)
-    return replace(report, fits=tuple(fits))

@@ -24,10 +24,12 @@ def frame():
     return persons()
 
 
-ASKED = {"n_components": 2, "compare": ["error_gap"]}
+ASKED = {"n_components": 2, "compare": [], "folds": 5}
+# As the command is called.
+BESIDE = {"n_components": 2, "compare": ["error_gap"]}
 
 
-def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path):
+def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path, no_figures):
     page = tmp_path / "page.html"
     facts = fs.write_report(page, frame, "g", clusters="who", **ASKED)
     beside = fs.write_report(page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **ASKED)
@@ -36,7 +38,7 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
     assert facts["rows"]["n_features"] == 4
     assert "counted as one observation" in page.read_text()
     pca = fs.FairPCA(2, criterion="total_error").fit(frame[NAMES], sensitive_features=frame.g)
-    (audited,) = fs.audit(pca, frame, "g", clusters="who").to_dict()["models"]
+    (audited,) = fs.audit(pca, frame, "g", clusters="who", folds=5).to_dict()["models"]
     plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **ASKED)
     for with_them, without, by_hand in zip(
         facts["models"][0]["groups"],
@@ -52,7 +54,10 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
         )
 
 
-def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_path, capsys):
+@pytest.mark.slow
+def test_the_command_makes_the_same_report_and_judges_held_out_rows(
+    frame, tmp_path, capsys, no_figures
+):
     paths = tmp_path / "t.csv", tmp_path / "more.csv", tmp_path / "m"
     frame.to_csv(paths[0], index=False)
     persons(1).to_csv(paths[1], index=False)
@@ -60,7 +65,7 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_p
     words += ["--clusters", "who"]
     assert cli.run([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    made = fs.write_report(tmp_path / "page.html", paths[0], "g", clusters="who", **ASKED)
+    made = fs.write_report(tmp_path / "page.html", paths[0], "g", clusters="who", **BESIDE)
     assert facts["models"] == json.loads(json.dumps(made["models"]))
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
     model.subspace_.save(paths[2])
@@ -74,7 +79,7 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_p
     assert cli.run([*words, "--folds", "none", "--json"]) == 2
 
 
-def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
+def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path, no_figures):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
     page, test = tmp_path / "page.html", (frame[NAMES], frame.g)
     asked = {**ASKED, "models": model, "clusters": frame.who}

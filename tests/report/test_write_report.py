@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +16,14 @@ from scipy import sparse
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.opening import open_group_rows
+from fairspan.extending import CodedLabels, make_row_block
 from report_cases import generate_rows
 
 X, LABELS = generate_rows(2, 4)
 NAMES = ["age", "income", "debt", "<b>"]
 FEW = {"n_components": 2, "compare": ["minimax_error"]}
+# Without estimates for new rows.
+FAST = {"n_components": 2, "compare": [], "folds": None}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     assert page.startswith("<!DOCTYPE html>")
     assert facts["verdict"]["summary"] in page
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
-    assert facts["title"] == "How PCA affects each group of these rows"
+    assert facts["title"].endswith("these rows")
     assert facts["provenance"]["command"] == (
         "fairspan.write_report(path, X, sensitive_features, n_components=2, "
         "compare=['minimax_error'])"
@@ -89,14 +90,14 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
 
 def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undrawn):
     page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
-    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FEW)["provenance"]
+    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FAST)["provenance"]
     parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
     lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(each).hexdigest() for each in parts), ""]
     assert made["input_sha256"] == hashlib.sha256("\n".join(lines).encode()).hexdigest()
     assert "sample_weight=sample_weight" in made["command"]
     changed = X.copy()
     changed[3, 2] += 1e-12
-    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FEW)["provenance"]
+    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FAST)["provenance"]
     assert other["input_sha256"] != made["input_sha256"]
 
 
@@ -105,7 +106,7 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
     (folder / "b").mkdir(parents=True)
     frame[:40].to_parquet(folder / "b" / "1.parquet")
     frame[40:].to_parquet(folder / "2.parquet")
-    facts = fs.write_report(tmp_path / "page.html", folder, "sex", **FEW)
+    facts = fs.write_report(tmp_path / "page.html", folder, "sex", **FAST)
     lines = [
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
         for name in ("2.parquet", "b/1.parquet")
@@ -124,35 +125,37 @@ def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tm
     assert facts["rows"]["n_rows"] == holes["age"].notna().sum()
 
 
-@dataclass(frozen=True)
-class Counted:
-    """The same rows, counting how often they are read."""
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """A source of rows in one block, which counts how often they are read."""
 
-    rows: ArrayRows
-    passes: list[str]
+    X: np.ndarray
+    labels: list[str]
+    feature_names: tuple[str, ...] = ("a", "b", "c", "d")
+    passes: list[str] = field(default_factory=list)
 
-    feature_names = property(lambda self: self.rows.feature_names)
-    n_features = property(lambda self: self.rows.n_features)
-    n_rows = property(lambda self: self.rows.n_rows)
+    n_features = property(lambda self: self.X.shape[1])
+    n_rows = property(lambda self: len(self.X))
 
     def select_features(self, names):
-        return Counted(self.rows.select_features(names), self.passes)
+        assert names == self.feature_names
+        return self
 
     def blocks(self):
         self.passes.append("read")
-        return self.rows.blocks()
+        labels = CodedLabels.from_labels(self.labels)
+        yield make_row_block(0, self.X, labels, None, self.feature_names)
 
 
 @pytest.mark.long
 def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
     rng = np.random.default_rng(0)
-    steady = rng.normal(size=(400, 4)) * [9, 6, 2, 1]
-    rows = Counted(open_group_rows(steady, ["a", "b"] * 200), [])
+    rows = CountedRows(rng.normal(size=(400, 4)) * [9, 6, 2, 1], ["a", "b"] * 200)
     fs.write_report(tmp_path / "page.html", rows, **FEW)
     # For moments, a hash, moments by fold and spreads; and the first of them for repeated rows.
     assert len(rows.passes) == 5
     # So few rows that every assignment to folds finds other best subspaces.
-    rows = Counted(open_group_rows(X, LABELS), [])
+    rows = CountedRows(X, list(LABELS))
     fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert len(rows.passes) == 9
 
@@ -193,7 +196,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("fairspan.report.page.render_page", broken)
     with pytest.raises(RuntimeError):
-        fs.write_report(page, X, LABELS, **FEW)
+        fs.write_report(page, X, LABELS, **FAST)
     assert page.read_text() == "an earlier page"
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
@@ -202,7 +205,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
 def test_without_the_extra_it_says_how_to_install_it_before_reading(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependency, match=rf'{package}.*pip install "fairspan\[report\]"'):
-        fs.write_report("page.html", "there is no such file", "sex")
+        fs.write_report("page.html", "no such file", "sex")
 
 
 @pytest.mark.parametrize(
@@ -215,11 +218,11 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
             "folder no/folder does not exist",
         ),
         ((".", X, LABELS), {}, InvalidParameter, "not a regular file"),
-        ((X, LABELS), {}, InvalidType, "path is of type ndarray"),
+        ((X, LABELS), {}, InvalidType, "path is .*ndarray"),
         (("page.html",), {}, InvalidInput, "neither X nor moments"),
         (("page.html", X, LABELS), {"moments": 3}, InvalidInput, "both moments and rows"),
-        (("page.html",), {"moments": 3}, InvalidType, "moments is of type int"),
-        (("page.html", X, LABELS), {"name": 3}, InvalidType, "name is of type int"),
+        (("page.html",), {"moments": 3}, InvalidType, "moments is .*int"),
+        (("page.html", X, LABELS), {"name": 3}, InvalidType, "name is .*int"),
         (("page.html", X, LABELS), {"n_components": 5}, InvalidParameter, "n_components is 5"),
         (("page.html", X, LABELS), {"criterion": "fairest"}, InvalidParameter, "fairest"),
         (("page.html", X[:60], LABELS[:40]), {}, InvalidInput, "40"),
@@ -259,7 +262,14 @@ def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
         fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)
 
 
-@pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])
+@pytest.mark.parametrize(
+    "on_missing",
+    [
+        "drop",
+        pytest.param("em", marks=pytest.mark.slow),
+        pytest.param("em-drop-empty", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
     on_missing, frame, tmp_path, undrawn
 ):
@@ -271,7 +281,9 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
     settings = {"folds": None, "on_missing": on_missing}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "[12] rows? (was|were) dropped")
-        facts = fs.write_report(tmp_path / "page.html", some, "sex", **FEW, **settings)
+        facts = fs.write_report(
+            tmp_path / "page.html", some, "sex", n_components=2, compare=[], **settings
+        )
         moments = fs.GroupMoments.from_rows(some, "sex", on_missing=on_missing)
         fair = fs.FairPCA(2, criterion="minimax_loss").fit_moments(moments)
         found = fs.audit(fair, some, "sex", **settings)
@@ -296,13 +308,14 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
 
 
 def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
-    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW, repeats=2)
+    asked = {"repeats": 2, "folds": 5}
+    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **asked, compare=[], n_components=2)
     fair = fs.FairPCA(2).fit(X, sensitive_features=LABELS)
-    found = fs.audit(fair, X, LABELS, repeats=2)
+    found = fs.audit(fair, X, LABELS, **asked)
     assert found.verdict.n_repeats == 2
     assert facts["verdict"]["n_repeats"] == 2
     assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
     assert "repeats=2" in facts["provenance"]["command"]
     moments = fs.GroupMoments.from_rows(X, LABELS)
-    with pytest.raises(InvalidInput, match="repeats is 2, but moments were given"):
+    with pytest.raises(InvalidInput, match="repeats is 2, but moments"):
         fs.write_report(tmp_path / "page.html", moments=moments, repeats=2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairspan.report.page import render_page
-from report_cases import ORIGIN, make_report
+from internal.report.report_objects import ORIGIN, make_report
 from session_cache import compute_once
 
 HOSTILE = (
@@ -31,13 +31,21 @@ CRITERIA = ("minimax_error", "nash_welfare", "disparity")
 
 
 @cache
-def two_groups():
-    """Report and page; PCA loses the smaller group."""
+def report_of_two_groups():
+    """Report in which PCA loses the smaller group."""
     rng = np.random.default_rng(3)
     many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
     few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
     X, labels = np.vstack([many, few]), ["towns"] * 240 + ["hills"] * 80
-    return compute_once("two groups", lambda: _make_page(X, labels, n_components=2))
+    settings = {"n_components": 2, "compare": ("minimax_error", "disparity", "equal_error")}
+    return compute_once("report of two groups", lambda: _make_report(X, labels, **settings))
+
+
+@cache
+def two_groups():
+    """Report of two groups, and its page."""
+    report = report_of_two_groups()
+    return report, compute_once("page of two groups", lambda: render_page(report))
 
 
 @cache
@@ -68,13 +76,17 @@ def hostile_pair():
     )
 
 
-def _make_page(X, labels, *, n_components, names=None, compare=None):
+def _make_page(X, labels, **settings):
+    report = _make_report(X, labels, **settings)
+    return report, render_page(report)
+
+
+def _make_report(X, labels, *, n_components, names=None, compare=None):
     import pandas as pd
 
     frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
     origin = replace(ORIGIN, name="<i>rows</i>", title="What PCA does to <i>rows</i>")
-    report = make_report(frame, labels, n_components, compare=compare, origin=origin)
-    return report, render_page(report)
+    return make_report(frame, labels, n_components, compare=compare, origin=origin)
 
 
 # The page of twelve groups takes as long to make as two hundred tests.

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
-from fairspan.certificates.status import Status
 from fairspan.cli.printed_results import certificate_text
 from fairspan.formatting.numbers import (
     common_decimals,
@@ -23,8 +21,18 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.report.figures import frontier_figure
 from fairspan.report.page import render_page, render_sentence
+from internal.report.audit_pages import (
+    HOSTILE,
+    PAGES,
+    SHOWN,
+    hostile_pair,
+    report_of_two_groups,
+    twelve_groups,
+    two_groups,
+)
+from internal.report.report_objects import make_report, replace_certificate, replace_figures
 from page_tree import parse_page
-from report_cases import generate_rows, make_report, replace_certificate, replace_figures
+from report_cases import generate_rows
 
 # Whatever the names hold, nothing else comes to be.
 ALLOWED = {
@@ -253,7 +261,9 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     table, models = tables_of(page)[OF_CRITERIA], report.audit.models
     head = next(table.all("thead")).text
     if made is two_groups:
-        assert all(head.count(name) == 2 for name in report.group_names), "error and loss of each"
+        assert all(
+            head.count(name) == 2 for name in report.group_names
+        )  # an error and a loss of each
     else:
         assert "largest loss" in head
     decimals = common_decimals(model.observed_total_error for model in models)
@@ -267,8 +277,9 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert why in parse_page(page).text
 
 
-def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
-    report = replace_certificate(two_groups()[0], 1, lower_bound=0.0, status=Status.OPEN_GAP)
+def test_an_answer_is_called_proven_where_it_is_and_nowhere_else(no_figures):
+    report = report_of_two_groups()
+    report = replace_certificate(report, 1, lower_bound=0.0, status=fs.Status.OPEN_GAP)
     told = [row[-1] for row in cells_of(tables_of(render_page(report))[OF_CRITERIA])]
     assert told[1] == "open gap"
     assert [each == "proven" for each in told] == [
@@ -277,18 +288,22 @@ def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
     assert "proven" in told
 
 
-def test_a_loose_tolerance_stands_with_every_status():
-    report = replace_certificate(two_groups()[0], 1, tol=0.01, status=Status.OPTIMAL)
+def test_a_loose_tolerance_stands_with_every_status(no_figures):
+    report = report_of_two_groups()
+    report = replace_certificate(report, 1, tol=0.01, status=fs.Status.OPTIMAL)
     page = render_page(report)
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
     text = " ".join(parse_page(page).text.split())
-    assert "Proven within 1 %: no projection" in text
-    assert "Optimality on the audited rowsProven within 1 %" in text
+    # In the table, in the summary and in the section on the certificate.
+    assert text.lower().count("proven within 1 %") >= 3
+
+
+def test_a_loose_tolerance_stands_with_the_status_of_an_audit_and_a_display():
     X, labels = generate_rows(2, 4)
     fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
     model = fs.audit(fair, X, labels, folds=None).models[0]
     assert (model.status, model.tol, model.status_text) == ("optimal", 0.01, "optimal within 1 %")
-    assert "Status: optimal within 1 %:" in certificate_text(fair.solution_)
+    assert "Status: optimal within 1 %" in certificate_text(fair.solution_)
     assert fs.displays.GroupLossDisplay.compute(fair).status == "optimal within 1 %"
 
 
@@ -344,7 +359,7 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
 
 
 def test_summary_says_whose_loss_rises():
-    report, _ = two_groups()
+    report = report_of_two_groups()
     (g,) = (
         g
         for g, (before, after) in enumerate(zip(report.pca.groups, report.main.groups, strict=True))
@@ -468,11 +483,11 @@ def test_infeasible_dimensions_are_dropped_from_the_curve():
 def test_what_is_not_proven_is_not_called_proven():
     report = two_groups()[0]
     bound = report.main_fit.certificate.objective - 0.25
-    open_gap = replace_certificate(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
+    open_gap = replace_certificate(report, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
     assert render_sentence("certificate_lead", open_gap).startswith("Not proven")
     assert "0.25" in render_sentence("certificate_lead", open_gap)
     assert "Proven" not in parse_page(render_page(open_gap)).with_id("summary").text
-    unknown = replace_certificate(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
+    unknown = replace_certificate(report, 1, lower_bound=-np.inf, status=fs.Status.OPEN_GAP)
     assert "no bound" in render_sentence("certificate_lead", unknown)
     assert "Not proven" in parse_page(render_page(unknown)).with_id("summary").text
 
@@ -498,8 +513,7 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     assert len(page) < 400_000
     captions = [each.text for each in parse_page(page).all("figcaption")]
     harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
-    drawn = "the 14 of 18 groups with the largest losses under PCA or that are harmed"
-    assert all(drawn in each for each in captions), captions
+    assert all("the 14 of 18 groups" in each for each in captions), captions
     summary = next(parse_page(page).with_id("summary").all("figure"))
     assert harmed
     assert all(group in summary.text for group in harmed)
@@ -515,19 +529,22 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     assert [fit.name for fit in chosen.fits] == ["PCA", "minimax loss", "error gap"]
 
 
-def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
+def test_a_page_of_so_few_rows_that_nothing_can_be_expected(no_figures):
     rng = np.random.default_rng(0)
-    report = make_report(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
+    report = make_report(rng.normal(size=(6, 4)), [*"aaabbb"], 2, compare=[])
     assert report.verdict.kind == "inconclusive"
     summary = parse_page(render_page(report)).with_id("summary").text
     assert report.verdict.summary in " ".join(summary.split())
 
 
-def test_a_page_of_groups_that_are_alike():
+def test_a_page_of_groups_that_are_alike(no_figures):
     X, _ = generate_rows(2, 4)
     rows = np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2
-    text = parse_page(render_page(make_report(*rows, compare=[]))).text
+    report = make_report(*rows, compare=[], folds=None)
+    text = parse_page(render_page(report)).text
     assert "of equal size." in text
-    assert "reconstructs every group with an error of" in text
-    alone = make_report(*rows, criterion="total_error", compare=[])
-    assert render_sentence("criteria_lead", alone) == "No fair criterion was requested."
+    error = format_number(report.pca.groups[0].observed_error.value)
+    assert f"with an error of {error}" in " ".join(text.split())
+    alone = make_report(*rows, criterion="total_error", compare=[], folds=None)
+    assert [fit.name for fit in alone.fits] == ["PCA"]
+    assert render_sentence("criteria_lead", alone).startswith("No fair criterion")
