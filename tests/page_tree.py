@@ -1,6 +1,7 @@
 """An HTML page as a tree, read strictly: a tag that is not closed, or twice, is an error."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html.parser import HTMLParser
 
 VOID = {"meta", "input", "br", "wbr"}
@@ -53,7 +54,9 @@ class _TreeParser(HTMLParser):
         self.open[-1].children.append(data)
 
 
+@lru_cache(maxsize=8)
 def parse_page(page):
+    """Return the tree of a page, which several tests share: leave it as it is."""
     reader = _TreeParser()
     reader.feed(page)
     reader.close()

@@ -79,11 +79,17 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(
     assert cli.run([*words, "--folds", "none", "--json"]) == 2
 
 
-def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path, no_figures):
+def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
     model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
-    page, test = tmp_path / "page.html", (frame[NAMES], frame.g)
-    asked = {**ASKED, "models": model, "clusters": frame.who}
+    asked = {**ASKED, "models": model, "clusters": frame.who, "test": (frame[NAMES], frame.g)}
     with pytest.raises(fs.errors.InvalidType, match="groups_test, clusters_test"):
-        fs.write_report(page, frame[NAMES], frame.g, test=test, **asked)
-    facts = fs.write_report(page, frame[NAMES], frame.g, test=(*test, frame.who), **asked)
+        fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
+
+
+@pytest.mark.slow
+def test_held_out_rows_with_clusters_are_audited_with_them(frame, tmp_path, no_figures):
+    model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
+    asked = {**ASKED, "models": model, "clusters": frame.who}
+    asked["test"] = (frame[NAMES], frame.g, frame.who)
+    facts = fs.write_report(tmp_path / "page.html", frame[NAMES], frame.g, **asked)
     assert facts["user_models"]["rows"]["has_clusters"]

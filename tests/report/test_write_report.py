@@ -307,6 +307,7 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
     assert facts["user_models"]["rows"]["n_rows"] == len(frame) - 1
 
 
+@pytest.mark.slow
 def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
     asked = {"repeats": 2, "folds": 5}
     facts = fs.write_report(tmp_path / "page.html", X, LABELS, **asked, compare=[], n_components=2)
@@ -316,6 +317,9 @@ def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, 
     assert facts["verdict"]["n_repeats"] == 2
     assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
     assert "repeats=2" in facts["provenance"]["command"]
+
+
+def test_moments_are_not_assigned_to_folds_again(tmp_path):
     moments = fs.GroupMoments.from_rows(X, LABELS)
     with pytest.raises(InvalidInput, match="repeats is 2, but moments"):
         fs.write_report(tmp_path / "page.html", moments=moments, repeats=2)
