@@ -8,7 +8,6 @@ from unittest.mock import patch
 import numpy as np
 
 import fairspan as fs
-from internal.report.report_objects import make_report  # noqa: F401
 
 
 def generate_rows(k, p, n=40, seed=0):

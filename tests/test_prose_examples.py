@@ -15,6 +15,7 @@ from fairspan.errors import (
 )
 from known_verdicts import harmed_minority
 from numpy_reference import generate_group_rows
+from report_cases import generate_rows, report_facts
 
 
 @pytest.fixture(scope="module")
@@ -246,3 +247,33 @@ def test_a_warning_about_labels():
     assert [str(each.message) for each in warned] == [
         "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
     ]
+
+
+def test_an_error_about_arguments_of_a_report():
+    with pytest.raises(InvalidInput) as raised:
+        fs.write_report("page.html")
+    assert str(raised.value) == (
+        "write_report received neither X nor moments. Allowed: either rows (X and "
+        "sensitive_features) or moments. Pass X and sensitive_features to get intervals."
+    )
+
+
+def test_the_explanation_of_an_objective():
+    facts = report_facts(*generate_rows(2, 4), 2, criterion="equal_error", compare=[])
+    bound = f"{facts['verification']['lower_bound']:.6g}"
+    assert facts["verification"]["explanation"][0] == (
+        "The objective is the error over all rows, subject to equal errors of all groups. Here it "
+        f"is {bound}, and no subspace of this dimension with equal errors has a value below "
+        f"{bound}."
+    )
+
+
+def test_the_choice_of_a_dimension_and_the_reason_for_a_missing_criterion():
+    facts = report_facts(*generate_rows(3, 4), compare=["disparity"])
+    assert facts["settings"]["dimension_choice"] == (
+        "smallest number that keeps 90 % of every group's variance"
+    )
+    assert facts["skipped_criteria"][0]["reason"] == (
+        "The criterion 'disparity' received 3 groups. Allowed: at most two groups, whose signed "
+        "gap it minimizes."
+    )

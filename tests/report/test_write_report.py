@@ -144,7 +144,7 @@ class CountedRows:
     def blocks(self):
         self.passes.append("read")
         labels = CodedLabels.from_labels(self.labels)
-        yield make_row_block(0, self.X, labels, None, self.feature_names)
+        yield make_row_block(0, self.X, labels, None, self.feature_names, "error")
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 import pytest
 
 from fairspan.report.page import render_sentence
-from report_cases import make_report
+from internal.report.report_objects import make_report
 from unresolved_rows import claims_nothing, draw_unresolved_rows
 
 
