@@ -500,9 +500,17 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
         for found, expected in zip(mine["groups"], theirs.groups, strict=True):
             assert found["observed_error"] == pytest.approx(expected.observed_error.value)
             assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
-    plain = run(*asked, "-d", 2).facts["models"]
-    assert plain == facts["models"][1:]
     run(*asked, "--by-dimension", status=2, err=["--by-dimension", "--test"])
+
+
+@pytest.mark.slow
+def test_held_out_rows_judge_ordinary_pca_as_they_do_next_to_a_model(run, table, model, tmp_path):
+    parts = {name: tmp_path / f"{name}.csv" for name in ("train", "rest")}
+    for path, rows in zip(parts.values(), (table[:120], table[120:]), strict=True):
+        rows.drop(columns="sex").to_csv(path, index=False)
+    asked = ("audit", parts["train"], "--group", "age", "--test", parts["rest"], "--json")
+    both = run(*asked, "--model", model).facts["models"]
+    assert run(*asked, "-d", 2).facts["models"] == both[1:]
 
 
 def test_several_files_of_moments_are_audited_together(run, table, features, tmp_path):

@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import csv
@@ -18,8 +17,8 @@ COLUMNS = ["x", "y", "z"]
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("passes") / "rows.csv"
-    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 3)), columns=COLUMNS)
-    rows.assign(g=np.where(np.arange(N) % 3, "f", "m")).to_csv(path, index=False)
+    columns = dict(zip(COLUMNS, np.random.default_rng(0).normal(size=(3, N)), strict=True))
+    csv.write_csv(pa.table({**columns, "g": np.where(np.arange(N) % 3, "f", "m")}), path)
     return path
 
 
