@@ -162,6 +162,7 @@ def test_an_open_gap_needs_no_proof():
     assert fs.verify(model, ROWS, GROUPS).holds
 
 
+@pytest.mark.slow
 def test_claims_about_sparse_rows_of_many_features_are_checked_in_the_search_subspace():
     rows = sparse.random(80, 6000, density=0.01, random_state=0, format="csr")
     model = fit(lambda _, solution: solution, rows)

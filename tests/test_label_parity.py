@@ -126,6 +126,7 @@ def frame_of(X, groups, y):
     return pd.DataFrame({**columns, "sex": groups, "hired": y})
 
 
+@pytest.mark.slow
 def test_rows_of_every_kind_have_the_same_answer(tmp_path):
     array_api_strict = pytest.importorskip("array_api_strict")
     pl = pytest.importorskip("polars")

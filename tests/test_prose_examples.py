@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from fairspan import cli
 from fairspan.errors import (
     FairspanError,
     FairspanWarning,
@@ -277,3 +278,53 @@ def test_the_choice_of_a_dimension_and_the_reason_for_a_missing_criterion():
         "The criterion 'disparity' received 3 groups. Allowed: at most two groups, whose signed "
         "gap it minimizes."
     )
+
+
+# Cells of a table of x, y and g, a command on its file, and what is printed.
+COMMANDS = {
+    "options that cannot be combined": (
+        [],
+        "audit rows.csv --group g --by-dimension -d 1",
+        "Error: --by-dimension cannot be combined with -d.",
+    ),
+    "a column nearly named": (
+        [],
+        "audit rows.csv --group G",
+        "fairspan: error: The table has no column 'G'. Its columns are 'x', 'y', 'g'. Correct the "
+        "name; the closest match is 'g'.",
+    ),
+    "a cell of text": (
+        ["1,low,a"],
+        "audit rows.csv --group g",
+        "fairspan: error: rows.csv: the column 'y' holds text, such as 'low' in line 2. Allowed: "
+        "numeric and boolean features; give group columns with --group. Correct such cells, "
+        "exclude the columns with --numeric-only or --exclude, or encode text with --one-hot.",
+    ),
+    "an encoding": (
+        ["1,2,\xe9"],
+        "audit rows.csv --group g",
+        "fairspan: error: rows.csv is not encoded as utf-8: line 2 has the byte 0xe9. Allowed: any "
+        "encoding that Python knows. Specify it: --encoding latin-1, or cp1252 of Windows.",
+    ),
+    "a group of one row": (
+        ["3,4,c"],
+        "moments rows.csv --group g -o m",
+        "fairspan: warning: Groups of 1 or 2 rows ('c'): their rows can be recovered from these "
+        "moments; use --min-group-size to drop such groups.",
+    ),
+    "a row that is dropped": (
+        ["3,,a"],
+        "moments rows.csv --group g -o m --on-missing drop",
+        "8 rows, 2 features; 1 row with missing values dropped; variance of all features, about "
+        "the mean of each group",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "command", "expected"), COMMANDS.values(), ids=COMMANDS)
+def test_what_a_command_prints(capfd, monkeypatch, tmp_path, first, command, expected):
+    monkeypatch.chdir(tmp_path)
+    lines = ["x,y,g", *first, *(f"{i},{i * i % 7},{'ab'[i % 2]}" for i in range(8)), ""]
+    (tmp_path / "rows.csv").write_text("\n".join(lines), encoding="latin-1")
+    cli.run(command.split())
+    assert expected in " ".join(" ".join(capfd.readouterr()).split())

@@ -43,6 +43,7 @@ def close(found, expected, rtol=1e-9):
     np.testing.assert_allclose(found, expected, rtol=rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
     import statsmodels.api as sm

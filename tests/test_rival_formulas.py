@@ -128,6 +128,7 @@ def worst_case_of(p, k, d):
     return second_moments, best_traces, fair.solution_.objective
 
 
+@pytest.mark.slow
 def test_published_methods_for_the_worst_case_end_above_the_optimum_and_near_it():
     from benchmarks import worst_case
 

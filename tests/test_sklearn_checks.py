@@ -96,6 +96,7 @@ def test_without_groups_on_purpose():
             check()
 
 
+@pytest.mark.slow
 def test_synthetic_groups():
     for name, check in checks_of(MadeUpGroups()):
         if name in FAIL_WITH_MADE_UP_GROUPS:

@@ -286,6 +286,7 @@ def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypat
     assert shown["verification"]["objective"] == pytest.approx(verified.objective, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_demo_runs_and_tells_how_to_get_the_page(
     run, without_pages, tmp_path
 ):

@@ -91,6 +91,7 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     assert display.selected_dimension == 2
 
 
+@pytest.mark.slow
 def test_curves_of_held_out_rows_are_those_of_audits():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     asked = {"dimensions": [4]}

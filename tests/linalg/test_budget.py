@@ -80,6 +80,7 @@ def test_what_is_refused_is_not_called_long_before(monkeypatch):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
 
 
+@pytest.mark.slow
 def test_no_partition_is_read_where_not_even_one_group_fits():
     array = pytest.importorskip("dask.array")
     read = []

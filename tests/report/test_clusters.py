@@ -29,6 +29,7 @@ ASKED = {"n_components": 2, "compare": [], "folds": 5}
 BESIDE = {"n_components": 2, "compare": ["error_gap"]}
 
 
+@pytest.mark.slow
 def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path, no_figures):
     page = tmp_path / "page.html"
     facts = fs.write_report(page, frame, "g", clusters="who", **ASKED)

@@ -112,6 +112,7 @@ def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     assert certificate["lower_bound"] == pytest.approx(found, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_what_the_page_says_about_verifying_is_true_of_arrays_and_of_moments(tmp_path, no_figures):
     X, labels = generate_rows(2, 5)
     moments, path = GroupMoments.from_rows(X, labels), tmp_path / "page.html"

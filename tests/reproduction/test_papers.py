@@ -103,6 +103,7 @@ def test_relaxations_of_three_to_six_groups(quick):
         assert row["status"] == "optimal"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "experiment",
     [ERRORS, LOSSES, pytest.param(TANTIPONGPIPAT, marks=pytest.mark.slow)],

@@ -471,6 +471,7 @@ def unnamed():
     return FairPCA(2).fit(X, sensitive_features=GROUPS)
 
 
+@pytest.mark.slow
 def test_a_frame_stays_a_frame_with_its_index_and_divisions():
     import dask.dataframe as dd
 

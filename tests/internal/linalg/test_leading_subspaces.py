@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from case_selection import ALL_CASES
 from extended_precision import KINDS, draw_problem, exact_eigenvalues
 from fairspan.errors import InvalidInput
 from fairspan.linalg import graded_eigh, leading_subspace, normalize_signs
 from fairspan.moments.second_moments import DenseSecondMoments
 
-SEEDS = range(120)
+SEEDS = range(120 if ALL_CASES else 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -45,6 +45,7 @@ def text_in(page, section):
     return " ".join(parse_page(page).with_id(section).text.split())
 
 
+@pytest.mark.slow
 def test_figures_and_verdict_are_those_of_the_audit(made):
     X, groups = rows_with_few()
     audit = fs.audit({"minimax loss": fs.FairPCA(2).fit(X, sensitive_features=groups)}, X, groups)
