@@ -1,0 +1,96 @@
+"""The gap between eigenvalues of a group, compared with its spread over drawn samples."""
+
+import numpy as np
+import pytest
+
+from fairspan.auditing.identification import (
+    EigenvalueGap,
+    eigenvalue_gap,
+    normal_eigenvalue_gap,
+)
+
+N_FOLDS = 10
+N_DRAWS = 60
+CLEAR_GAP = np.array([4.0, 3.0, 1.0, 0.8, 0.6])
+TIED_PAIR = np.array([4.0, 1.0, 1.0, 0.3, 0.2])
+EQUAL = np.ones(12)
+
+
+def gap_of_rows(rows, d):
+    """Gap of rows about the origin, in ten folds of consecutive rows."""
+    parts = np.array_split(rows, N_FOLDS)
+    moments_by_fold = np.array([part.T @ part / len(part) for part in parts])
+    shares = np.array([len(part) / len(rows) for part in parts])
+    return eigenvalue_gap(rows.T @ rows / len(rows), moments_by_fold, shares, d)
+
+
+def normal_rows(rng, n, eigenvalues):
+    return rng.normal(size=(n, len(eigenvalues))) * np.sqrt(eigenvalues)
+
+
+def student_rows(rng, n, eigenvalues):
+    """Rows of a multivariate Student distribution with eight degrees of freedom, unit scale."""
+    return normal_rows(rng, n, eigenvalues) * np.sqrt(6 / rng.chisquare(8, size=(n, 1)))
+
+
+@pytest.mark.parametrize("draw_rows", [normal_rows, student_rows])
+def test_standard_error_is_the_spread_of_the_gap_over_samples(draw_rows):
+    rng = np.random.default_rng(7)
+    gaps = [gap_of_rows(draw_rows(rng, 400, CLEAR_GAP), 2) for _ in range(N_DRAWS)]
+    spread = np.std([gap.value for gap in gaps], ddof=1)
+    mean_standard_error = np.mean([gap.standard_error for gap in gaps])
+    # The spread of 60 draws has a standard error of 9 %, more for Student rows.
+    assert mean_standard_error == pytest.approx(spread, rel=0.35)
+    assert all(gap.is_identified for gap in gaps)
+
+
+def test_standard_error_of_normal_rows_agrees_with_that_from_folds():
+    rng = np.random.default_rng(8)
+    rows = [normal_rows(rng, 400, CLEAR_GAP) for _ in range(N_DRAWS)]
+    from_folds = np.mean([gap_of_rows(draw, 2).standard_error for draw in rows])
+    formula = normal_eigenvalue_gap(np.diag(CLEAR_GAP), n=400, d=2).standard_error
+    assert from_folds == pytest.approx(formula, rel=0.15)
+
+
+@pytest.mark.parametrize(("eigenvalues", "min_share"), [(TIED_PAIR, 0.7), (EQUAL, 0.95)])
+@pytest.mark.parametrize("n", [80, 2000])
+def test_equal_eigenvalues_are_rarely_identified(eigenvalues, min_share, n):
+    rng = np.random.default_rng(9)
+    gaps = [gap_of_rows(normal_rows(rng, n, eigenvalues), 2) for _ in range(N_DRAWS)]
+    assert np.mean([not gap.is_identified for gap in gaps]) >= min_share
+
+
+def test_weights_of_clusters_widen_the_standard_error():
+    rng = np.random.default_rng(10)
+    rows = np.repeat(normal_rows(rng, 100, CLEAR_GAP), 10, axis=0)
+    # Folds of whole clusters: ten equal rows count as one.
+    clustered = gap_of_rows(rows, 2)
+    single = gap_of_rows(rows[::10], 2)
+    assert clustered.standard_error == pytest.approx(single.standard_error)
+
+
+def test_rotated_features_have_the_same_gap():
+    rng = np.random.default_rng(11)
+    rows = normal_rows(rng, 100, CLEAR_GAP)
+    rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    gap = gap_of_rows(rows, 2)
+    rotated = gap_of_rows(rows @ rotation, 2)
+    assert rotated.value == pytest.approx(gap.value)
+    assert rotated.standard_error == pytest.approx(gap.standard_error)
+
+
+def test_all_dimensions_are_identified():
+    rows = normal_rows(np.random.default_rng(12), 50, CLEAR_GAP)
+    assert gap_of_rows(rows, 5).is_identified
+    assert normal_eigenvalue_gap(np.eye(3), n=10, d=3).is_identified
+
+
+def test_a_gap_of_zero_without_spread_is_not_identified():
+    assert not EigenvalueGap(0.0, 0.0).is_identified
+    assert EigenvalueGap(1.0, 0.0).is_identified
+
+
+def test_a_gap_of_unknown_spread_counts_as_identified():
+    one_fold = eigenvalue_gap(np.diag([2.0, 1.0]), np.diag([2.0, 1.0])[None], np.ones(1), 1)
+    assert np.isnan(one_fold.standard_error)
+    assert one_fold.is_identified
