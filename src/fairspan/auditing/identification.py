@@ -117,6 +117,7 @@ def normal_eigenvalue_gap(
     if d >= len(second_moment):
         return EigenvalueGap(math.inf)
     values = np.linalg.eigvalsh(second_moment)
-    larger, smaller = float(values[-d]), float(values[-d - 1])
-    standard_error = math.sqrt((kurtosis - 1) / n) * math.hypot(larger, smaller)
-    return EigenvalueGap(larger - smaller, standard_error)
+    # In ascending order: eigenvalue d + 1, then eigenvalue d.
+    next_value, value = values[-d - 1 : len(values) - d + 1].tolist()
+    standard_error = math.sqrt((kurtosis - 1) / n) * math.hypot(value, next_value)
+    return EigenvalueGap(value - next_value, standard_error)
