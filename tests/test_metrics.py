@@ -160,6 +160,8 @@ def test_models_without_an_export_are_refused(tmp_path, monkeypatch):
         unnamed.to_sql()
     with pytest.raises(InvalidParameter, match="NUL"):
         fitted("plain").subspace_.to_sql("a\0b")
+    with pytest.raises(InvalidParameter, match="one_hot is 'no'"):
+        fitted("plain").subspace_.to_sql(one_hot="no")
     with pytest.raises(InvalidParameter, match="dtype is 'float16'"):
         unnamed.to_onnx(tmp_path / "a.onnx", dtype="float16")
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)

@@ -232,6 +232,8 @@ def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
     parity = metrics.statistical_parity(LABELS, SEX, epsilon=0.5)
     with pytest.raises(InvalidParameter, match=r"epsilon is 1\.5"):
         parity.holds(1.5)
+    with pytest.raises(InvalidParameter, match="use_upper_bound is 'no'"):
+        parity.holds(use_upper_bound="no")
     assert parity.low < parity.max_distance < parity.high < 0.5
     between, less = (parity.max_distance + parity.high) / 2, parity.max_distance * 0.99
     for epsilon, of_estimate, of_end in ((None, True, True), (between, True, False), (less, 0, 0)):

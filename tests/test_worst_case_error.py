@@ -133,6 +133,8 @@ def test_invalid_means_and_covariances_are_refused(wrong):
 
 
 def test_radii_are_checked(fair):
+    with pytest.raises(InvalidParameter, match="best_case is 'no'"):
+        metrics.worst_case_error(fair, X, GROUPS, best_case="no")
     with pytest.raises(InvalidParameter, match="radius"):
         metrics.worst_case_error(fair, X, GROUPS, -1.0)
     with pytest.raises(UnknownGroup, match="radius is given for"):

@@ -216,12 +216,13 @@ def test_names_that_the_terminal_cannot_write_are_escaped(table, tmp_path, encod
     table.assign(age=table["age"].map({"old": "\u4e2d", "young": "young"})).to_csv(
         tmp_path / "t.csv", index=False
     )
-    words = ["--group", "age", "--exclude", "sex", "--folds", "none"]
-    written = io.BytesIO()
-    stream = io.TextIOWrapper(written, encoding=encoding)
-    with contextlib.redirect_stdout(stream), pytest.raises(SystemExit) as ended:
-        cli.main(["audit", str(tmp_path / "t.csv"), *words])
-    stream.flush()
-    assert ended.value.code == 0
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+    words = ["audit", str(tmp_path / "t.csv"), "--exclude", "sex", "--folds", "none"]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert cli.run([*words, "--group", "age"]) == 0
+        assert cli.run([*words, "--group", "\u4e2d"]) == 2
     escaped = "\\u4e2d" if encoding == "latin-1" else "\u4e2d"
-    assert escaped in written.getvalue().decode(encoding)
+    for stream in (out, err):
+        stream.flush()
+        assert escaped in stream.buffer.getvalue().decode(encoding)
+        assert stream.errors == "strict"  # as before

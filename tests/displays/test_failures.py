@@ -67,6 +67,8 @@ def test_parameters_that_there_are_not():
         displays.LoadingsDisplay.from_estimator(fair(), image_shape=(3, 3))
     with pytest.raises(InvalidParameter, match="n_features is 0"):
         displays.LoadingsDisplay.from_estimator(fair(), n_features=0)
+    with pytest.raises(InvalidParameter, match="show_pca is 'no'"):
+        displays.LoadingsDisplay.from_estimator(fair(), image_shape=(2, 2), show_pca="no")
     with pytest.raises(IncompatibleParameters, match="image_shape"):
         displays.LoadingsDisplay.from_estimator(fair(), show_pca=True)
     with pytest.raises(InvalidParameter, match="'observed_variance_kept'"):

@@ -223,6 +223,7 @@ def test_without_the_extra_it_says_how_to_install_it_before_reading(package, mon
         (("page.html", X, LABELS), {"moments": 3}, InvalidInput, "both moments and rows"),
         (("page.html",), {"moments": 3}, InvalidType, "moments is .*int"),
         (("page.html", X, LABELS), {"name": 3}, InvalidType, "name is .*int"),
+        (("page.html", X, LABELS), {"scale": "yes"}, InvalidParameter, "scale is 'yes'"),
         (("page.html", X, LABELS), {"n_components": 5}, InvalidParameter, "n_components is 5"),
         (("page.html", X, LABELS), {"criterion": "fairest"}, InvalidParameter, "fairest"),
         (("page.html", X[:60], LABELS[:40]), {}, InvalidInput, "40"),

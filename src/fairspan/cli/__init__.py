@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import click
@@ -49,6 +49,25 @@ def _handle_stdout_errors() -> Iterator[None]:
             "Allowed: a destination with enough space",
             "Free space, or choose another destination",
         ) from error
+
+
+@contextmanager
+def _escape_unencodable_output() -> Iterator[None]:
+    """Escape characters on standard output and error that their encodings lack."""
+    with ExitStack() as stack:
+        for stream in (sys.stdout, sys.stderr):
+            # Group names may not be encodable in the terminal's encoding.
+            if isinstance(stream, io.TextIOWrapper) and stream.errors != "backslashreplace":
+                stack.callback(_set_error_handler, stream, str(stream.errors))
+                stream.reconfigure(errors="backslashreplace")
+        yield
+
+
+def _set_error_handler(stream: io.TextIOWrapper, errors: str) -> None:
+    """Set what a stream does with characters that its encoding lacks, unless it is closed."""
+    # The stream is flushed, which fails again if the disk is full.
+    with suppress(OSError, ValueError):
+        stream.reconfigure(errors=errors)
 
 
 class _CommandGroup(click.Group):
@@ -90,9 +109,6 @@ def main(
     name: str = "fairspan",
 ) -> None:
     """Run a command and exit with its status; by default the whole command line."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Group names may not be encodable in the terminal's encoding.
-        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(argv, command, name))
 
 
@@ -104,6 +120,7 @@ def run(
     """Run a command and return its exit status.
 
     Errors of input and warnings are printed on standard error; other exceptions are raised.
+    Characters that the encoding of a stream lacks are escaped with backslashes.
 
     Parameters
     ----------
@@ -114,7 +131,7 @@ def run(
     name : str
         Name of the program in usage messages.
     """
-    with warnings.catch_warnings():
+    with _escape_unencodable_output(), warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             # Reports record the command line, which commands find in the context as `obj`.

@@ -26,7 +26,7 @@ from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import readable_name
 from fairspan.formatting.numbers import format_loading, verb_form
-from fairspan.parameters import check_integer
+from fairspan.parameters import check_bool, check_integer
 from fairspan.rows.labels import printable
 from fairspan.typing import FloatArray, IndexArray
 
@@ -115,7 +115,8 @@ class LoadingsDisplay(BaseDisplay):
         InvalidType
             The estimator is not a fitted FairPCA, or `n_features` is not an integer.
         InvalidParameter
-            `n_features` is not positive, or `image_shape` does not match the number of features.
+            `n_features` is not positive, `show_pca` is no boolean, or `image_shape` does not match
+            the number of features.
         Incompatible
             `show_pca` was given without `image_shape`.
 
@@ -143,6 +144,7 @@ class LoadingsDisplay(BaseDisplay):
         """Compute the loadings and the features to show; parameters as for `from_estimator`."""
         fitted_moments(estimator, cls.__name__)  # raises if the estimator is not fitted
         check_integer("n_features", n_features)
+        check_bool("show_pca", show_pca)
         subspace = estimator.subspace_
         p = subspace.n_features
         if image_shape is not None and (

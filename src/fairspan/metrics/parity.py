@@ -413,6 +413,7 @@ class StatisticalParity:
         if epsilon is None:
             epsilon = self.epsilon
         check_number("epsilon", epsilon, 0, 1)
+        check_bool("use_upper_bound", use_upper_bound)
         distance = self.high if use_upper_bound else self.max_distance
         return distance is not None and distance <= epsilon
 

@@ -16,6 +16,7 @@ from fairspan.model.projected_moments import second_moments_and_projector
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments, compute_moments
 from fairspan.moments.second_moments import figure_roundings, reconstruction_errors
+from fairspan.parameters import check_bool
 from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.problem.criteria.linear import TotalError
 from fairspan.problem.disparity import signed_disparity
@@ -310,6 +311,7 @@ def worst_case_error(
     >>> metrics.worst_case_error(line, X, groups, radius=radius, best_case=True)
     {'a': 0.0, 'b': 0.25}
     """
+    check_bool("best_case", best_case)
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
     second_moments, projector = second_moments_and_projector(subspace, moments)

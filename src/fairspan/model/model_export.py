@@ -8,6 +8,7 @@ import numpy as np
 
 from fairspan.errors import Cause, IncompatibleParameters, InvalidParameter, import_optional
 from fairspan.moments.reference_frame import ReferenceFrame
+from fairspan.parameters import check_bool
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
@@ -141,8 +142,9 @@ def sql_select(projection: ExportableProjection, table: str, *, one_hot: bool = 
     IncompatibleParameters
         The features have no names, or none is an indicator.
     InvalidParameter
-        A name cannot be represented in SQL.
+        A name cannot be represented in SQL, or `one_hot` is no boolean.
     """
+    check_bool("one_hot", one_hot)
     names = projection.feature_names
     if names is None:
         raise IncompatibleParameters(

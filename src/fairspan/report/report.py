@@ -161,7 +161,7 @@ class Report:
             "n_components": self.pca.n_components,
             "dimension_choice": dimension_choice,
             "center": self.settings.center,
-            "scale": bool(self.settings.scale),
+            "scale": self.settings.scale,
             "criterion": self.settings.criterion.name,
             "parameters": reported_parameters(certificate.criterion, certificate.groups),
         }

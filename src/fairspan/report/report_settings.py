@@ -127,7 +127,7 @@ class ReportSettings:
             criteria_requested=criteria is not None,
             n_components=n_components,
             center=center,
-            scale=scale,
+            scale=bool(scale),
             displays=tuple(requested_displays),
             estimation=estimates,
         )

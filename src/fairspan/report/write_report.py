@@ -257,7 +257,7 @@ class _RequestedSettings:
             self.compare,
             self.n_components,
             center="global" if self.center is None else self.center,
-            scale=bool(self.scale),
+            scale=False if self.scale is None else self.scale,
             displays=self.displays,
             estimates=self.estimation,
         )

@@ -119,7 +119,8 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
         },
         case=case,
         model=model.name,
-        groups=(*largest_labels, smallest_label),
+        # All groups may tie: then the smallest loss is one of the largest.
+        groups=tuple(dict.fromkeys([*largest_labels, smallest_label])),
     )
 
 
