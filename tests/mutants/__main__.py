@@ -33,8 +33,11 @@ OUTCOME = WORK / "outcome.json"
 TERMINAL = os.fdopen(os.dup(1), "w")
 # Options of pytest, and what it collects.
 SUITES = {
-    "test": (["-m", "not long", "--ignore", "tests/docs"], ["tests"]),
-    "ci": (["-m", "", "--doctest-modules"], ["tests", "reproduction", str(COPY)]),
+    "test": (["-m", "not long and not slow", "--ignore", "tests/docs"], ["tests"]),
+    "ci": (
+        ["-m", "not long", "--verify-all", "--doctest-modules"],
+        ["tests", "reproduction", str(COPY)],
+    ),
 }
 _OPTIONS = ["-q", "-p", "no:cacheprovider", "--basetemp", str(WORK / "tmp")]
 # Tests in one range of CPU seconds run file by file, so that fixtures of a file are made once.
