@@ -20,13 +20,10 @@ class FirstGroupAtMost(LinearCriterion):
 
     name: ClassVar[str] = "first_group_at_most"
     limit: ClassVar[float] = 0.5
+    is_constrained: ClassVar[bool] = True
 
     def group_weights(self, problem):
         return problem.proportions
-
-    @property
-    def is_constrained(self):
-        return True
 
     def constraint_violation(self, errors):
         return float(errors[0]) - self.limit

@@ -78,27 +78,13 @@ def data_comparisons(
     subspace = evaluation.subspace
     moments = evaluation.moments
     certificate = subspace.require_certificate()
-    unrestricted = evaluation.unrestricted
-    proportions = unrestricted.proportions
+    proportions = evaluation.unrestricted.proportions
     errors = evaluation.errors
-    losses = np.maximum(errors - unrestricted.best_errors, 0.0)
-    # Rounding of the errors and of the allowed directions (which acts like a rotation of the
-    # subspace), and the end of the EM algorithm.
-    error_tol = (
-        ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
-        + evaluation.rotation_effect
-        + em_rounding
+    losses = np.maximum(errors - evaluation.unrestricted.best_errors, 0.0)
+    error_tol, loss_tol = _error_and_loss_tolerances(
+        evaluation, losses, em_rounding, is_capped=is_capped
     )
-    # An excess loss is the error minus the best error of the group. Both are rounded, and best
-    # errors found in a search subspace are less accurate, by `optima_tol`.
-    loss_tol = 2 * error_tol + evaluation.optima_tol
-    if is_capped:
-        # Largest error or, if all may be zero, the variance beside which they are small.
-        magnitude = error_magnitude(unrestricted, errors, float(error_tol.max()))
-        max_relative_tol = rounding_cap(certificate)
-        error_tol = cap_tolerance(error_tol, errors, magnitude, max_relative_tol)
-        loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
-    total_variance_tol = AGREEMENT_TOL * unrestricted.total_variance
+    total_variance_tol = AGREEMENT_TOL * evaluation.unrestricted.total_variance
     total_variance_tol += float(proportions @ em_rounding)
     # Without missing cells both distances are zero. The second also allows for a run of the fit
     # that ended earlier, which may explain failures but must not hide them at first.
@@ -133,6 +119,32 @@ def data_comparisons(
             [claimed.scaling_helps for claimed in certificates],
         )
     return comparisons
+
+
+def _error_and_loss_tolerances(
+    evaluation: Evaluation, losses: FloatArray, em_rounding: FloatArray, *, is_capped: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return the (k,) allowances for rounding of the errors, and those of the excess losses."""
+    errors = evaluation.errors
+    # Rounding of the errors and of the allowed directions (which acts like a rotation of the
+    # subspace), and the end of the EM algorithm.
+    error_tol = (
+        ROUNDING_FACTOR * errors_and_rounding(evaluation.reduction.problem, evaluation.basis)[1]
+        + evaluation.rotation_effect
+        + em_rounding
+    )
+    # An excess loss is the error minus the best error of the group. Both are rounded, and best
+    # errors found in a search subspace are less accurate, by `optima_tol`.
+    loss_tol = 2 * error_tol + evaluation.optima_tol
+    if not is_capped:
+        return error_tol, loss_tol
+    # Largest error or, if all may be zero, the variance beside which they are small.
+    magnitude = error_magnitude(evaluation.unrestricted, errors, float(error_tol.max()))
+    max_relative_tol = rounding_cap(evaluation.subspace.require_certificate())
+    return (
+        cap_tolerance(error_tol, errors, magnitude, max_relative_tol),
+        cap_tolerance(loss_tol, losses, magnitude, max_relative_tol),
+    )
 
 
 def _recomputed_reason(evaluation: Evaluation, claimed: Certificate) -> UnresolvedReason | None:

@@ -51,6 +51,8 @@ class Criterion(ABC):
     uses_excess_loss : bool
         Whether the value depends on the groups' best errors, as excess losses do.
     is_nonnegative : bool
+    is_constrained : bool
+        Whether errors must satisfy a constraint: see `constraint_violation`.
     is_steep_at_zero : bool
         Whether the value may change without limit when an error that is zero changes, as with
         square roots. Reaching the lower bound then does not make the value certain.
@@ -63,6 +65,7 @@ class Criterion(ABC):
 
     uses_excess_loss: ClassVar[bool] = False
     is_nonnegative: ClassVar[bool] = False
+    is_constrained: ClassVar[bool] = False
     is_steep_at_zero: ClassVar[bool] = False
 
     @property
@@ -97,11 +100,6 @@ class Criterion(ABC):
     def constraint_text(self) -> str:
         """Constraint that completes "no subspace", such as " with equal errors"; may be empty."""
         return ""
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether errors must satisfy a constraint: see `constraint_violation`."""
-        return False
 
     def constraint_violation(self, errors: FloatArray) -> float:
         """Amount by which (k,) errors violate the constraint; positive only if they do."""

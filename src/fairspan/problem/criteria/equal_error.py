@@ -59,6 +59,7 @@ class EqualError(LinearCriterion):
 
     tolerance: float = 0.0
     name: ClassVar[str] = "equal_error"
+    is_constrained: ClassVar[bool] = True
     _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]] = (
         CriterionFormula(
             "All groups have the same error. Among such projections, this criterion minimizes the "
@@ -94,11 +95,6 @@ class EqualError(LinearCriterion):
         if self.tolerance > 0:
             return f" with errors at most {self.tolerance:g} apart"
         return " with equal errors"
-
-    @property
-    def is_constrained(self) -> bool:
-        """Return True: errors must be equal, up to the tolerance."""
-        return True
 
     def constraint_violation(self, errors: FloatArray) -> float:
         """Difference of the errors in excess of the tolerance."""
