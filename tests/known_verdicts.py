@@ -109,7 +109,6 @@ def intersection_of_attributes():
 
 
 HELPS, MOVES, NONE = "harm, repair helps", "harm, repair shifts it", "no material harm"
-WORSE = "no material harm, repair harms"
 TRUTHS = (
     KnownVerdict("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     KnownVerdict("one distribution", same_distribution, NONE, action="Use PCA"),
@@ -118,10 +117,9 @@ TRUTHS = (
         "the group is a feature", group_is_a_feature, NONE, action="Use PCA", finding="FS401"
     ),
     KnownVerdict("a tiny group", tiny_group, "inconclusive", ("tiny",), action="Collect more rows"),
-    # A few rows lead the repair astray, and nothing can be said of those who have them.
-    KnownVerdict(
-        "heavy tails", heavy_tails, WORSE, ("steady",), action="Change the number of dimensions"
-    ),
+    # A few rows lead the repair astray, and nothing can be said of those who have them. The other
+    # group is harmed by the fair model, but other rows could lead that elsewhere.
+    KnownVerdict("heavy tails", heavy_tails, "inconclusive", ("tailed",), action="Collect more"),
     KnownVerdict("nothing is lost", no_loss, NONE, action="Use PCA"),
     KnownVerdict(
         "harm that moves", loss_passed_on, MOVES, ("a", "c"), ("b",), "Choose another", d=1

@@ -76,6 +76,11 @@ class GroupResult(GroupEstimates):
         return round_up_two_digits(rows)
 
     @property
+    def has_error_rise(self) -> bool:
+        """Whether the error on new rows is shown to exceed that under the baseline PCA."""
+        return (self.expected_change.low or 0.0) > self.observed_rounding
+
+    @property
     def record(self) -> dict[str, object]:
         """Return a flat dictionary; values that are not available are None."""
         return {

@@ -14,6 +14,7 @@ from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_sentences import (
     add_caveats,
+    add_harm_without_rise,
     describe_preferred_model,
     n_rows_harmed,
     relative_change,
@@ -80,17 +81,33 @@ def _verdict_without_comparison(model: ModelResult, level: float) -> Verdict:
 def _comparison_verdict(
     fair: ModelResult, pca: ModelResult, level: float, materiality: float
 ) -> Verdict:
-    """Return the verdict on a fair model compared with ordinary PCA.
+    """Return the verdict on a fair model compared with ordinary PCA."""
+    comparison = ModelComparison.from_models(fair, pca)
+    if comparison.harmed_by_pca:
+        verdict = _repair_verdict(comparison, materiality)
+    else:
+        verdict = _verdict_without_harm_by_pca(comparison, level)
+    if comparison.harmed_without_rise:
+        return add_harm_without_rise(verdict, comparison)
+    return verdict
+
+
+def _verdict_without_harm_by_pca(comparison: ModelComparison, level: float) -> Verdict:
+    """Return the verdict on a fair model if PCA is not shown to harm any group."""
+    pca = comparison.pca
+    # If PCA is unstable, nothing is claimed of the fair model either.
+    is_pca_stable = not any(group.is_unstable for group in pca.groups)
+    if comparison.newly_harmed and is_pca_stable:
+        return state_harmful_repair(comparison)
+    return _no_harm_verdict(pca, comparison.fair.name, level)
+
+
+def _repair_verdict(comparison: ModelComparison, materiality: float) -> Verdict:
+    """Return the verdict on a fair model if PCA harms a group.
 
     Whether the repair helps is decided by the group that PCA harms most, relative to its variance.
     """
-    comparison = ModelComparison.from_models(fair, pca)
-    if not comparison.harmed_by_pca:
-        # If PCA is unstable, nothing is claimed of the fair model either.
-        is_pca_stable = not any(group.is_unstable for group in pca.groups)
-        if comparison.newly_harmed and is_pca_stable:
-            return state_harmful_repair(comparison)
-        return _no_harm_verdict(pca, fair.name, level)
+    fair = comparison.fair
     if comparison.newly_harmed:
         return state_shifting_repair(comparison)
     worst_label = comparison.harmed_by_pca[0].group
@@ -150,8 +167,7 @@ def _no_harm_verdict(pca: ModelResult, name: str, level: float) -> Verdict:
 
 def _pays(group: GroupResult, materiality: float) -> bool:
     """Whether the error of a group rises significantly and materially."""
-    is_significant = (group.expected_change.low or 0.0) > group.observed_rounding
-    return is_significant and relative_change(group) > materiality
+    return group.has_error_rise and relative_change(group) > materiality
 
 
 def _with_recommended_model(

@@ -42,8 +42,8 @@ def state_harmful_repair(comparison: ModelComparison) -> Verdict:
     pca = comparison.pca.name
     return Verdict(
         "no material harm, repair harms",
-        f"The repair itself does harm: under {fair}, {_describe_new_harm(comparison)}, while {pca} "
-        "is not shown to harm any group.",
+        f"The repair itself does harm: under {fair}, {_describe_harm(comparison.newly_harmed)}, "
+        f"while {pca} is not shown to harm any group.",
         f"Do not use {fair} in place of {pca}.",
         fair,
         labels_of(comparison.newly_harmed),
@@ -55,8 +55,9 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
     fair = comparison.fair.name
     return Verdict(
         "harm, repair shifts it",
-        f"{_describe_harm_by_pca(comparison)} Under {fair}, {_describe_new_harm(comparison)}, "
-        f"which {comparison.pca.name} is not shown to harm.",
+        f"{_describe_harm_by_pca(comparison)} Under {fair}, "
+        f"{_describe_harm(comparison.newly_harmed)}, which {comparison.pca.name} is not shown to "
+        "harm.",
         "Choose another criterion or more dimensions, or document which groups bear the cost and "
         "why.",
         fair,
@@ -98,10 +99,19 @@ def _describe_harm_by_pca(comparison: ModelComparison) -> str:
     return describe_harm(comparison.pca, comparison.harmed_by_pca)
 
 
-def _describe_new_harm(comparison: ModelComparison) -> str:
-    """Return the clause "'a' (120 rows) is harmed" about the newly harmed groups."""
-    verb = verb_form(len(comparison.newly_harmed), "is", "are")
-    return f"{names_with_counts(comparison.newly_harmed)} {verb} harmed"
+def _describe_harm(groups: Sequence[GroupResult]) -> str:
+    """Return the clause "'a' (120 rows) is harmed" about some groups."""
+    verb = verb_form(len(groups), "is", "are")
+    return f"{names_with_counts(groups)} {verb} harmed"
+
+
+def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verdict:
+    """Add the groups that only the fair model is shown to harm, but not more than PCA does."""
+    sentence = (
+        f"Under {comparison.fair.name}, {_describe_harm(comparison.harmed_without_rise)}, but not "
+        f"shown to be worse off than under {comparison.pca.name}."
+    )
+    return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
 def state_costly_repair(
@@ -371,11 +381,7 @@ def _excludes_material_harm(group: GroupResult, materiality: float) -> bool:
 
 def describe_payers(fair: ModelResult) -> str:
     """Describe the groups whose expected error rises significantly; empty if there are none."""
-    paying = [
-        group
-        for group in fair.groups
-        if (group.expected_change.low or 0.0) > group.observed_rounding
-    ]
+    paying = [group for group in fair.groups if group.has_error_rise]
     if not paying:
         return ""
     largest_share = ascii_share(max(map(relative_change, paying)))

@@ -202,6 +202,19 @@ def test_harm_by_the_repair_alone_is_attributed_to_it():
         assert "not use fair" in found.recommendation
 
 
+@pytest.mark.parametrize("change", [0.0, -0.5, None])
+@pytest.mark.parametrize("of_pca", ["harmed", "inconclusive", "no material harm"])
+def test_harm_is_not_attributed_to_the_repair_unless_the_error_is_shown_to_rise(change, of_pca):
+    """That harm is significant under one model only does not show that it differs."""
+    found = verdict(
+        [group("a", of_pca), group("b", "inconclusive", 0.5)],
+        group("a", "no material harm", 0.0, -0.9),
+        group("b", "harmed", 1.0, change),
+    )
+    assert found.kind == ("harm, repair helps" if of_pca == "harmed" else "inconclusive")
+    assert "Under fair, 'b' (100 rows) is harmed, but not shown to be worse off" in found.summary
+
+
 def test_the_worst_group_is_named_first_and_decides():
     """By the share of its variance that it loses, not by rows."""
     found = verdict(
