@@ -6,12 +6,16 @@ groups' second moments, V'S(I - VV') is zero on the training rows and nonzero on
 or the moments of the training rows are known, they are compared as well. The variation between
 parts is estimated from the folds, without distributional assumptions: with z the figures of all
 rows, z_f those of fold f with weight share s_f, and D_f = s_f (z_f - z), the variance of z is K /
-(K - 1) sum ||D_f||^2. The squared distance over this variance is approximately F distributed, with
-degrees of freedom from the Gram matrix of the D_f (Box 1954).
+(K - 1) sum ||D_f||^2. The difference between the figures of n audited and n_fit other rows has
+1 + n / n_fit times this variance. The squared distance over the variance is approximately F
+distributed, with degrees of freedom from the Gram matrix of the D_f (Box 1954).
+
+The ratio of the two is about 1 for new rows. It is (1 - s) / (1 + s) if a share s of the audited
+rows fitted the model, or if they are a share s of the training rows.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +30,13 @@ from fairspan.typing import FloatArray
 UNKNOWN_IN_SAMPLE_FIT = (
     "it fits these rows more closely than it could fit new ones, and how it was fitted is unknown"
 )
-# Maximum p-value at which rows count as training rows, so that one of a thousand audits of new rows
-# is mistaken.
-_MAX_P_VALUE = 1e-3
-# Maximum F ratio (squared distance relative to that expected for new rows). For a model fitted to
-# twice the rows, the ratio is about one half.
-_MAX_F_RATIO = 0.5
+# Maximum p-value at which rows count as training rows. There are up to five comparisons, so that at
+# most one of a hundred audits of new rows is mistaken.
+_MAX_P_VALUE = 2e-3
+# Maximum F ratio (squared distance relative to that expected for new rows), which is about one half
+# if a third of the audited rows fitted the model. With many figures a ratio just below 1 would be
+# significant, and heavy tails give such ratios.
+_MAX_F_RATIO = 0.75
 # Above this number of features, only means are compared, which are then numerous enough.
 _MAX_FEATURES_SECOND_MOMENTS = 100
 # Minimum number of folds for estimating the variation.
@@ -49,7 +54,7 @@ class InSampleStatus:
     Attributes
     ----------
     in_sample : bool
-        Whether the training rows are, or largely overlap with, the audited rows.
+        Whether the training rows are, or overlap with, the audited rows.
     inferred : bool
         Whether this was inferred by the test, since number and mean of the rows do not match.
     no_refit_reason : str
@@ -111,120 +116,150 @@ def detect_in_sample(
     return results
 
 
-def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFoldMoments) -> bool:
-    """Whether the model, or its moments or mean, is closer to these rows than chance allows.
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Figures of the training rows compared with those of the audited rows.
 
-    Moments of the training rows are compared if the model has them for at least one of the groups,
-    otherwise only their mean. The difference between the figures of n audited and n_fit other rows
-    has 1 + n / n_fit times the variance of the former. If rows have weights, n / n_fit is unknown
-    and taken as 0, which makes a match less likely.
-    """
-    # The basis of a model consists of eigenvectors of second moments of its training rows.
-    if _is_closer_than_chance(*_eigenvector_residual(fold_model, folds)):
-        return True
-    counts = folds.total.counts
-    weights = folds.total.weights
-    # The effective sample size of weighted rows is unknown.
-    is_weighted = not np.allclose(weights * counts.sum(), counts * weights.sum())
-    training_moments = model.training_moments
-    # Counts are zero if they are unknown, and then so is n_fit.
-    if (
-        isinstance(training_moments, GroupMoments)
-        and training_moments.n_features == folds.total.n_features
-        and training_moments.counts.all()
-        and not set(folds.total.labels).isdisjoint(training_moments.labels)
-    ):
-        # Second moments are more informative, but can be dominated by a single row if tails are
-        # heavy; try both.
-        difference = functools.partial(
-            _moment_difference, training_moments, folds, is_weighted=is_weighted
-        )
-        if _is_closer_than_chance(*difference(with_second=False)):
-            return True
-        compare_second_moments = training_moments.n_features <= _MAX_FEATURES_SECOND_MOMENTS
-        return compare_second_moments and _is_closer_than_chance(*difference(with_second=True))
-    mean = fold_model.subspace.mean
-    if mean is None or not model.n_training_rows or fold_model.subspace.center == "none":
-        return False
-    if fold_model.subspace.n_features != model.subspace.n_features:
-        # In the span of few rows, the orthogonal part of another mean is lost.
-        return False
-    scale = _pooled_scale(folds.total)
-    # D_f, the weighted deviation of the mean of each fold.
-    scores = np.zeros((len(folds.by_fold), len(mean)))
-    for score, fold in zip(scores, folds.by_fold, strict=True):
-        if fold is not None:
-            score += fold.weights.sum() / weights.sum() * (fold.mean - folds.total.mean) / scale
-    size_ratio = 0.0 if is_weighted else float(counts.sum()) / model.n_training_rows
-    distance = (mean - folds.total.mean) / scale / np.sqrt(1 + size_ratio)
-    return _is_closer_than_chance(scores, distance)
-
-
-def _is_closer_than_chance(fold_scores: FloatArray, distance: FloatArray) -> bool:
-    """Whether a distance is too small for new rows.
-
-    The squared distance is divided by the variance of the figures, K / (K - 1) sum_f |D_f|^2 for
-    the K folds with scores other than zero, and this ratio compared with an F distribution (Box
-    1954). False if there are fewer than four such folds.
-
-    Parameters
+    Attributes
     ----------
     fold_scores : (K, m) array
         Deviations D_f of the m figures of each of K folds, times the fold's weight share.
     distance : (m,) array
-        Deviations of the figures of the training rows from those of all audited rows.
+        Deviations of the figures of the training rows from those of all audited rows, in units in
+        which they have the variance of the latter if these are new rows.
     """
-    # Avoid overflow: fourth powers follow.
-    magnitude = float(np.abs(fold_scores).max(initial=0.0)) or 1.0
-    fold_scores = fold_scores / magnitude
-    distance = distance / magnitude
-    gram = fold_scores @ fold_scores.T
-    df = int((np.diag(gram) > 0).sum()) - 1
-    if df + 1 < _MIN_FOLDS:
-        return False
-    variance = float(np.trace(gram)) * (df + 1) / df
-    ratio = float(distance @ distance) / variance
-    # For the Gram matrix G of independent scores with covariance C and n = df degrees of freedom,
-    # E tr(G)^2 = n^2 (tr C)^2 + 2 n tr C^2 and E |G|^2 = n (tr C)^2 + n (n + 1) tr C^2. Solve for
-    # tr C^2 and (tr C)^2; their ratio is the effective number of figures.
-    trace_squared = float(np.trace(gram)) ** 2
-    frobenius_squared = float((gram**2).sum())
-    trace_of_square = max((frobenius_squared - trace_squared / df) / ((df - 1) * (df + 2)), 0.0)
-    square_of_trace = (trace_squared - 2 * df * trace_of_square) / df**2
-    n_values = float(len(distance))
-    dimensions = n_values
-    if trace_of_square > 0:
-        dimensions = min(square_of_trace / trace_of_square, n_values)
-    # If the model was fitted to twice the rows, the ratio is about one half. A larger one does not
-    # count, however significant.
-    return ratio < _MAX_F_RATIO and (f_cdf(ratio, dimensions, df * dimensions) < _MAX_P_VALUE)
+
+    fold_scores: FloatArray
+    distance: FloatArray
+
+    @functools.cached_property
+    def df(self) -> int:
+        """Degrees of freedom of the variation between folds: their number with scores minus 1."""
+        return int(self.fold_scores.any(axis=1).sum()) - 1
+
+    @functools.cached_property
+    def variance(self) -> float:
+        """Sum of the variances of the figures, K / (K - 1) sum_f |D_f|^2."""
+        return float((self.fold_scores**2).sum()) * (self.df + 1) / self.df
+
+    @functools.cached_property
+    def n_independent(self) -> float:
+        """Effective number of independent figures, (tr C)^2 / tr C^2 for their covariance C.
+
+        For the Gram matrix G of independent scores with covariance C and n = df degrees of freedom,
+        E tr(G)^2 = n^2 (tr C)^2 + 2 n tr C^2 and E |G|^2 = n (tr C)^2 + n (n + 1) tr C^2. Solve for
+        tr C^2 and (tr C)^2.
+        """
+        gram = self.fold_scores @ self.fold_scores.T
+        df = self.df
+        trace_squared = float(np.trace(gram)) ** 2
+        frobenius_squared = float((gram**2).sum())
+        trace_of_square = max((frobenius_squared - trace_squared / df) / ((df - 1) * (df + 2)), 0.0)
+        square_of_trace = (trace_squared - 2 * df * trace_of_square) / df**2
+        n_figures = float(len(self.distance))
+        if trace_of_square == 0:
+            return n_figures
+        return min(square_of_trace / trace_of_square, n_figures)
+
+    def divided_by(self, divisor: float) -> "_Comparison":
+        """Return the comparison in other units."""
+        return _Comparison(self.fold_scores / divisor, self.distance / divisor)
+
+    def in_common_units(self) -> "_Comparison | None":
+        """Return the comparison in units in which an independent figure has variance one.
+
+        None, if there is no evidence: scores of fewer than four folds.
+        """
+        # Avoid overflow: fourth powers follow.
+        magnitude = float(np.abs(self.fold_scores).max(initial=0.0)) or 1.0
+        normalized = self.divided_by(magnitude)
+        if normalized.df + 1 < _MIN_FOLDS:
+            return None
+        return normalized.divided_by(np.sqrt(normalized.variance / normalized.n_independent))
+
+    def is_closer_than_chance(self) -> bool:
+        """Whether the distance is too small for new rows.
+
+        The squared distance is divided by the variance of the figures, and this ratio compared with
+        an F distribution (Box 1954).
+        """
+        ratio = float(self.distance @ self.distance) / self.variance
+        # If half of the rows are shared, the ratio is about one third. One near 1 does not count,
+        # however significant.
+        if ratio >= _MAX_F_RATIO:
+            return False
+        p_value = f_cdf(ratio, self.n_independent, self.df * self.n_independent)
+        return p_value < _MAX_P_VALUE
+
+
+def _is_in_sample(model: AuditedModel, fold_model: AuditedModel, folds: DenseFoldMoments) -> bool:
+    """Whether the model, or its moments or mean, is closer to these rows than chance allows.
+
+    The model's basis consists of eigenvectors of second moments of its training rows. It is
+    compared alone, and together with what else is known of these rows: moments, if the model has
+    them for at least one of the groups, otherwise their mean. If rows have weights, n / n_fit is
+    unknown and taken as 0, which makes a match less likely.
+
+    Parameters
+    ----------
+    model : AuditedModel
+    fold_model : AuditedModel
+        The model in the coordinates of the folds.
+    folds : DenseFoldMoments
+    """
+    counts = folds.total.counts
+    weights = folds.total.weights
+    # The effective sample size of weighted rows is unknown.
+    is_weighted = not np.allclose(weights * counts.sum(), counts * weights.sum())
+    size_ratio = 0.0
+    if model.n_training_rows and not is_weighted:
+        size_ratio = float(counts.sum()) / model.n_training_rows
+    residual = _eigenvector_residual(fold_model, folds, size_ratio).in_common_units()
+    candidates = [residual]
+    for comparison in _compare_training_figures(
+        model, fold_model, folds, size_ratio, is_weighted=is_weighted
+    ):
+        training_figures = comparison.in_common_units()
+        candidates.append(training_figures)
+        if residual is not None and training_figures is not None:
+            candidates.append(_combine(residual, training_figures))
+    return any(
+        candidate is not None and candidate.is_closer_than_chance() for candidate in candidates
+    )
+
+
+def _combine(first: _Comparison, second: _Comparison) -> _Comparison:
+    """Return the comparison of the figures of both."""
+    return _Comparison(
+        np.hstack([first.fold_scores, second.fold_scores]),
+        np.concatenate([first.distance, second.distance]),
+    )
 
 
 def _eigenvector_residual(
-    model: AuditedModel, folds: DenseFoldMoments
-) -> tuple[FloatArray, FloatArray]:
-    """Value of R = (I - VV')SV on all rows, which is zero in sample, and its variation by fold.
-
-    They are evidence whether the model was fitted to these rows: then the value is smaller than the
-    variation between folds explains.
+    model: AuditedModel, folds: DenseFoldMoments, size_ratio: float
+) -> _Comparison:
+    """Compare R = (I - VV')SV, which is zero on the training rows, with its value on all rows.
 
     V is the model's basis, (p, d). S is the mixture sum_g w_g S_g of the groups' second moments: w
     are the weights of the certificate, which prove that the leading eigenvectors of S are optimal,
     or for PCA the shares of the groups, so that S is the second moment of all rows. If V was fitted
     to these rows, it consists of eigenvectors of S, and R is zero.
 
-    Returns
-    -------
-    fold_scores : (K, p d) array
-        R of each fold minus R of all rows, times the fold's share of the weight. All zero, which is
-        no evidence, if V need not be eigenvectors of a mixture, the groups are others, or all are
-        rounding errors.
-    value : (p d,) array
-        R of all rows, the `distance` of :func:`_is_closer_than_chance`.
+    All scores are zero, which is no evidence, if V need not be eigenvectors of a mixture, the
+    groups are others, or all are rounding errors.
+
+    Parameters
+    ----------
+    model : AuditedModel
+        In the coordinates of the folds.
+    folds : DenseFoldMoments
+    size_ratio : float
+        n / n_fit.
     """
     subspace = model.subspace
     total = folds.total
-    no_evidence = np.zeros((len(folds.by_fold), 1)), np.ones(1)
+    no_evidence = _Comparison(np.zeros((len(folds.by_fold), 1)), np.ones(1))
     if subspace.oblique_decoder is not None or subspace.is_soft:
         return no_evidence
     certificate = subspace.certificate
@@ -263,13 +298,65 @@ def _eigenvector_residual(
     total_variance = float(((total.variances + squared_offsets) / scale**2).sum())
     if np.abs(scores).max() <= _ROUNDING_TOL * total_variance:
         return no_evidence
-    return scores, np.einsum("g,gpd->pd", weights, residuals).ravel()
+    residual = np.einsum("g,gpd->pd", weights, residuals).ravel()
+    return _Comparison(scores, residual / np.sqrt(1 + size_ratio))
+
+
+def _compare_training_figures(
+    model: AuditedModel,
+    fold_model: AuditedModel,
+    folds: DenseFoldMoments,
+    size_ratio: float,
+    *,
+    is_weighted: bool,
+) -> Iterator[_Comparison]:
+    """Compare the moments of the training rows, or else their mean, with those of all rows.
+
+    Nothing is compared if neither is known. Second moments are more informative than means, but can
+    be dominated by a single row if tails are heavy; both are compared. Parameters as for
+    :func:`_is_in_sample`; `size_ratio` is n / n_fit.
+    """
+    training_moments = model.training_moments
+    # Counts are zero if they are unknown, and then so is n_fit.
+    if (
+        isinstance(training_moments, GroupMoments)
+        and training_moments.n_features == folds.total.n_features
+        and training_moments.counts.all()
+        and not set(folds.total.labels).isdisjoint(training_moments.labels)
+    ):
+        compare = functools.partial(
+            _moment_difference, training_moments, folds, is_weighted=is_weighted
+        )
+        yield compare(with_second=False)
+        if training_moments.n_features <= _MAX_FEATURES_SECOND_MOMENTS:
+            yield compare(with_second=True)
+        return
+    mean = fold_model.subspace.mean
+    if mean is None or not model.n_training_rows or fold_model.subspace.center == "none":
+        return
+    # In the span of few rows, the orthogonal part of another mean is lost.
+    if fold_model.subspace.n_features == model.subspace.n_features:
+        yield _mean_difference(mean, folds, size_ratio)
+
+
+def _mean_difference(mean: FloatArray, folds: DenseFoldMoments, size_ratio: float) -> _Comparison:
+    """Compare the mean of the training rows with that of all audited rows."""
+    total = folds.total
+    scale = _pooled_scale(total)
+    scores = np.zeros((len(folds.by_fold), len(mean)))
+    for score, fold in zip(scores, folds.by_fold, strict=True):
+        if fold is not None:
+            share = fold.weights.sum() / total.weights.sum()
+            score += share * (fold.mean - total.mean) / scale
+    return _Comparison(scores, (mean - total.mean) / scale / np.sqrt(1 + size_ratio))
 
 
 def _moment_difference(
     training_moments: GroupMoments, folds: DenseFoldMoments, *, is_weighted: bool, with_second: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Fold scores and difference of group means and moments from those of the training rows.
+) -> _Comparison:
+    """Compare group means and moments of the training rows with those of all audited rows.
+
+    The figures are those of all groups that both have, in units of the pooled standard deviations.
 
     Parameters
     ----------
@@ -279,17 +366,6 @@ def _moment_difference(
         Whether rows have weights, so that their effective number is unknown.
     with_second : bool
         Whether to compare second moments as well as means.
-
-    Returns
-    -------
-    fold_scores : (K, m) array
-        Deviations of m figures of each fold from those of all rows, times the fold's share of the
-        group's weight. The figures are those of all groups that both have, in units of the pooled
-        standard deviations.
-    distance : (m,) array
-        Figures of the training rows minus those of all audited rows, divided by sqrt(1 + n / n_fit)
-        for n audited and n_fit training rows: then it has the variance of the audited figures if
-        these are new rows.
     """
     total = folds.total
     scale = _pooled_scale(folds.total)
@@ -325,7 +401,7 @@ def _moment_difference(
                 position = fold.labels.index(label)
                 share = fold.weights[position] / total.weights[row_group]
                 score += share * (statistics(fold, position, mean) - expected)
-    return np.hstack(scores), np.concatenate(distance)
+    return _Comparison(np.hstack(scores), np.concatenate(distance))
 
 
 def _pooled_scale(total: GroupMoments) -> FloatArray:

@@ -120,7 +120,7 @@ class ModelDescription:
         Whether figures are in scaled units.
     is_pca : bool
     in_sample : bool
-        Whether the training rows are, or largely overlap with, the audited rows.
+        Whether the training rows are, or overlap with, the audited rows.
     baseline : str or None
         Name of the baseline PCA with the same rows, dimension, center and scale.
     training_groups : tuple of labels

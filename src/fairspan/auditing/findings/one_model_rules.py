@@ -279,7 +279,7 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
         pronoun = "they are"
     inference = ""
     if any(model.in_sample_inferred for model in in_sample):
-        inference = " or most of them, judging by the figures"
+        inference = " or a part of them, judging by the figures"
     case: str | None = "no estimates"
     if any(model.has_estimates for model in in_sample):
         case = None
