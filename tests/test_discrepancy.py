@@ -136,6 +136,15 @@ def test_the_median_distance_does_not_depend_on_the_unit_where_most_rows_are_the
     assert mmd(1e-3 * Z, groups) == pytest.approx(mmd(Z, groups))
 
 
+def test_the_median_distance_of_many_rows_is_that_of_a_part_without_repetitions():
+    # Of any 1,000 of these rows, more than half of the pairs lie on both sides, one apart.
+    n = 1_001
+    Z = np.column_stack([np.arange(n) % 2, np.linspace(0, 1e-3, n)])
+    # With this seed, a draw with repetitions would have more rows of one side.
+    found = mmd(Z, np.repeat(["a", "b"], [500, n - 500]), n_permutations=0, random_state=10)
+    assert found.bandwidth == pytest.approx(1.0, abs=1e-6)
+
+
 def test_rows_on_which_means_were_made_equal_are_reported():
     rng = np.random.default_rng(4)
     rows, groups = rng.normal(size=(400, 6)), np.repeat(["a", "b"], 200)

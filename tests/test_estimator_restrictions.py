@@ -162,6 +162,7 @@ def test_incompatible_options_are_refused():
         ),
         (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass an integer"),
         (MeanParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),
+        (CovarianceParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),
         (MeanParity, {"attributes": "each"}, InvalidParameter, "attributes is 'each'"),
         (
             MeanParity,

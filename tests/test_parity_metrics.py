@@ -353,6 +353,8 @@ def test_a_group_of_one_row_has_no_interval():
     assert (parity.low, parity.high) == (None, None)
     assert bias.high - bias.low > 0.8
     assert not parity.holds(1.0, use_upper_bound=True)
+    two_rows = metrics.statistical_parity([*rows[0], 1], [*rows[1], "b"])
+    assert two_rows.low <= two_rows.max_distance <= two_rows.high
     with pytest.raises(InvalidParameter, match="return_interval is 'yes'"):
         metrics.label_bias(*rows, "b", return_interval="yes")
 

@@ -111,6 +111,7 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     refused = fs.verify(alone, table, "group")
     assert not refused.holds
     assert "criterion 'largest_share_lost' of another package" in refused.messages[0]
+    assert not alone.certificate.criterion.bounds_largest_loss  # as far as is known
     np.testing.assert_array_equal(alone.transform(table), fair.transform(table))
     loaded = fs.FairSubspace.load(
         tmp_path / "model", custom_objects=[LargestShareLost(), FirstFeatures()]
@@ -623,6 +624,21 @@ def test_means_that_rounding_keeps_apart_are_refused_for_every_restriction():
     rows[groups == "b"] += 1e12 * np.arange(1, 7)
     with pytest.raises(IncompatibleParameters, match="double precision misses it"):
         fair.fit(rows, sensitive_features=groups)
+
+
+class NearlyEqualMeans(EqualMeans):
+    """Mean parity that would allow a small distance between any two groups."""
+
+    name = "nearly_equal_means"
+    max_mean_distance = 0.5
+
+
+def test_a_distance_between_means_may_be_allowed_for_any_number_of_groups():
+    rng = np.random.default_rng(0)
+    rows, groups = rng.normal(size=(300, 6)), np.repeat(["a", "b", "c"], 100)
+    fair = FairPCA(3, criterion="total_error", restriction=NearlyEqualMeans())
+    reduced = fair.fit(rows, sensitive_features=groups).transform(rows)
+    assert np.allclose(reduced[:100].mean(axis=0), reduced[200:].mean(axis=0))
 
 
 class Half:

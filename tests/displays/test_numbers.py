@@ -267,6 +267,7 @@ def test_errors_by_feature_are_the_squares_that_are_left():
         (X - fair_model().inverse_transform(fair_model().transform(X))) ** 2,
     )
     assert frame.feature.tolist()[2] == "3 others"
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == list(np.unique(GROUPS))
     for group, own in frame.groupby("group"):
         means = left[group == GROUPS].mean(axis=0)
         named = [int(name[1:]) for name in own.feature[:2]]
@@ -307,6 +308,9 @@ def test_the_numbers_of_a_map_can_be_read_on_their_cells():
     assert len(axes.texts) >= values.size
     for text in axes.texts[: values.size]:
         column, row = text.get_position()
+        loading = float(text.get_text().replace("\u2212", "-"))
+        assert loading == pytest.approx(values[round(row), round(column)], abs=0.006)
+        assert "-" not in text.get_text()  # but the sign for minus
         cell = image.to_rgba(values)[round(row), round(column), :3]
         assert contrast(to_rgb(text.get_color()), cell) > 4
 

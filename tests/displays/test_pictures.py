@@ -194,16 +194,31 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
             draw()
 
 
+def assert_band(band, places, ends):
+    """Assert that a filled band lies between the ends at each place, without an outline."""
+    (path,) = band.get_paths()
+    corners = {tuple(corner) for corner in path.vertices}
+    assert corners == {
+        (place, end) for place, pair in zip(places, ends, strict=True) for end in pair
+    }
+    assert not any(band.get_linewidth())
+
+
 def test_lines_are_the_data():
     picture = make_displays(LONG[:3])["errors"]
     drawn_on(picture)
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
+        bands = list(panel.collections)
         for model in ("PCA", "minimax_loss", "best possible"):
             records = [each for each in picture.records if each["model"] == model]
-            values = [each["observed_error"] for each in records if each["group"] == LONG[g]]
+            records = [each for each in records if each["group"] == LONG[g]]
+            values = [each["observed_error"] for each in records]
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_xdata(), range(1, 9))
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_ydata(), values)
+            ends = [(each["observed_error_low"], each["observed_error_high"]) for each in records]
+            assert_band(bands.pop(0), range(1, 9), ends)
+        assert bands == []
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("PCA", "minimax_loss"))
     # Told apart without color.

@@ -26,6 +26,7 @@ def test_points_means_and_covariances_are_those_of_the_transformed_rows():
     Z = fair().transform(X)[:, :2]
     np.testing.assert_allclose(display.points, Z, atol=1e-12)
     assert display.n_rows == len(X)
+    assert not any("rows are shown" in text for text in display_texts(display))
     for g, label in enumerate("abc"):
         own = Z[label == GROUPS]
         np.testing.assert_array_equal(display.codes == g, label == GROUPS)
@@ -90,7 +91,9 @@ def test_many_groups_have_panels(recwarn):
         GroupMoments.from_rows(many.X, many.labels)
     )
     display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels)
-    assert len(display.axes_) == 6
+    boxes = [axes.get_position() for axes in display.axes_]
+    reading_order = sorted(range(6), key=lambda i: (-round(boxes[i].y0, 6), boxes[i].x0))
+    assert reading_order == list(range(6))
     assert not [each for each in recwarn if issubclass(each.category, FairspanWarning)]
 
 
@@ -110,6 +113,8 @@ def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_
             np.sqrt(np.einsum("ni,ij,nj->n", each - mean, inverse, each - mean)) for each in lines
         ]
         assert [len(each) for each in distances if np.allclose(each, 2)] == [200, 2, 2]
+        # Only the axes of its own ellipse are drawn, each with an outline.
+        assert sum(len(each.get_xdata()) == 2 for each in axes.lines) == 4
 
 
 @pytest.mark.parametrize(

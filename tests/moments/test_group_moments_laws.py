@@ -310,6 +310,13 @@ def saved(tmp_path):
     return moments, tmp_path / "out"
 
 
+def test_arrays_of_whole_numbers_far_apart_are_labels_too():
+    groups = np.array([2**62, -(2**62), 7] * 4)
+    moments = GroupMoments.from_rows(np.random.default_rng(0).normal(size=(12, 3)), groups)
+    assert moments.labels == [-(2**62), 7, 2**62]
+    assert moments.counts.tolist() == [4, 4, 4]
+
+
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_keep_value_and_type(tmp_path, kind):
     labels = LABELS[kind] * 4

@@ -332,6 +332,15 @@ def test_a_name_needs_a_table_with_names(table):
         GroupMoments.from_rows(table, "sex")
 
 
+def test_a_text_column_may_be_that_of_the_groups_only_where_groups_are_taken():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [4.0, 3.0], "sex": ["f", "m"]})
+    with pytest.raises(InvalidInput, match=r"'sex' is not numeric.*as sensitive_features"):
+        GroupMoments.from_rows(frame, np.array(["a", "b"]))
+    with pytest.raises(InvalidInput, match="'sex' is not numeric") as raised:
+        FairPCA(1, missing_groups="ignore").fit(frame)
+    assert "sensitive_features" not in str(raised.value)
+
+
 def test_a_list_that_may_be_names_or_labels_is_refused():
     square = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]})
     with pytest.raises(InvalidInput, match="column names or labels"):

@@ -100,6 +100,8 @@ def test_a_row_of_another_length_is_named_by_its_line(tmp_path):
     quoted = '1,2,"two\nlines",a'
     message = refusal(tmp_path / "rows.csv", text([quoted, "", *lines_of(), "1,2,3"]))
     assert f"a row with 3 cells in line {N_ROWS + 5}, but a header with 4" in message
+    message = refusal(tmp_path / "rows.csv", text([*lines_of(), ',2,"a"']))
+    assert f"a row with 3 cells in line {N_ROWS + 2}, but a header with 4" in message
     message = refusal(tmp_path / "rows.csv", text([*lines_of(), '1,2,3,"a\nb",5']))
     assert f"continues up to line {N_ROWS + 3}" in message
 

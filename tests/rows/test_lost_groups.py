@@ -118,6 +118,20 @@ def test_a_group_without_weight_is_not_lost():
     assert fair.groups_.tolist() == ["a", "b"]
 
 
+@pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
+def test_moments_of_sparse_rows_know_the_groups_that_were_lost():
+    rows = np.zeros((N, 40))
+    rows[np.arange(N), np.arange(N) % 40] = np.arange(N) + 1.0
+    rows[GROUPS == "c", 0] = np.nan
+    rows[1, 0] = np.nan  # one of group "b"
+    X = sparse.csr_array(rows)
+    lost = GroupMoments.from_rows(X, GROUPS, on_missing="drop")
+    assert (lost.labels, lost.lost_groups) == (["a", "b"], {"c"})
+    weights = (GROUPS != "c").astype(float)
+    absent = GroupMoments.from_rows(X, GROUPS, weights, on_missing="drop")
+    assert (absent.labels, absent.lost_groups) == (["a", "b"], frozenset())
+
+
 def test_the_advice_of_the_warning_keeps_the_group():
     frame = without(table(), "pay")
     with pytest.warns(FairspanWarning, match="Exclude these columns"):

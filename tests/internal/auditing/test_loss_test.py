@@ -39,12 +39,12 @@ def test_draws_have_the_moments_of_normal_rows(n):
     assert off == pytest.approx(1.0, abs=0.1)
 
 
-def split_into_folds(X, groups, clusters=None):
+def split_into_folds(X, groups, clusters=None, n_folds=10):
     rng = np.random.default_rng(3)
     ids = np.arange(len(X)) if clusters is None else clusters
-    folds = rng.permutation(ids.max() + 1)[ids] % 10
+    folds = rng.permutation(ids.max() + 1)[ids] % n_folds
     return DenseFoldMoments(
-        tuple(fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10))
+        tuple(fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(n_folds))
     )
 
 
@@ -77,6 +77,12 @@ def test_a_loss_is_shown_and_none_where_there_is_none():
         "many": False,
     }
     assert shows_harm(*make_case(np.random.default_rng(4), 80, 0.0)) == [False, False]
+
+
+@pytest.mark.parametrize(("n_folds", "expected"), [(5, [True, False]), (4, [False, False])])
+def test_five_folds_are_enough(n_folds, expected):
+    X, groups, model = make_case(np.random.default_rng(4), 80, 0.5)
+    assert shows_harm(X, groups, model, n_folds=n_folds) == expected
 
 
 def test_copies_of_rows_in_one_fold_add_no_evidence():

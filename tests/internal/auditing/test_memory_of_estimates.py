@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fairspan import audit
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import audited_models
 from fairspan.auditing.stages import audit_rows
+from fairspan.errors import IncompatibleParameters
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.opening import open_rows
 
@@ -29,3 +31,11 @@ def test_memory_is_checked_where_sparse_rows_with_classes_need_matrices():
     options = EstimationOptions(max_memory=2**27)
     result = audit_rows(model, rows, options=options).models[0]
     assert result.no_estimates_reason is None
+
+
+def test_clusters_are_refused_before_rows_are_read_where_moments_by_fold_do_not_fit(monkeypatch):
+    monkeypatch.setattr("fairspan.auditing.fold_statistics._MAX_FEATURES_WITHOUT_CHECK", 0)
+    monkeypatch.setattr("fairspan.auditing.fold_statistics.affordable_folds", lambda *_: None)
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(IncompatibleParameters, match=r"clusters was given.*GiB"):
+        audit(np.eye(3)[:1], X, ["a", "b"] * 10, clusters=np.arange(20) // 2)

@@ -6,7 +6,12 @@ import pytest
 from case_selection import ALL_CASES
 from extended_precision import KINDS, draw_problem, exact_eigenvalues
 from fairspan.errors import InvalidInput
-from fairspan.linalg import graded_eigh, leading_subspace, normalize_signs
+from fairspan.linalg import (
+    graded_eigh,
+    leading_subspace,
+    leading_subspace_krylov,
+    normalize_signs,
+)
 from fairspan.moments.second_moments import DenseSecondMoments
 
 SEEDS = range(120 if ALL_CASES else 40)
@@ -191,3 +196,17 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
 def test_not_finite(bad):
     with pytest.raises(InvalidInput, match="NaN or infinity"):
         leading_subspace(np.array([[1.0, bad], [bad, 1.0]]), 1)
+
+
+@pytest.mark.parametrize(("p", "d"), [(2, 1), (20, 4)])
+def test_a_start_in_few_features_ends_in_the_space_of_all_of_them(p, d):
+    values, products = np.arange(p, 0.0, -1.0), []
+    start = np.linalg.qr(np.random.default_rng(0).standard_normal((p, d)))[0]
+
+    def operator(block):
+        products.append(block.shape[1])
+        return values[:, None] * block
+
+    found = leading_subspace_krylov(operator, p, d, float(p), start=start, sum_tol=1e-12)
+    np.testing.assert_allclose(found.leading.eigenvalues, values[:d], rtol=1e-12)
+    assert sum(products) <= p  # no direction is multiplied twice

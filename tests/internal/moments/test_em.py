@@ -8,6 +8,7 @@ import pytest
 from fairspan import GroupMoments
 from fairspan.moments import em, fixed_point, normal_model
 from fairspan.moments.normal_model import NormalModel
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.opening import open_rows
 from incomplete_tables import incomplete_rows
 
@@ -40,6 +41,18 @@ def test_a_pass_can_be_sent_to_another_process():
     here, there = step.aggregate(source), pickle.loads(pickle.dumps(step)).aggregate(source)
     for label in models:
         np.testing.assert_array_equal(here[label].second, there[label].second)
+
+
+def test_rows_without_a_group_are_counted_over_all_parts():
+    first_pass = em._ObservedAggregator(GroupLimit(), has_classes=False)
+    parts = []
+    for n_lacking in (3, 2):
+        groups = [None] * n_lacking + ["a", "b"] * 10
+        rows = incomplete_rows(16, len(groups), 3, 0.2)
+        parts.append(first_pass.aggregate(open_rows(rows, groups, on_missing="em")))
+    total = first_pass.merge(*parts)
+    assert total.n_dropped == 5
+    assert sum(group.count for group in total.groups.values()) == 40
 
 
 def test_the_distance_is_how_far_further_passes_move():

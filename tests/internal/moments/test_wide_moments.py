@@ -60,6 +60,14 @@ def test_means_variances_and_matrices(order, dtype, weights):
 
 
 @pytest.mark.usefixtures("few_features_are_many")
+def test_chunks_of_rows_add_up(monkeypatch):
+    monkeypatch.setattr("fairspan.moments.sparse_scatter._CHUNK_ROWS", 2)
+    moments = thin(WIDE.X, WIDE.labels, WIDE.weights)
+    assert min(len(group.chunks) for group in moments.group_rows) > 1
+    assert_moments(moments.to_dense(), reference_moments(WIDE.X, WIDE.labels, WIDE.weights))
+
+
+@pytest.mark.usefixtures("few_features_are_many")
 def test_a_column_of_equal_numbers_has_no_variance():
     X = WIDE.X + 1e6
     X[:, 3] = 0.1 + 1e6
@@ -220,3 +228,18 @@ def test_axes_of_nearly_dependent_rows_are_orthonormal(monkeypatch, condition, b
         - X[0]
     )
     assert np.abs(span.row_coordinates @ axes.T.astype(float) - about).max() <= 1e-13
+
+
+def test_lifted_columns_are_orthonormal_where_axes_are_less_so():
+    rng = np.random.default_rng(1)
+    turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
+    X = (turn * np.geomspace(1.0, 1 / 300, 12)) @ along.T
+    span = thin(X, np.arange(12) % 2).row_space
+    identity = np.eye(span.n_axes)
+    for columns, low, high in (
+        (span._lift_axes(identity), 1e-13, 1e-11),
+        (span.lift(identity), 0.0, 1e-14),
+    ):
+        exact = columns.astype(np.longdouble)
+        off = np.linalg.norm((exact.T @ exact - identity).astype(float), 2)
+        assert low <= off <= high

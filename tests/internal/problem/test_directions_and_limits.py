@@ -13,7 +13,11 @@ from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.moments.base_moments import RowSpread
 from fairspan.problem.build_family import build_problem_family
 from fairspan.problem.criteria.criterion_catalog import CRITERIA, get_criterion
-from fairspan.problem.directions import equal_means_basis, mean_difference_directions
+from fairspan.problem.directions import (
+    central_index,
+    equal_means_basis,
+    mean_difference_directions,
+)
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.feature_scale import describe_dominant_feature
 from fairspan.problem.limits import MeanDistanceLimit, is_feasible
@@ -123,3 +127,11 @@ def test_every_name_of_a_kind_has_its_class(kind):
         "display": list(DISPLAYS),
     }
     assert tables[kind] == list(builtin_names(kind))
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [([5.0], 0), ([5.0, 9.0], 0), ([1e9, 1.0, 2.0], 2), ([0.0, 1e9, 5.0, 6.0, 7.0], 3)],
+)
+def test_differences_are_taken_from_the_group_in_the_middle(points, expected):
+    assert central_index(np.array(points)[:, None]) == expected
