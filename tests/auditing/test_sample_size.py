@@ -9,8 +9,11 @@ from case_selection import select_cases
 
 # Normal quantiles of a limit that holds for two groups at once, and of the power.
 QUANTILE = stats.norm.isf(0.05 / 4) + stats.norm.isf(0.2)
-EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))
 D = 3
+# With a gap after the third, without which the best subspace is not identified.
+EIGENVALUES = np.where(np.arange(20) < D, 2, 1) / np.sqrt(np.arange(1, 21))
+# The loss at this angle takes more than 80 rows to show.
+ANGLE = 0.2
 
 
 def rotate(angle):
@@ -48,7 +51,7 @@ def run_audit(rng, second, n):
 
 @pytest.mark.slow
 def test_rows_needed_are_about_those_of_the_formula():
-    rng, second = np.random.default_rng(0), rotate(0.45)
+    rng, second = np.random.default_rng(0), rotate(ANGLE)
     loss, spread, bias = truth(second)
     needed = 1.3 * required_sample_size(loss, spread, bias)
     found = [group for _ in range(24) if (group := run_audit(rng, second, 80)[1]).n_rows_needed]
@@ -60,8 +63,16 @@ def test_rows_needed_are_about_those_of_the_formula():
     )
 
 
+def test_no_number_is_said_where_the_best_subspace_is_not_identified():
+    result, few = run_audit(np.random.default_rng(1), np.diag(1 / np.sqrt(np.arange(1, 21))), 60)
+    assert few.state == "inconclusive"
+    assert few.is_identified is False
+    assert few.n_rows_needed is None
+    assert "Eigenvalues 3 and 4 of 'few' may be equal" in result.verdict.summary
+
+
 def test_they_are_reported_where_all_groups_are_inconclusive():
-    result, few = run_audit(np.random.default_rng(1), rotate(0.45), 60)
+    result, few = run_audit(np.random.default_rng(1), rotate(ANGLE), 60)
     assert few.state == "inconclusive"
     assert f"{few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
     share = 100 * few.min_detectable_loss / few.observed_total_variance
@@ -79,7 +90,7 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
 
 @pytest.mark.long
 @pytest.mark.sweep
-@pytest.mark.parametrize("angle", [0.45, 0.8])
+@pytest.mark.parametrize("angle", [ANGLE, 0.5])
 def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
     rng, second = np.random.default_rng(2), rotate(angle)
     n = required_sample_size(*truth(second))

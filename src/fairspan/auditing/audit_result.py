@@ -106,7 +106,8 @@ class Audit:
             rows) with _low and _high.
             Expected on new rows: expected_error and expected_loss with _low and _high,
             cross_fitted_loss, expected_best_error, state, relative_optimism, expected_change with
-            _low and _high, n_rows_needed and min_detectable_loss. Per model: observed_disparity and
+            _low and _high, n_rows_needed and min_detectable_loss, eigenvalue_gap with its standard
+            error, and is_identified. Per model: observed_disparity and
             expected_disparity with _low and _high, instability and min_cosine (sensitivity of an
             in-sample model to its rows), n_components, center.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.identification import EigenvalueGap, gap_from_left_out_folds
 from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_moments
@@ -165,6 +166,9 @@ class CrossFit:
     ----------
     optima : tuple of GroupOptima
         One for each dimension, center and scale among the models.
+    eigenvalue_gaps : tuple of tuples of k EigenvalueGap
+        For each of `optima`: gap between eigenvalues d and d + 1 of each group, with its standard
+        error from the variation between folds.
     training_errors : tuple of (K, k) arrays
         For each of `optima`: error of each group's best subspace without each fold, on the rows
         outside that fold, from which it was found.
@@ -180,6 +184,7 @@ class CrossFit:
     """
 
     optima: tuple[GroupOptima, ...]
+    eigenvalue_gaps: tuple[tuple[EigenvalueGap, ...], ...]
     training_errors: tuple[FloatArray, ...]
     models: tuple[EvaluatedModel, ...]
     fold_shares: FloatArray
@@ -189,12 +194,29 @@ class CrossFit:
 
 @dataclass(frozen=True, eq=False)
 class _BestSubspaces:
-    """Best subspace of each group with its in-sample error, row counts and weights."""
+    """Best subspace of each group on some rows, the training rows.
+
+    Attributes
+    ----------
+    bases : tuple of k (d, p) arrays
+    errors : (k,) array
+        Error of each group on the training rows.
+    counts : (k,) array of int
+    weights : (k,) array
+    boundaries : tuple of k (p, 2) arrays
+        Eigenvectors d and d + 1 of each group; (p, 1) if there are only d.
+    gaps : (k,) array
+        Variance of the training rows along the first minus that along the second of two directions,
+        which are the boundaries of these rows, or of all rows if these are a part of them. Infinite
+        if there is only one, NaN for a group without training rows.
+    """
 
     bases: tuple[FloatArray, ...]
     errors: FloatArray
     counts: IntegerArray
     weights: FloatArray
+    boundaries: tuple[FloatArray, ...]
+    gaps: FloatArray
 
 
 class _OptimaKey(NamedTuple):
@@ -233,7 +255,8 @@ def cross_fit(
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
     best_on_all_rows = _best_subspaces_by_key(model_by_key, moments=total, total=total)
     with Stage("refitting without each fold", n_folds, "folds") as stage:
-        fitter = _FoldFitter(models, in_sample, model_by_key, folds, stage)
+        boundaries = [best.boundaries for best in best_on_all_rows]
+        fitter = _FoldFitter(models, in_sample, model_by_key, folds, boundaries, stage)
         fold_fits = map_in_threads(fitter.fit_without, range(n_folds))
     refits_by_model = [
         _combine_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
@@ -243,14 +266,19 @@ def cross_fit(
     # Counts and weights of the rows outside each fold are the same for all keys.
     min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
     training_weights = np.array([best.weights for best in best_by_fold[0]])
+    fold_shares = 1 - training_weights / total.weights
     optima_indices = [list(model_by_key).index(key) for key in keys]
     return CrossFit(
         optima=_group_optima(model_by_key, total, best_on_all_rows, best_by_fold),
+        eigenvalue_gaps=tuple(
+            _eigenvalue_gaps(on_all_rows, best, fold_shares)
+            for on_all_rows, best in zip(best_on_all_rows, best_by_fold, strict=True)
+        ),
         training_errors=tuple(
             np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
         ),
         models=_evaluated_models(models, errors, refits_by_model, optima_indices, total),
-        fold_shares=1 - training_weights / total.weights,
+        fold_shares=fold_shares,
         # With no more rows than dimensions, the best subspace contains all of them.
         has_enough_rows=np.array(
             [min_training_counts > model.subspace.dimension for model in models]
@@ -260,6 +288,22 @@ def cross_fit(
             for model, refits in zip(models, refits_by_model, strict=True)
             if refits.failure
         },
+    )
+
+
+def _eigenvalue_gaps(
+    on_all_rows: _BestSubspaces, by_fold: Sequence[_BestSubspaces], fold_shares: FloatArray
+) -> tuple[EigenvalueGap, ...]:
+    """Return the gap of each group, with its standard error from the rows without each fold.
+
+    `fold_shares` are those of the groups' weights, (K, k).
+    """
+    gaps_without_fold = np.array([best.gaps for best in by_fold])
+    return tuple(
+        gap_from_left_out_folds(value, group_gaps, shares)
+        for value, group_gaps, shares in zip(
+            on_all_rows.gaps.tolist(), gaps_without_fold.T, fold_shares.T, strict=True
+        )
     )
 
 
@@ -359,6 +403,8 @@ class _FoldFitter:
     model_by_key : mapping
         One model for each set of group optima.
     folds : FoldMoments
+    boundaries : sequence of tuples of k arrays
+        For each set of group optima: eigenvectors d and d + 1 of each group on all rows.
     stage : Stage
         Progress, which advances by one per fold.
     """
@@ -367,6 +413,7 @@ class _FoldFitter:
     in_sample: Sequence[bool]
     model_by_key: Mapping[_OptimaKey, AuditedModel]
     folds: FoldMoments
+    boundaries: Sequence[tuple[FloatArray, ...]]
     stage: Stage
 
     def fit_without(self, fold: int) -> _FoldFit:
@@ -387,7 +434,9 @@ class _FoldFitter:
             _try_refit(model, training_moments) if is_in_sample else _ModelRefits()
             for model, is_in_sample in zip(self.models, self.in_sample, strict=True)
         ]
-        best = _best_subspaces_by_key(self.model_by_key, training, self.folds.total)
+        best = _best_subspaces_by_key(
+            self.model_by_key, training, self.folds.total, self.boundaries
+        )
         self.stage.advance()
         return _FoldFit(best, refits)
 
@@ -430,7 +479,10 @@ def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
 
 
 def _best_subspaces_by_key(
-    model_by_key: Mapping[_OptimaKey, AuditedModel], moments: Moments, total: Moments
+    model_by_key: Mapping[_OptimaKey, AuditedModel],
+    moments: Moments,
+    total: Moments,
+    boundaries: Sequence[tuple[FloatArray, ...]] | None = None,
 ) -> list[_BestSubspaces]:
     """Best subspaces from the training rows, in the order of the keys.
 
@@ -444,15 +496,25 @@ def _best_subspaces_by_key(
         Moments of the training rows.
     total : GroupMoments, SparseMoments or WideMoments
         Moments of all rows, which determine groups and centers.
+    boundaries : sequence of tuples of k arrays, optional
+        For each key, the directions of the gaps; by default the boundaries of the training rows.
     """
+    boundaries_by_key: dict[_OptimaKey, tuple[FloatArray, ...]] = {}
+    if boundaries is not None:
+        boundaries_by_key = dict(zip(model_by_key, boundaries, strict=True))
     keys_by_frame: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
     for key in model_by_key:
         keys_by_frame.setdefault(key.frame_key, []).append(key)
     best_by_key: dict[_OptimaKey, _BestSubspaces] = {}
     for keys in keys_by_frame.values():
         subspace = model_by_key[keys[0]].subspace
-        dimensions = [key.dimension for key in keys]
-        best = _best_subspaces(moments, subspace.reference_frame(total), dimensions, total)
+        best = _best_subspaces(
+            moments,
+            subspace.reference_frame(total),
+            [key.dimension for key in keys],
+            total,
+            [boundaries_by_key.get(key) for key in keys],
+        )
         best_by_key |= dict(zip(keys, best, strict=True))
     return [best_by_key[key] for key in model_by_key]
 
@@ -462,12 +524,12 @@ def _best_subspaces(
     frame: ReferenceFrame,
     dimensions: Sequence[int],
     total: Moments,
+    boundaries: Sequence[tuple[FloatArray, ...] | None],
 ) -> list[_BestSubspaces]:
     """Best subspaces of each group from the training rows, one result per dimension.
 
-    Each result has the bases (d, p), the errors of the groups on the training rows, and the row
-    counts and weights of the groups. A group without training rows gets count and weight zero and
-    the first axes as a placeholder, so that the arrays have an entry for every group.
+    A group without training rows gets count and weight zero and the first axes as a placeholder, so
+    that the arrays have an entry for every group.
 
     Parameters
     ----------
@@ -478,27 +540,58 @@ def _best_subspaces(
     dimensions : sequence of int
     total : GroupMoments, SparseMoments or WideMoments
         Moments of all rows, with k groups.
+    boundaries : sequence of tuples of k arrays, or None
+        For each dimension, the directions of the gaps, or None for those of the training rows.
     """
     present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
     second_moments = frame.select_groups(present).second_moments(moments)
     n_groups = total.n_groups
-    bases = [[np.eye(d, moments.n_features)] * n_groups for d in dimensions]
+    n_features = moments.n_features
+    bases = [[np.eye(d, n_features)] * n_groups for d in dimensions]
+    own_boundaries = [[np.eye(n_features, 1)] * n_groups for _ in dimensions]
     errors = np.zeros((len(dimensions), n_groups))
+    gaps = np.full((len(dimensions), n_groups), np.nan)
     weights = np.zeros(n_groups)
     counts = np.zeros(n_groups, dtype=np.int64)
     # A mixture with weight one on a single group is the second moment matrix of that group.
-    for unit_weights, group in zip(np.eye(len(present)), present, strict=True):
+    for position, group in enumerate(present):
+        unit_weights = np.eye(len(present))[position]
+        group_moments = second_moments.select_group(position)
+        # One more vector than dimensions, if there is one, for the gap after eigenvalue d.
         for i, vectors in enumerate(
-            _leading_eigenvectors(second_moments, unit_weights, dimensions)
+            _leading_eigenvectors(
+                second_moments, unit_weights, [min(d + 1, n_features) for d in dimensions]
+            )
         ):
-            bases[i][group] = np.ascontiguousarray(vectors.T)
-            errors[i, group] = float(second_moments.residual_variances(vectors) @ unit_weights)
+            d = dimensions[i]
+            basis = vectors[:, :d]
+            bases[i][group] = np.ascontiguousarray(basis.T)
+            errors[i, group] = float(group_moments.residual_variances(basis)[0])
+            own_boundaries[i][group] = vectors[:, d - 1 : d + 1]
+            directions = boundaries[i] or own_boundaries[i]
+            gaps[i, group] = _gap_along(group_moments, directions[group])
     counts[present] = moments.counts
     weights[present] = moments.weights
     return [
-        _BestSubspaces(tuple(group_bases), group_errors, counts, weights)
-        for group_bases, group_errors in zip(bases, errors, strict=True)
+        _BestSubspaces(
+            tuple(bases[i]), errors[i], counts, weights, tuple(own_boundaries[i]), gaps[i]
+        )
+        for i in range(len(dimensions))
     ]
+
+
+def _gap_along(group_moments: SecondMoments, directions: FloatArray) -> float:
+    """Variance of a group along the first minus that along the second of two directions.
+
+    `directions` are (p, 2); infinite if there is only one, (p, 1).
+    """
+    if directions.shape[1] < 2:
+        return np.inf
+    variance, next_variance = [
+        float(group_moments.captured_variances(np.ascontiguousarray(direction[:, None]))[0])
+        for direction in directions.T
+    ]
+    return variance - next_variance
 
 
 def _leading_eigenvectors(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fairspan.auditing.identification import UNKNOWN_GAP, EigenvalueGap
 from fairspan.auditing.intervals import UNKNOWN, Estimate
 
 State = Literal["harmed", "minor", "no material harm", "inconclusive"]
@@ -49,6 +50,9 @@ class GroupEstimates:
         Whether a few rows dominate the loss, so that its interval is unreliable.
     n_clusters : int or None
         Number of clusters in the group; None if clusters were not given.
+    eigenvalue_gap : EigenvalueGap
+        Gap between eigenvalues d and d + 1 of the group's second moment, on which its best subspace
+        of dimension d depends.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -63,6 +67,7 @@ class GroupEstimates:
     is_unstable: bool = False
     is_heavy_tailed: bool = False
     n_clusters: int | None = None
+    eigenvalue_gap: EigenvalueGap = UNKNOWN_GAP
 
     @property
     def state_reason(self) -> str:
@@ -75,7 +80,16 @@ class GroupEstimates:
             return "unstable model"
         if self.is_heavy_tailed:
             return "heavy-tailed losses"
+        if not self.eigenvalue_gap.is_identified:
+            return "best subspace not identified"
         return ""
+
+    @property
+    def is_identified(self) -> bool | None:
+        """Whether the gap is more than two standard errors above zero; None if it is unknown."""
+        if math.isnan(self.eigenvalue_gap.value):
+            return None
+        return self.eigenvalue_gap.is_identified
 
     @property
     def is_estimated(self) -> bool:

@@ -27,6 +27,9 @@ from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, sample_size_factor
 from fairspan.metrics import GroupErrors
 
+# Smallest gap, in standard errors, with which the loss test may claim harm.
+_MIN_GAP_OF_TEST = 1.0
+
 
 def estimate_models(
     cross_fit: RepeatedCrossFit,
@@ -72,6 +75,7 @@ class _Estimator:
         self._model_errors = model_errors
         self._loss_tests = loss_tests
         self._options = options
+        self._eigenvalue_gaps = first.fit.eigenvalue_gaps
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
         self.models = first.fit.models
         self._means = first.statistics.means.copy()
@@ -183,6 +187,7 @@ class _Estimator:
             state = "harmed"
             claimed_loss = loss.value
             low = max(low, loss.low_of_corrected)
+        gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
         n_folds = self._n_folds
         # With n rows and some constant B, the best error is too small by B / n in sample, and too
         # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
@@ -195,6 +200,7 @@ class _Estimator:
             loss,
             standard_error=float(np.hypot(loss.standard_error, training_standard_error)),
             bias_of_best_error=bias_of_best_error,
+            is_identified=gap.is_identified,
             quantile=power_quantile(self._n_groups, self._options.level),
         )
         # The harm is significant for the fixed model, but within the spread of its refits, so it
@@ -217,6 +223,7 @@ class _Estimator:
             is_unstable=is_harm_unstable or self._is_sign_unstable(i, g, change, change_spread),
             is_heavy_tailed=loss.is_heavy_tailed,
             n_clusters=n_clusters,
+            eigenvalue_gap=gap,
         )
 
     def _loss_interval(self, i: int, g: int, training_standard_error: float) -> LossInterval:
@@ -274,7 +281,10 @@ class _Estimator:
             return False
         is_material = loss.value >= loss.min_material_loss
         is_above_rounding = loss.low_of_corrected > loss.rounding_bound
-        if not (is_material and is_above_rounding):
+        # Where the best subspace may be any of several, the test compares with the wrong null.
+        gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
+        has_gap = not gap.in_standard_errors < _MIN_GAP_OF_TEST
+        if not (is_material and is_above_rounding and has_gap):
             return False
         return all(test.is_significant(i, g) for test in self._loss_tests)
 
@@ -284,12 +294,15 @@ def _sample_size_figures(
     loss: LossInterval,
     standard_error: float,
     bias_of_best_error: float,
+    is_identified: bool,
     quantile: float,
 ) -> tuple[float, float]:
     """Smallest detectable loss, and the factor on the number of rows needed to detect this one.
 
     "This one" is the corrected loss, or the materiality threshold if larger. Both are NaN if the
-    state is conclusive or the losses are heavy-tailed, for which the formulas do not hold.
+    state is conclusive or the losses are heavy-tailed, for which the formulas do not hold. The
+    factor is also NaN if the best subspace is not identified: the bias then shrinks more slowly
+    with the number of rows than the formula says.
 
     Parameters
     ----------
@@ -297,6 +310,7 @@ def _sample_size_figures(
     loss : LossInterval
     standard_error, bias_of_best_error : float
         Standard error of the loss and bias of the best error, with the present number of rows.
+    is_identified : bool
     quantile : float
         Sum of the normal quantiles of the confidence limit and of the power.
     """
@@ -308,6 +322,8 @@ def _sample_size_figures(
     bias = max(bias_of_best_error, 0.0) * loss.n
     standard_deviation = standard_error * math.sqrt(loss.n)
     detectable_loss = min_detectable_loss(loss.n, standard_deviation, bias, quantile)
+    if not is_identified:
+        return detectable_loss, math.nan
     return detectable_loss, sample_size_factor(
         loss.n, target_loss, standard_deviation, bias, quantile
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.auditing.intervals import none_if_nan
 from fairspan.typing import FloatArray
 
 # A gap of fewer standard errors is not told from zero. In simulations, 80 to 2,000 rows of a group
@@ -27,13 +28,21 @@ class EigenvalueGap:
     Attributes
     ----------
     value : float
-        The gap, in squared (scaled) units of the features; infinite if there are only d of them.
+        The gap, in squared (scaled) units of the features; infinite if there are only d of them,
+        NaN if it is unknown.
     standard_error : float
         To first order, as if the eigenvectors were known. NaN if it is unknown.
     """
 
     value: float
     standard_error: float = math.nan
+
+    def to_record(self) -> dict[str, float | None]:
+        """Return the gap and its standard error; None if not known or infinite."""
+        return {
+            "eigenvalue_gap": self.value if math.isfinite(self.value) else None,
+            "eigenvalue_gap_standard_error": none_if_nan(self.standard_error),
+        }
 
     @property
     def in_standard_errors(self) -> float:
@@ -46,6 +55,10 @@ class EigenvalueGap:
     def is_identified(self) -> bool:
         """Whether zero is more than two standard errors away; True if that is unknown."""
         return not self.in_standard_errors <= _MIN_STANDARD_ERRORS
+
+
+UNKNOWN_GAP = EigenvalueGap(math.nan)
+"""Gap of a group that has no estimates."""
 
 
 def eigenvalue_gap(
@@ -84,10 +97,44 @@ def eigenvalue_gap(
     axes = vectors[:, [-d, -d - 1]]
     variances_by_fold = np.einsum("ia,fij,ja->fa", axes, moments_by_fold, axes)
     gaps_by_fold = variances_by_fold[:, 0] - variances_by_fold[:, 1]
-    n_folds = int((shares > 0).sum())
+    return _gap_with_spread(value, shares * (gaps_by_fold - value), int((shares > 0).sum()))
+
+
+def gap_from_left_out_folds(
+    value: float, gaps_without_fold: FloatArray, shares: FloatArray
+) -> EigenvalueGap:
+    """Return the gap of a group with the standard error of :func:`eigenvalue_gap`.
+
+    With s_f the share of fold f, s_f g_f + (1 - s_f) g_(-f) = g, where g_(-f) is the gap without
+    fold f along the eigenvectors of all rows.
+
+    Parameters
+    ----------
+    value : float
+        The gap g.
+    gaps_without_fold : (K,) array
+        g_(-f); NaN if no rows of the group are left.
+    shares : (K,) array
+        s_f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gap_from_left_out_folds(3.0, np.array([4.0, 2.0]), np.array([0.5, 0.5]))
+    EigenvalueGap(value=3.0, standard_error=1.0)
+    """
+    if not math.isfinite(value):
+        return EigenvalueGap(value)
+    deviations = (1 - shares) * (value - gaps_without_fold)
+    is_present = shares > 0
+    return _gap_with_spread(value, deviations[is_present], int(is_present.sum()))
+
+
+def _gap_with_spread(value: float, deviations: FloatArray, n_folds: int) -> EigenvalueGap:
+    """Return the gap with its standard error; `deviations` are s_f (g_f - g)."""
     if n_folds < 2:
         return EigenvalueGap(value)
-    variance = float((shares**2 * (gaps_by_fold - value) ** 2).sum()) * n_folds / (n_folds - 1)
+    variance = float((deviations**2).sum()) * n_folds / (n_folds - 1)
     return EigenvalueGap(value, math.sqrt(variance))
 
 

@@ -104,6 +104,8 @@ class GroupResult(GroupEstimates):
             **self.expected_change.to_record("expected_change"),
             "n_rows_needed": self.n_rows_needed,
             "min_detectable_loss": none_if_nan(self.min_detectable_loss),
+            **self.eigenvalue_gap.to_record(),
+            "is_identified": self.is_identified,
         }
 
 

@@ -208,11 +208,25 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
-        f"{names_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}",
+        f"{names_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
+        f"{_describe_unidentified(pca, inconclusive)}",
         recommendation="Collect more rows of them, or use fewer dimensions; until then claim "
         "neither harm nor fairness.",
         model=name,
         groups=labels_of(inconclusive),
+    )
+
+
+def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) -> str:
+    """Describe the groups whose best subspace is not identified; empty if there are none."""
+    unidentified = [group for group in groups if group.is_identified is False]
+    if not unidentified:
+        return ""
+    d = model.n_components
+    return (
+        f" Eigenvalues {d} and {d + 1} of {quote_groups(unidentified)} may be equal, so that the best "
+        "subspace is not identified, and how many rows would settle this is unknown: try another "
+        "number of dimensions."
     )
 
 
