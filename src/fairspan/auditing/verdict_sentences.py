@@ -224,9 +224,9 @@ def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) ->
         return ""
     d = model.n_components
     return (
-        f" Eigenvalues {d} and {d + 1} of {quote_groups(unidentified)} may be equal, so that the best "
-        "subspace is not identified, and how many rows would settle this is unknown: try another "
-        "number of dimensions."
+        f" Eigenvalues {d} and {d + 1} of {quote_groups(unidentified)} may be equal, so that the "
+        "best subspace is not identified, and how many rows would settle this is unknown: try "
+        "another number of dimensions."
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fairspan as fs
 from fairspan.auditing.identification import (
     EigenvalueGap,
     eigenvalue_gap,
@@ -94,3 +95,36 @@ def test_a_gap_of_unknown_spread_counts_as_identified():
     one_fold = eigenvalue_gap(np.diag([2.0, 1.0]), np.diag([2.0, 1.0])[None], np.ones(1), 1)
     assert np.isnan(one_fold.standard_error)
     assert one_fold.is_identified
+
+
+@pytest.mark.parametrize("center", ["global", "group"])
+def test_audits_report_the_gap_of_each_group_in_units_of_the_model(center):
+    rng = np.random.default_rng(13)
+    X = normal_rows(rng, 120, CLEAR_GAP) * 3 + 5
+    groups = np.repeat(["a", "b"], [80, 40])
+    model = fs.FairPCA(2, center=center, scale=True).fit(X, sensitive_features=groups)
+    audit = fs.audit(model, X, sensitive_features=groups)
+    values = X / X.std(axis=0)
+    for record in audit.to_records():
+        rows = values[groups == record["group"]]
+        is_global = record["center"] == "global"
+        rows = rows - (values if is_global else rows).mean(axis=0)
+        eigenvalues = np.linalg.eigvalsh(rows.T @ rows / len(rows))
+        assert record["eigenvalue_gap"] == pytest.approx(eigenvalues[-2] - eigenvalues[-3])
+        assert record["eigenvalue_gap_standard_error"] > 0
+
+
+def test_blocks_of_moments_report_the_gap_of_their_matrices():
+    rng = np.random.default_rng(14)
+    parts = [normal_rows(rng, 30 + 5 * i, CLEAR_GAP) for i in range(8)]
+    blocks = [fs.GroupMoments.from_rows(part, ["a"] * len(part)) for part in parts]
+    model = np.eye(5)[:2]
+    (record,) = fs.audit(model, moments=blocks).to_records()
+    total = np.vstack(parts)
+    mean = total.mean(axis=0)
+    moments_by_fold = np.array([(part - mean).T @ (part - mean) / len(part) for part in parts])
+    shares = np.array([len(part) / len(total) for part in parts])
+    centered = total - mean
+    expected = eigenvalue_gap(centered.T @ centered / len(total), moments_by_fold, shares, 2)
+    assert record["eigenvalue_gap"] == pytest.approx(expected.value)
+    assert record["eigenvalue_gap_standard_error"] == pytest.approx(expected.standard_error)
