@@ -156,3 +156,28 @@ def test_attributes_are_drawn_along():
     for group, error in zip(found.groups, fair.group_errors_, strict=True):
         assert group.observed_error.value == pytest.approx(error)
         assert group.expected_error.low < group.expected_error.value
+
+
+@pytest.mark.slow
+def test_groups_in_which_features_are_rarely_observed_together_have_no_figures_for_new_rows():
+    _, some = draw_rows(8, share=0.5)
+    # A quarter of 80 rows has both features of a pair: fewer than 5 for each of 6 features.
+    some, groups = some[70:230], np.repeat(["a", "b"], 80)
+    result = fs.audit(MODEL, some, groups, on_missing="em", folds=5)
+    a, b = result.models[0].groups
+    assert a.is_estimated
+    assert not b.is_estimated
+    assert b.state == "inconclusive"
+    assert b.state_reason == "features rarely observed together"
+    finding = next(each for each in result.findings if each.code == "FS411")
+    assert "'b'" in finding.message
+    assert "fewer than 30 rows" in finding.message
+
+
+def test_a_feature_with_values_in_one_fold_only_leaves_no_estimates():
+    _, some = draw_rows(9)
+    some[150:, 2] = np.nan
+    some[200, 2] = 1.0
+    result = fs.audit(MODEL, some, groups_of(some), on_missing="em", folds=5)
+    assert "in one fold" in result.models[0].no_estimates_reason
+    assert result.models[0].groups[0].observed_error.value > 0

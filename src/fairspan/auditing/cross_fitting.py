@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.auditing.identification import EigenvalueGap, gap_from_left_out_folds
 from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.observed_pairs import has_enough_pairs
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
@@ -179,6 +180,8 @@ class CrossFit:
     has_enough_rows : (m, k) array of bool
         For each model, the groups with more rows than the model has dimensions, whichever fold is
         left out.
+    has_enough_pairs : (k,) array of bool
+        Groups of which every pair of features is observed together in enough rows for estimates.
     refit_failures : dict of str to str
         Why a model could not be refitted, by model name.
     """
@@ -189,6 +192,7 @@ class CrossFit:
     models: tuple[EvaluatedModel, ...]
     fold_shares: FloatArray
     has_enough_rows: BoolArray
+    has_enough_pairs: BoolArray
     refit_failures: dict[str, str]
 
 
@@ -283,6 +287,7 @@ def cross_fit(
         has_enough_rows=np.array(
             [min_training_counts > model.subspace.dimension for model in models]
         ),
+        has_enough_pairs=has_enough_pairs(total),
         refit_failures={
             model.name: refits.failure
             for model, refits in zip(models, refits_by_model, strict=True)

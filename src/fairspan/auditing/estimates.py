@@ -48,6 +48,8 @@ class GroupEstimates:
         within the jackknife spread of its refits.
     is_heavy_tailed : bool
         Whether a few rows dominate the loss, so that its interval is unreliable.
+    has_few_pairs : bool
+        Whether some pair of features is observed together in too few rows for estimates.
     n_clusters : int or None
         Number of clusters in the group; None if clusters were not given.
     eigenvalue_gap : EigenvalueGap
@@ -66,6 +68,7 @@ class GroupEstimates:
     sample_size_factor: float = math.nan
     is_unstable: bool = False
     is_heavy_tailed: bool = False
+    has_few_pairs: bool = False
     n_clusters: int | None = None
     eigenvalue_gap: EigenvalueGap = UNKNOWN_GAP
 
@@ -74,6 +77,8 @@ class GroupEstimates:
         """Reason for an inconclusive state other than the width of the interval."""
         if self.state != "inconclusive":
             return ""
+        if self.has_few_pairs:
+            return "features rarely observed together"
         if not self.is_estimated:
             return "too few rows"
         if self.is_unstable:

@@ -24,7 +24,7 @@ from fairspan.auditing.fold_statistics import (
     error_statistics,
     read_moments,
 )
-from fairspan.auditing.imputation import impute_rows, pool_runs, pool_statistics
+from fairspan.auditing.imputation import impute_rows, pool_statistics
 from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.model_results import model_result, no_estimates
 from fairspan.auditing.models import AuditedModel
@@ -113,7 +113,9 @@ def evaluate_on_rows(
     imputations: Sequence[Rows] = [rows]
     if row_metadata(rows).keeps_missing:
         imputations, moments = impute_rows(rows, moments, limit, options)
-    first_pass = read_moments(projections, imputations[0], moments, limit, options)
+    # Without missing cells, the only copy has none to complete; otherwise folds are fitted by EM.
+    folded_rows = imputations[0] if len(imputations) == 1 else rows
+    first_pass = read_moments(projections, folded_rows, moments, limit, options)
     if first_pass.folded_rows is None:
         # No estimates were requested, or there is no memory for moments by fold.
         evaluation = _evaluate_without_folds(models, first_pass, imputations, options)
@@ -146,8 +148,8 @@ def _evaluate_with_folds(
     moments : GroupMoments, SparseMoments or WideMoments
         Moments of all rows.
     folded_rows : FoldedRows
-        The first imputation by fold, with the models in its coordinates: those of the features, or
-        of the span of the rows if these are fewer. The other imputations get the same folds.
+        The rows by fold, with the models in their coordinates: those of the features, or of the
+        span of the rows if these are fewer.
     imputations : sequence of Rows
         Copies of the rows with imputed cells, or the rows alone if no cell is missing.
     options : EstimationOptions
@@ -156,16 +158,12 @@ def _evaluate_with_folds(
     observed = observe_models(models, moments, folded_rows.models, folds)
     model_errors = [item.errors for item in observed]
     folded_rows = replace(folded_rows, models=with_no_refit_reasons(folded_rows.models, observed))
-    folded_by_imputation = [folded_rows, *map(folded_rows.with_rows, imputations[1:])]
     in_sample = [item.status.in_sample for item in observed]
-    cross_fit = _cross_fit_imputations(folded_by_imputation, model_errors, in_sample)
+    cross_fit = _cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
     run = cross_fit.first
     subspaces = [model.subspace for model in folded_rows.models]
-    loss_tests = [
-        LossTest(subspaces, folded.fold_moments, options.level, options.seed)
-        for folded in folded_by_imputation
-    ]
-    estimates = estimate_models(cross_fit, model_errors, loss_tests, options)
+    loss_test = LossTest(subspaces, folds, options.level, options.seed)
+    estimates = estimate_models(cross_fit, model_errors, loss_test, options)
     results = [
         model_result(
             item,
@@ -186,41 +184,32 @@ def _evaluate_with_folds(
     return Evaluation(results, moments, monotone_columns, folds)
 
 
-def _cross_fit_imputations(
-    imputations: Sequence[FoldedRows],
+def _cross_fit_repeatedly(
+    folded: FoldedRows,
+    imputations: Sequence[Rows],
     model_errors: Sequence[GroupErrors],
     in_sample: Sequence[bool],
 ) -> RepeatedCrossFit:
-    """Cross-fit models to the imputations of rows, and pool them.
-
-    Models for which the best error of a group depends on the folds, in any imputation, are fitted
-    again under further fold assignments; not if in some imputation there are no such models.
+    """Cross-fit models, and those for which a best error depends on the folds under further ones.
 
     Parameters
     ----------
-    imputations : sequence of FoldedRows
+    folded : FoldedRows
+    imputations : sequence of Rows
     model_errors : sequence of m GroupErrors
         Errors of each model on all rows.
     in_sample : sequence of m bool
         Models to refit without each fold.
     """
-    first_runs = [cross_fit_rows(folded, model_errors, in_sample) for folded in imputations]
-    # Whether a model has a group whose best error depends on the folds, one array per imputation.
-    is_unstable = [run.has_unstable_best_error(model_errors).any(axis=1) for run in first_runs]
-    first = pool_runs(first_runs)
-    if not all(is_model_unstable.any() for is_model_unstable in is_unstable):
+    first = cross_fit_rows(folded, imputations, model_errors, in_sample)
+    unstable_models = np.flatnonzero(first.has_unstable_best_error(model_errors).any(axis=1))
+    if not len(unstable_models):
         return RepeatedCrossFit(first)
-    unstable_models = np.flatnonzero(np.logical_or.reduce(is_unstable))
-    unstable_errors = [model_errors[i] for i in unstable_models.tolist()]
-    further_runs = [
-        cross_fit_again(
-            replace(folded, models=[folded.models[i] for i in unstable_models.tolist()]),
-            unstable_errors,
-        )
-        for folded in imputations
-    ]
-    # The runs of all imputations under one assignment are pooled.
-    further = [pool_runs(runs) for runs in zip(*further_runs, strict=True)]
+    indices = unstable_models.tolist()
+    further = cross_fit_again(
+        replace(folded, models=[folded.models[i] for i in indices]),
+        [model_errors[i] for i in indices],
+    )
     return RepeatedCrossFit(first, unstable_models, further)
 
 
@@ -295,7 +284,7 @@ def evaluate_on_moments(
                 "Pass rows: X and sensitive_features",
             )
     if len(blocks) > 1 and options.folds is not None:
-        expected = _estimate_from_blocks(models, pooled, blocks, options)
+        expected = _estimate_from_blocks(models, DenseFoldMoments(tuple(blocks)), options)
     else:
         expected = _BlockEstimates(
             observed=observe_models(models, pooled),
@@ -319,8 +308,7 @@ def estimate_from_folds(
 
     Intervals come from the variation between folds and are wider than those of an audit on rows.
     """
-    blocks = [fold for fold in folds.by_fold if fold is not None]
-    return _estimate_from_blocks(models, folds.total, blocks, options).estimates
+    return _estimate_from_blocks(models, folds.without_empty_folds(), options).estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,18 +330,15 @@ class _BlockEstimates:
 
 
 def _estimate_from_blocks(
-    models: Sequence[AuditedModel],
-    pooled: GroupMoments,
-    blocks: Sequence[GroupMoments],
-    options: EstimationOptions,
+    models: Sequence[AuditedModel], folds: DenseFoldMoments, options: EstimationOptions
 ) -> _BlockEstimates:
     """Estimate each model and group for new rows, with two or more blocks of moments as folds.
 
-    `pooled` is the sum of the blocks. With too few blocks, in-sample models are not refitted, and
-    the `failures` of the result name them, with the reason.
+    No block may be empty. With too few blocks, in-sample models are not refitted, and the
+    `failures` of the result name them, with the reason.
     """
-    folds = DenseFoldMoments(tuple(blocks))
-    observed = observe_models(models, pooled, models, folds)
+    blocks = folds.by_fold
+    observed = observe_models(models, folds.total, models, folds)
     model_errors = [item.errors for item in observed]
     in_sample = [item.status.in_sample for item in observed]
     # With few blocks, the others are too small a training set.
@@ -371,5 +356,5 @@ def _estimate_from_blocks(
         reason = f"{len(blocks)} blocks are too few for refitting it without each"
         failures |= {model.name: reason for model in itertools.compress(models, in_sample)}
     loss_test = LossTest([model.subspace for model in models], folds, options.level, options.seed)
-    estimates = estimate_models(RepeatedCrossFit(run), model_errors, [loss_test], options)
+    estimates = estimate_models(RepeatedCrossFit(run), model_errors, loss_test, options)
     return _BlockEstimates(observed, estimates, failures)

@@ -34,7 +34,7 @@ _MIN_GAP_OF_TEST = 1.0
 def estimate_models(
     cross_fit: RepeatedCrossFit,
     model_errors: Sequence[GroupErrors],
-    loss_tests: Sequence[LossTest],
+    loss_test: LossTest,
     options: EstimationOptions,
 ) -> list[ModelEstimates]:
     """Estimate losses, errors and changes on new rows for each model and group.
@@ -52,11 +52,10 @@ def estimate_models(
         Cross-fit of the models, under one fold assignment or several.
     model_errors : sequence of GroupErrors
         Errors of each model on the audited rows.
-    loss_tests : sequence of LossTest
-        One test per imputation; a loss is significant only if it is in every imputation.
+    loss_test : LossTest
     options : EstimationOptions
     """
-    estimator = _Estimator(cross_fit, model_errors, loss_tests, options)
+    estimator = _Estimator(cross_fit, model_errors, loss_test, options)
     return [estimator.estimate_model(i) for i in range(len(estimator.models))]
 
 
@@ -67,13 +66,13 @@ class _Estimator:
         self,
         cross_fit: RepeatedCrossFit,
         model_errors: Sequence[GroupErrors],
-        loss_tests: Sequence[LossTest],
+        loss_test: LossTest,
         options: EstimationOptions,
     ) -> None:
         first = cross_fit.first
         self._statistics = first.statistics
         self._model_errors = model_errors
-        self._loss_tests = loss_tests
+        self._loss_test = loss_test
         self._options = options
         self._eigenvalue_gaps = first.fit.eigenvalue_gaps
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
@@ -83,6 +82,7 @@ class _Estimator:
             self._means[:, Quantity.HELD_OUT_ERROR] - cross_fit.held_out_best_errors
         )
         self._best_errors_new_rows = cross_fit.corrected_best_errors
+        self._has_enough_pairs = first.fit.has_enough_pairs
         self._is_estimated = cross_fit.has_enough_rows & (first.statistics.n_independent > 1)
 
     def estimate_model(self, i: int) -> ModelEstimates:
@@ -101,9 +101,12 @@ class _Estimator:
             baseline = self.models[model.baseline_index]
         refit_spreads = jackknife_standard_error(model.refit_errors)
         change_spreads = jackknife_standard_error(model.refit_errors - baseline.refit_errors)
-        no_estimates = GroupEstimates()
-        groups = [no_estimates] * self._n_groups
-        estimated = np.flatnonzero(self._is_estimated[i])
+        # Without further fields, there are no estimates.
+        groups = [
+            GroupEstimates(has_few_pairs=not has_enough)
+            for has_enough in self._has_enough_pairs.tolist()
+        ]
+        estimated = np.flatnonzero(self._is_estimated[i] & self._has_enough_pairs)
         for g in estimated.tolist():
             groups[g] = self._estimate_group(
                 i, g, float(refit_spreads[g]), float(change_spreads[g])
@@ -286,7 +289,7 @@ class _Estimator:
         has_gap = not gap.in_standard_errors < _MIN_GAP_OF_TEST
         if not (is_material and is_above_rounding and has_gap):
             return False
-        return all(test.is_significant(i, g) for test in self._loss_tests)
+        return self._loss_test.is_significant(i, g)
 
 
 def _sample_size_figures(

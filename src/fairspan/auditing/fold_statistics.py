@@ -14,14 +14,17 @@ from fairspan.auditing.cross_fitting import (
     cross_fit,
 )
 from fairspan.auditing.estimation_options import EstimationOptions
+from fairspan.auditing.imputation import pool_statistics, with_block_estimates
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.row_span import IrreducibleRows, reduce_to_span
 from fairspan.auditing.row_statistics import RowStatistics, compute_row_statistics
-from fairspan.errors import IncompatibleParameters, InvalidParameter
+from fairspan.errors import Cause, IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import format_bytes, moments_nbytes
 from fairspan.metrics import GroupErrors
 from fairspan.moments.compute import MAX_DENSE_FEATURES, Moments, compute_moments
+from fairspan.moments.em import MAX_SILENT_DISTANCE
+from fairspan.moments.em_folds import EMFoldMoments, compute_em_fold_moments
 from fairspan.moments.fold_moments import (
     MIN_FOLDS,
     DenseFoldMoments,
@@ -30,15 +33,25 @@ from fairspan.moments.fold_moments import (
     compute_fold_moments,
     compute_sparse_fold_moments,
 )
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import row_metadata
 from fairspan.rows.sparse_rows import SparseRows
 
 # Up to this number of features, moments of a hundred groups in ten folds fit the memory budget.
 _MAX_FEATURES_WITHOUT_CHECK = 300
+_UNOBSERVED_WITHOUT_FOLD = (
+    "all values of a feature in a group are in one fold, so its moments without that fold are "
+    "unknown"
+)
+_NOT_CONVERGED_WITHOUT_FOLD = (
+    "the EM algorithm did not converge without one of the folds, since too few rows observe some "
+    "features together"
+)
 # Number of additional fold assignments if the groups' best errors depend on the folds.
 _N_EXTRA_ASSIGNMENTS = 4
 
@@ -91,10 +104,6 @@ class FoldedRows:
         else:
             moments = compute_fold_moments(rows, folds, limit)
         return cls(models, rows, folds, moments, limit)
-
-    def with_rows(self, rows: Rows) -> "FoldedRows":
-        """Return the same for another version of the rows (an imputation), with dense moments."""
-        return FoldedRows.read(self.models, rows, self.folds, self.limit)
 
     def with_new_folds(self) -> "FoldedRows":
         """Return the same rows under another fold assignment."""
@@ -188,8 +197,30 @@ def read_moments(
                 )
             return FirstPass(moments, no_estimates_reason=reason)
         folds = replace(folds, n_folds=n_folds)
+    if row_metadata(rows).keeps_missing:
+        assert isinstance(moments, GroupMoments)
+        return _read_incomplete(models, rows, folds, limit, moments)
     folded = FoldedRows.read(models, rows, folds, limit)
     return FirstPass(moments or folded.fold_moments.total, folded)
+
+
+def _read_incomplete(
+    models: Sequence[AuditedModel],
+    rows: Rows,
+    folds: Folds,
+    limit: GroupLimit,
+    moments: GroupMoments,
+) -> FirstPass:
+    """Fit moments to incomplete rows without each fold, if possible; `moments` are of all rows."""
+    try:
+        fold_moments = compute_em_fold_moments(rows, folds, limit, moments)
+    except InvalidInput as error:
+        if error.cause is not Cause.UNOBSERVED_COLUMN:
+            raise
+        return FirstPass(moments, no_estimates_reason=_UNOBSERVED_WITHOUT_FOLD)
+    if fold_moments.distance > MAX_SILENT_DISTANCE:
+        return FirstPass(moments, no_estimates_reason=_NOT_CONVERGED_WITHOUT_FOLD)
+    return FirstPass(moments, FoldedRows(models, rows, folds, fold_moments, limit))
 
 
 def _no_folds_reason(n_groups: int, n_features: int, max_memory: int | None) -> str:
@@ -202,13 +233,18 @@ def _no_folds_reason(n_groups: int, n_features: int, max_memory: int | None) -> 
 
 
 def cross_fit_rows(
-    folded: FoldedRows, model_errors: Sequence[GroupErrors], in_sample: Sequence[bool]
+    folded: FoldedRows,
+    copies: Sequence[Rows],
+    model_errors: Sequence[GroupErrors],
+    in_sample: Sequence[bool],
 ) -> CrossFitRun:
     """Cross-fit the models, and evaluate them on the rows.
 
     Parameters
     ----------
     folded : FoldedRows
+    copies : sequence of Rows
+        Copies of the rows with imputed cells, or the rows alone if no cell is missing.
     model_errors : sequence of GroupErrors
         Errors of each model on all rows.
     in_sample : sequence of bool
@@ -229,13 +265,17 @@ def cross_fit_rows(
         )
     errors = [errors.errors for errors in model_errors]
     fit = cross_fit(folded.models, errors, in_sample, folded.fold_moments, n_folds)
-    statistics = compute_row_statistics(
-        folded.rows,
-        folded.fold_moments.total,
-        optima=fit.optima,
-        models=fit.models,
-        folds=folded.folds,
-    )
+    moments = folded.fold_moments
+    statistics_by_copy = [
+        compute_row_statistics(
+            rows, moments.total, optima=fit.optima, models=fit.models, folds=folded.folds
+        )
+        for rows in copies
+    ]
+    if not isinstance(moments, EMFoldMoments):
+        return CrossFitRun(fit, statistics_by_copy[0])
+    blocks = block_statistics(fit, moments.total.labels, moments.by_fold)
+    statistics = with_block_estimates(pool_statistics(statistics_by_copy), blocks)
     return CrossFitRun(fit, statistics)
 
 
@@ -243,7 +283,7 @@ def cross_fit_again(folded: FoldedRows, model_errors: Sequence[GroupErrors]) -> 
     """Cross-fit models under four further fold assignments, for the groups' best errors.
 
     Models are not refitted, and the rows are evaluated from their moments. There are none for rows
-    that have no matrices by fold.
+    that have no matrices by fold, or missing cells, since each assignment would take many passes.
 
     Parameters
     ----------
@@ -253,6 +293,8 @@ def cross_fit_again(folded: FoldedRows, model_errors: Sequence[GroupErrors]) -> 
         Errors of each of these models on all rows.
     """
     runs: list[CrossFitRun] = []
+    if isinstance(folded.fold_moments, EMFoldMoments):
+        return runs
     errors = [errors.errors for errors in model_errors]
     no_refits = [False] * len(errors)
     for _ in range(_N_EXTRA_ASSIGNMENTS):

@@ -1,5 +1,8 @@
 """Multiple imputation: pool statistics of several imputations by Rubin's rules (1987).
 
+Imputed cells of a row depend on all rows, so only errors on the rows at hand are estimated this
+way. Held-out figures come from moments by fold (:mod:`fairspan.moments.em_folds`).
+
 For m imputations with estimates q_j and squared standard errors u_j, the pooled estimate is their
 mean, with squared standard error T = mean u_j + (1 + 1/m) B, where B is the variance of the q_j.
 With l = (1 + 1/m) B / T and v degrees of freedom for complete data, the degrees of freedom are 1 /
@@ -12,8 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairspan.auditing.cross_fit_run import CrossFitRun
-from fairspan.auditing.cross_fitting import CrossFit
+from fairspan.auditing.cross_fitting import Quantity
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.compute import Moments
@@ -46,16 +48,6 @@ def impute_rows(
     return copies, moments
 
 
-def pool_runs(imputations: Sequence[CrossFitRun]) -> CrossFitRun:
-    """Pool the cross-fits of several imputations; a single one is returned as it is."""
-    if len(imputations) == 1:
-        return imputations[0]
-    return CrossFitRun(
-        _pool_cross_fits([run.fit for run in imputations]),
-        pool_statistics([run.statistics for run in imputations]),
-    )
-
-
 def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
     """Pool row statistics over imputations by Rubin's rules, with their degrees of freedom.
 
@@ -85,29 +77,26 @@ def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
     )
 
 
-def _pool_cross_fits(imputations: Sequence[CrossFit]) -> CrossFit:
-    """Average training errors and refit errors over imputations.
+def with_block_estimates(rows: RowStatistics, blocks: RowStatistics) -> RowStatistics:
+    """Take held-out figures from blocks of moments, and all else from imputed rows.
 
-    The cosine between model and refits is the smallest over imputations. Subspaces are those of the
-    first imputation; a model that failed to be refitted in any imputation has failed.
+    A row is held out only if its missing cells were imputed without it, which blocks ensure. The
+    kurtosis and the number of independent rows are those of the rows.
+
+    Parameters
+    ----------
+    rows : RowStatistics
+        Pooled over the imputations.
+    blocks : RowStatistics
+        Of the folds as blocks.
     """
-    first = imputations[0]
-    models = tuple(
-        replace(
-            versions[0],
-            refit_errors=np.mean([version.refit_errors for version in versions], axis=0),
-            min_cosine=min(version.min_cosine for version in versions),
-        )
-        for versions in zip(*(imputation.models for imputation in imputations), strict=True)
-    )
-    errors = zip(*(imputation.training_errors for imputation in imputations), strict=True)
+    is_held_out = np.arange(len(Quantity)) != Quantity.ERROR
+    is_held_out = is_held_out[:, None]  # for each of q quantities, in all groups
     return replace(
-        first,
-        training_errors=tuple(np.mean(versions, axis=0) for versions in errors),
-        models=models,
-        refit_failures={
-            name: reason
-            for imputation in imputations
-            for name, reason in imputation.refit_failures.items()
-        },
+        rows,
+        means=np.where(is_held_out, blocks.means, rows.means),
+        standard_errors=np.where(is_held_out, blocks.standard_errors, rows.standard_errors),
+        # The variation between blocks already includes that of the training rows.
+        training_standard_errors=np.where(is_held_out, 0.0, rows.training_standard_errors),
+        df_override=np.where(is_held_out, blocks.df, rows.df),
     )

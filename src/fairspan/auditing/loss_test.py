@@ -57,8 +57,8 @@ class LossTest:
         """Whether the loss of a group under a model is significant.
 
         The test is one-sided, Bonferroni-adjusted for all groups. False if it does not apply:
-        without moments by fold or with too few folds, with too many features, or if the model is
-        not an orthogonal projection of exactly its dimension.
+        without moments by fold or with too few folds, with missing cells or too many features, or
+        if the model is not an orthogonal projection of exactly its dimension.
 
         Parameters
         ----------
@@ -70,6 +70,7 @@ class LossTest:
         if (
             not isinstance(folds, DenseFoldMoments)
             or len(folds.by_fold) < MIN_FOLDS
+            or folds.total.is_em_estimated
             or subspace.n_features > _MAX_FEATURES
             or subspace.oblique_decoder is not None
             or subspace.is_soft

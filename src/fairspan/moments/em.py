@@ -20,7 +20,7 @@ from fairspan.formatting.messages import counted
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
 from fairspan.moments.base_moments import check_magnitudes, describe_column, no_group_labels_error
-from fairspan.moments.fixed_point import FixedPoint, fixed_point
+from fairspan.moments.fixed_point import CONVERGENCE_TOL, FixedPoint, fixed_point
 from fairspan.moments.normal_model import RIDGE, IncompleteRows, NormalModel, blocks_to_complete
 from fairspan.rows.aggregation import Rows, aggregate, as_partitioned
 from fairspan.rows.coded_labels import LabelEncoder, sort_by_code
@@ -29,9 +29,12 @@ from fairspan.rows.labels import Label
 from fairspan.rows.protocol import RowSource, row_metadata
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
-# Warn if models end further than this from their limit, in standard deviations, because of rounding
-# or of the number of passes. Smaller distances only enter the resolution of certificates.
-_MAX_SILENT_DISTANCE = 3e-2
+MAX_SILENT_DISTANCE = 3e-2
+"""Distance of models to their limit above which there is a warning, in standard deviations.
+
+Rounding and the number of passes limit it. Smaller distances only enter the resolution of
+certificates.
+"""
 # Entries of rows completed at a time. Rows with no more entries are read once for all steps.
 _CHUNK_ENTRIES = 2**21
 
@@ -46,6 +49,8 @@ class EMSummary:
         Number of missing cells by group.
     pool_weights : (k,) array
         Weight of the pooled correlations in those of each group, in [0, 1).
+    min_pair_counts : (k,) array of int
+        Smallest number of rows of each group in which a pair of features is observed together.
     n_passes : int
         Number of EM passes over the rows.
     last_change : float
@@ -57,6 +62,7 @@ class EMSummary:
 
     n_missing_cells: IntegerArray
     pool_weights: FloatArray
+    min_pair_counts: IntegerArray
     n_passes: int
     last_change: float
     distance: float = 0.0
@@ -67,18 +73,29 @@ class EMSummary:
             self,
             n_missing_cells=self.n_missing_cells[mask],
             pool_weights=self.pool_weights[mask],
+            min_pair_counts=self.min_pair_counts[mask],
         )
 
     def merge_groups(self, group_of: Sequence[int], n_groups: int) -> "EMSummary":
-        """Merge groups: sum the missing cells, and take the largest pool weight."""
+        """Merge groups: sum missing cells and observed pairs, and take the largest pool weight."""
         n_missing_cells = np.zeros(n_groups, dtype=np.int64)
         np.add.at(n_missing_cells, group_of, self.n_missing_cells)
         pool_weights = np.zeros(n_groups)
         np.maximum.at(pool_weights, group_of, self.pool_weights)
-        return replace(self, n_missing_cells=n_missing_cells, pool_weights=pool_weights)
+        # A lower bound: the rarest pair need not be the same in all merged groups.
+        min_pair_counts = np.zeros(n_groups, dtype=np.int64)
+        np.add.at(min_pair_counts, group_of, self.min_pair_counts)
+        return replace(
+            self,
+            n_missing_cells=n_missing_cells,
+            pool_weights=pool_weights,
+            min_pair_counts=min_pair_counts,
+        )
 
 
-def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
+def fit_em(
+    rows: Rows, limit: GroupLimit, convergence_tol: float = CONVERGENCE_TOL
+) -> tuple[StackedMoments, int, EMSummary]:
     """Fit the moments of each group by EM: one initial pass, then one pass per step.
 
     Parameters
@@ -87,6 +104,8 @@ def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummar
         Rows with group labels, and NaN in missing cells.
     limit : GroupLimit
         Maximum number of groups, and memory.
+    convergence_tol : float
+        Distance of the models to their limit at which steps end, in standard deviations.
 
     Returns
     -------
@@ -103,10 +122,12 @@ def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummar
         too many groups.
     """
     with single_thread_if_small(rows.n_features):
-        return _fit_em(rows, limit)
+        return _fit_em(rows, limit, convergence_tol)
 
 
-def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
+def _fit_em(
+    rows: Rows, limit: GroupLimit, convergence_tol: float
+) -> tuple[StackedMoments, int, EMSummary]:
     """Fit the moments, see :func:`fit_em`; a model is a mean, stacked on a covariance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
         first_pass = aggregate(rows, _ObservedAggregator(limit, row_metadata(rows).has_classes))
@@ -127,7 +148,7 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
         np.vstack([mean, np.diag(variance)])
         for mean, variance in zip(means, variances, strict=True)
     ]
-    result = _iterate(step, np.array(start))
+    result = _iterate(step, np.array(start), convergence_tol)
     totals: dict[Label, RunningMoments] = {}
     for (label, observed), model in zip(groups.items(), result.point, strict=True):
         scatter = observed.weight * model[1:]
@@ -137,6 +158,7 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
     summary = EMSummary(
         n_missing_cells=np.array([observed.n_missing for observed in groups.values()], np.int64),
         pool_weights=step.pool_weights,
+        min_pair_counts=np.array([observed.pairs.min() for observed in groups.values()], np.int64),
         n_passes=result.n_steps,
         last_change=result.last_change,
         distance=result.distance,
@@ -147,16 +169,18 @@ def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSumma
 _EMPTY_SUMMARY = EMSummary(
     n_missing_cells=np.zeros(0, dtype=np.int64),
     pool_weights=np.zeros(0),
+    min_pair_counts=np.zeros(0, dtype=np.int64),
     n_passes=0,
     last_change=0.0,
 )
 
 
 # Models are stored as a (k, p + 1, p) array: the mean of each group, then its covariance.
-def _iterate(step: "_EMStep", models: FloatArray) -> FixedPoint:
+def _iterate(step: "_EMStep", models: FloatArray, convergence_tol: float) -> FixedPoint:
     """Iterate to the limit of the models; warns if that is not reached."""
-    result = fixed_point(step, models, _standard_units(models), _are_valid_models)
-    if result.distance > _MAX_SILENT_DISTANCE:
+    units = _standard_units(models)
+    result = fixed_point(step, models, units, _are_valid_models, convergence_tol)
+    if result.distance > MAX_SILENT_DISTANCE:
         warn(
             f"EM ended after {counted(result.n_steps, 'pass', 'passes')} without convergence: the "
             f"models are up to {result.distance:.0e} standard deviations from their limit, which "
@@ -519,10 +543,11 @@ def _chunks_by_group(
             raise no_group_labels_error()
         if dropped is not None:
             dropped.append(block.n_dropped)
-        codes: AnyArray = encoder.encode(groups, block.first_row)
-        weights = np.ones(len(codes)) if block.weights is None else block.weights
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
         weighted = np.flatnonzero(weights)
-        order, slices = sort_by_code(codes[weighted])
+        # Rows of weight zero may be the only ones of their group, which then has no label.
+        codes: AnyArray = encoder.encode(groups[weighted], block.first_row)
+        order, slices = sort_by_code(codes)
         for code, place in slices:
             indices = weighted[order[place]]
             buffer.setdefault(code, []).append((block.values[indices], weights[indices]))

@@ -154,9 +154,14 @@ def _read_em_summary(fields: FieldReader, k: int) -> EMSummary | None:
     summary = fields.read_record("em_summary")
     n_missing_cells = summary.read_integers("n_missing_cells", length=k, minimum=0)
     pool_weights = summary.read_numbers("pool_weights", length=k, minimum=0)
+    # Files of earlier versions do not have these counts; zero makes no claim of any group.
+    min_pair_counts = [0] * k
+    if summary.has("min_pair_counts"):
+        min_pair_counts = summary.read_integers("min_pair_counts", length=k, minimum=0)
     return EMSummary(
         n_missing_cells=np.array(n_missing_cells),
         pool_weights=np.array(pool_weights, dtype=np.float64),
+        min_pair_counts=np.array(min_pair_counts, dtype=np.int64),
         n_passes=summary.read_integer("n_passes", minimum=0),
         last_change=summary.read_number("last_change", minimum=0),
         distance=summary.read_number("distance", minimum=0),

@@ -14,8 +14,9 @@ import numpy as np
 from fairspan.linalg.rounding import RANK_TOL
 from fairspan.typing import FloatArray
 
-# Stop when the estimated distance to the limit is below this, in units.
-_CONVERGENCE_TOL = 1e-12
+CONVERGENCE_TOL = 1e-12
+"""Estimated distance to the limit at which steps end, in units, unless another is given."""
+
 # Stop after this many steps: if it is reached, steps hardly shorten the distance to the limit.
 _MAX_STEPS = 200
 # Rounding errors may prevent convergence: covariances of collinear columns are inverted with a
@@ -59,6 +60,7 @@ def fixed_point(
     start: FloatArray,
     units: FloatArray,
     is_valid: Callable[[FloatArray], bool],
+    convergence_tol: float = CONVERGENCE_TOL,
 ) -> FixedPoint:
     """Find a point that a step maps to itself.
 
@@ -72,6 +74,8 @@ def fixed_point(
         Positive scale of each entry, in which changes and distances are measured.
     is_valid : callable
         Returns whether a point may be passed to `step`; results of `step` always may.
+    convergence_tol : float
+        Stop when the estimated distance to the limit is below this, in units.
 
     Returns
     -------
@@ -102,7 +106,7 @@ def fixed_point(
         if size < best.last_change:
             best = FixedPoint(following, n_steps, size, distance, has_converged=True)
         # One short distance may be chance, so two in a row are required.
-        is_near = distance < _CONVERGENCE_TOL
+        is_near = distance < convergence_tol
         if is_near and (was_near or size == 0.0):
             return FixedPoint(following, n_steps, size, distance, has_converged=True)
         was_near = is_near

@@ -1,7 +1,8 @@
 """Moments of each fold, of which those of training sets are sums."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -43,13 +44,17 @@ class DenseFoldMoments:
     """
 
     by_fold: tuple[GroupMoments | None, ...]
-    n_dropped: int = 0
+    n_dropped: int = field(default=0, kw_only=True)
 
     @cached_property
     def total(self) -> GroupMoments:
         """Moments of all rows."""
         no_fold = -1
         return replace(self.excluding(no_fold), n_dropped=self.n_dropped, skip_validation=True)
+
+    def without_empty_folds(self) -> Self:
+        """Return the folds that have rows."""
+        return replace(self, by_fold=tuple(part for part in self.by_fold if part is not None))
 
     def excluding(self, fold: int) -> GroupMoments:
         """Return the moments of all folds except one, without groups that only it has."""
@@ -105,7 +110,8 @@ class FoldMomentsAggregator:
         sums = accumulate_rows(rows, self.limit, self.folds)
         by_fold = [moments_of_stacked(stacked, rows) for stacked in sums.by_fold]
         return DenseFoldMoments(
-            tuple(part if part.n_groups else None for part in by_fold), sums.n_dropped
+            tuple(part if part.n_groups else None for part in by_fold),
+            n_dropped=sums.n_dropped,
         )
 
     @explain_memory_errors()
@@ -119,7 +125,7 @@ class FoldMomentsAggregator:
             check(labels, n_rows, so_far=True)
             self.limit.check_memory(len(labels), parts[0].n_features)
         by_fold = map(_merge_optional, left.by_fold, right.by_fold)
-        return DenseFoldMoments(tuple(by_fold), left.n_dropped + right.n_dropped)
+        return DenseFoldMoments(tuple(by_fold), n_dropped=left.n_dropped + right.n_dropped)
 
 
 def _merge_optional(left: GroupMoments | None, right: GroupMoments | None) -> GroupMoments | None:

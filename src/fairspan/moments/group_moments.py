@@ -19,6 +19,7 @@ from fairspan.moments.dense_moments import DenseMoments
 from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import fit_em
 from fairspan.moments.files import MOMENTS_FILE, moments_to_bytes, read_moments
+from fairspan.moments.fixed_point import CONVERGENCE_TOL
 from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.merging import merge_moments, sum_over_classes
 from fairspan.moments.moment_validation import (
@@ -474,15 +475,20 @@ def compute_group_moments(
         return all_columns.with_attributes(rows.attributes)
     limit = limit.for_rows(rows)  # learns the group columns of these rows, for its messages
     if row_metadata(rows).keeps_missing:
-        moments = _compute_em(rows, limit)
+        moments = fit_em_moments(rows, limit)
         # Merging EM moments is an error, which says what to do instead.
         return moments.check_range() if initial is None else merge_moments([initial, moments])
     return _compute_complete(rows, limit, initial)
 
 
-def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
-    """Fit moments to incomplete rows by EM."""
-    stacked, n_dropped, summary = fit_em(rows, limit)
+def fit_em_moments(
+    rows: Rows, limit: GroupLimit, convergence_tol: float = CONVERGENCE_TOL
+) -> GroupMoments:
+    """Fit moments to incomplete rows by EM.
+
+    See :func:`fairspan.moments.em.fit_em` for the parameters.
+    """
+    stacked, n_dropped, summary = fit_em(rows, limit, convergence_tol)
     # Binary exponent of the unit of weights. It is read after the fit, since files determine it
     # while they are read.
     weight_exponent = row_metadata(rows).weight_exponent

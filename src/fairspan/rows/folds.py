@@ -1,15 +1,17 @@
 """Assignment of rows to folds, by position or by cluster."""
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.messages import describe_position
+from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.labels import Label
+from fairspan.rows.mapped import WrappedRows
 from fairspan.typing import IndexArray
 
 # Constants of splitmix64 (Steele, Lea and Flood 2014), which hashes consecutive integers.
@@ -112,3 +114,24 @@ class Folds:
             [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
         )
         return fold_by_cluster[clusters.codes]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOutsideFold(WrappedRows):
+    """Rows of which those in one fold have weight zero.
+
+    Attributes
+    ----------
+    source : RowSource or PartitionedRows
+    folds : Folds
+    fold : int
+    """
+
+    folds: Folds
+    fold: int
+
+    def change_block(self, block: RowBlock) -> RowBlock:
+        """Return the block with weight zero for the rows in the fold."""
+        weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        assigned = self.folds.assign(block.positions, block.clusters, self.row_offset)
+        return replace(block, weights=np.where(assigned == self.fold, 0.0, weights))

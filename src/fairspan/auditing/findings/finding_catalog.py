@@ -427,7 +427,7 @@ ENTRIES = {
         message="Missing cells of {groups} are replaced by their expectation given the observed "
         "cells of the row. This is valid if cells are missing at random given what is observed; "
         "whether a value is missing because of the value itself cannot be seen from the table."
-        "{pooled_groups}",
+        "{pooled_groups}{groups_with_few_pairs}",
         remedy="Find out how values came to be missing, and for whom. Compare with the complete "
         'rows only (on_missing="drop").',
     ),

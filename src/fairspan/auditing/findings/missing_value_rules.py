@@ -12,6 +12,7 @@ from fairspan.auditing.first_rows import FirstRowsSummary
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.missing_value_codes import ColumnCodes
 from fairspan.auditing.missing_values import MIN_SHARE_DIFFERENCE
+from fairspan.auditing.observed_pairs import MIN_PAIRS_PER_FEATURE, has_enough_pairs
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, to_ascii
 from fairspan.moments.em import EMSummary
@@ -102,7 +103,8 @@ def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Find
     """FS411: missing cells were imputed by their expectation.
 
     `completion` has the number of imputed cells of each group, and the weight of the correlations
-    of all groups in its own ones, which is positive for groups with too few rows.
+    of all groups in its own ones, which is positive for groups with too few rows. Groups with more
+    rows, but not enough for figures on new rows, are named as well.
     """
     if not completion.n_missing_cells.any():
         return
@@ -122,9 +124,24 @@ def imputed_cells(moments: GroupMoments, completion: EMSummary) -> Iterator[Find
             f" For {join_truncated(pooled_groups)}, too few rows have pairs of features observed "
             "together, so their correlations are partly those of all groups."
         )
+    groups_with_few_pairs = []
+    for i in np.flatnonzero(~has_enough_pairs(moments)).tolist():
+        n_rows = to_ascii(format_count(int(completion.min_pair_counts[i]), "row"))
+        groups_with_few_pairs.append(f"{quote_group(labels[i])} ({n_rows})")
+    few_pairs_text = ""
+    if groups_with_few_pairs:
+        few_pairs_text = (
+            f" There are no figures for new rows of {join_truncated(groups_with_few_pairs)}: some "
+            f"pair of features is observed together in fewer than "
+            f"{MIN_PAIRS_PER_FEATURE * moments.n_features} rows."
+        )
     yield make_finding(
         "FS411",
-        {"groups": join_truncated(descriptions), "pooled_groups": pooled_text},
+        {
+            "groups": join_truncated(descriptions),
+            "pooled_groups": pooled_text,
+            "groups_with_few_pairs": few_pairs_text,
+        },
         groups=[labels[i] for i in affected],
     )
 
