@@ -112,6 +112,7 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     assert not refused.holds
     assert "criterion 'largest_share_lost' of another package" in refused.messages[0]
     assert not alone.certificate.criterion.bounds_largest_loss  # as far as is known
+    assert alone.certificate.to_dict()["criterion"] == fair.solution_.to_dict()["criterion"]
     np.testing.assert_array_equal(alone.transform(table), fair.transform(table))
     loaded = fs.FairSubspace.load(
         tmp_path / "model", custom_objects=[LargestShareLost(), FirstFeatures()]

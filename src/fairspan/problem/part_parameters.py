@@ -20,7 +20,7 @@ def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dic
     def printable_value(name: str, value: object) -> object:
         if name == "protected":
             return names[cast(Label, value)]
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and names.keys() == value.keys():
             return {names[label]: value[label] for label in group_labels}
         return value
 
