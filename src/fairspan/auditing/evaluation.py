@@ -162,7 +162,7 @@ def _evaluate_with_folds(
     cross_fit = _cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
     run = cross_fit.first
     subspaces = [model.subspace for model in folded_rows.models]
-    loss_test = LossTest(subspaces, folds, options.level, options.seed)
+    loss_test = LossTest(subspaces, folds, options.level, options.seed, run.statistics.kept_rows)
     estimates = estimate_models(cross_fit, model_errors, loss_test, options)
     results = [
         model_result(

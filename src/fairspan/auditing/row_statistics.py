@@ -1,6 +1,6 @@
 """Second pass of an audit: means and standard errors of the rows' squared residuals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from fairspan.auditing.cross_fitting import (
     Quantity,
     measure_quantities,
 )
+from fairspan.auditing.kept_rows import GroupRows, groups_to_keep
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Reconstructor, squared_residuals
@@ -47,6 +48,8 @@ class RowStatistics:
         Strictly monotone columns, such as row numbers.
     df_override : (m, q, k) array or None
         Degrees of freedom if they differ from `n_independent` - 1 (after pooling imputations).
+    kept_rows : mapping of int to GroupRows
+        Rows of small groups, by index.
     """
 
     means: FloatArray
@@ -56,6 +59,7 @@ class RowStatistics:
     training_standard_errors: FloatArray
     monotone_columns: tuple[int, ...] = ()
     df_override: FloatArray | None = None
+    kept_rows: Mapping[int, GroupRows] = field(default_factory=dict)
 
     @property
     def df(self) -> FloatArray:
@@ -79,7 +83,8 @@ def compute_row_statistics(
     row i, w_i its weight, r the weighted group mean and n the number of rows of the group,
     the standard error is sqrt(n / (n - 1) sum w_i^2 (r_i - r)^2) / sum w_i; without weights this is
     s / sqrt(n). Sums are taken of deviations from reference means, the errors that are known from
-    the moments, to limit cancellation. Rows of a cluster are summed first.
+    the moments, to limit cancellation. Rows of a cluster are summed first. With folds, the rows of
+    small groups are kept for the loss test.
 
     Parameters
     ----------
@@ -92,6 +97,9 @@ def compute_row_statistics(
     folds : Folds, optional
         The folds used for the optima; without folds, only errors are measured.
     """
+    kept_groups = frozenset[int]()
+    if folds is not None:
+        kept_groups = groups_to_keep(moments.counts, rows.n_features)
     mean_weights = moments.weights / np.maximum(moments.counts, 1)
     aggregator = RowStatisticsAggregator(
         tuple(moments.labels),
@@ -101,6 +109,7 @@ def compute_row_statistics(
         models=tuple(models),
         folds=folds,
         has_clusters=row_metadata(rows).has_clusters,
+        kept_groups=kept_groups,
     )
     # For few features, starting threads costs more than the products.
     with single_thread_if_small(rows.n_features):
@@ -127,12 +136,15 @@ class RunningSums:
     monotonicity : (4, p) array
         First value, last value, whether strictly increasing, and whether strictly decreasing, for
         each column; empty before the first row.
+    kept_rows : dict of int to GroupRows
+        Rows of the groups to keep, by index.
     """
 
     power_sums: FloatArray
     totals: FloatArray
     monotonicity: FloatArray
     cluster_sums: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
+    kept_rows: dict[int, GroupRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +161,8 @@ class RowStatisticsAggregator:
     folds : Folds or None
     has_clusters : bool
         Whether rows of a cluster are dependent, so that they are summed first.
+    kept_groups : frozenset of int
+        Indices of the groups whose rows are kept.
     """
 
     labels: tuple[Label, ...]
@@ -157,6 +171,7 @@ class RowStatisticsAggregator:
     models: tuple[EvaluatedModel, ...]
     folds: Folds | None
     has_clusters: bool
+    kept_groups: frozenset[int] = frozenset()
 
     def aggregate(self, rows: RowSource) -> RunningSums | None:
         """Return the sums over some rows; rows of weight zero count only for monotonicity.
@@ -175,6 +190,7 @@ class RowStatisticsAggregator:
             totals=np.zeros((n_folds, 2, n_groups)),
             monotonicity=np.empty((4, 0)),
         )
+        kept_parts: dict[int, list[GroupRows]] = {group: [] for group in self.kept_groups}
         references = self._reference_means()[:, :n_quantities]
         scales = self._scales()
         row_offset = row_metadata(rows).row_offset
@@ -200,10 +216,17 @@ class RowStatisticsAggregator:
                 positions = weighted_rows[order[slice_]]
                 group, fold = divmod(code, n_folds)
                 weights = block_weights[positions] / self.weight_units[group]
-                values = self._measure(block.values[positions], group, fold)
+                cell_rows = block.values[positions]
+                values = self._measure(cell_rows, group, fold)
                 values = (values - references[:, :, group, None]) / scales
                 clusters = select_rows(block.clusters, positions)
                 _accumulate(sums, values, weights, fold, group, clusters)
+                if group in kept_parts:
+                    cluster_keys = _cluster_keys(clusters)
+                    kept_parts[group].append(GroupRows(cell_rows, weights, cluster_keys))
+        sums.kept_rows = {
+            group: GroupRows.concatenate(parts) for group, parts in kept_parts.items() if parts
+        }
         return sums
 
     def merge(self, left: RunningSums, right: RunningSums) -> RunningSums:
@@ -220,6 +243,7 @@ class RowStatisticsAggregator:
             totals=left.totals + right.totals,
             monotonicity=_merge_monotonicity(left.monotonicity, right.monotonicity),
             cluster_sums={**left_clusters, **right_clusters, **shared_clusters},
+            kept_rows=_merge_kept_rows(left.kept_rows, right.kept_rows),
         )
 
     def finish(self, sums: RunningSums) -> RowStatistics:
@@ -274,6 +298,7 @@ class RowStatisticsAggregator:
             # Variation of the means between folds beyond that of their rows.
             training_standard_errors=scales * _training_standard_errors(sums, standard_errors),
             monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
+            kept_rows=sums.kept_rows,
         )
 
     def _reference_means(self) -> FloatArray:
@@ -332,6 +357,26 @@ def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
         return left
     rises, falls = left[2:] * right[2:] * (left[1] < right[0], left[1] > right[0])
     return np.array([left[0], right[1], rises, falls])
+
+
+def _cluster_keys(clusters: CodedLabels | None) -> list[str]:
+    """Return the label of each row's cluster as text; empty without clusters."""
+    if clusters is None:
+        return []
+    # As text, since some labels are equal as keys, such as 1 and True.
+    keys = [repr(label) for label in clusters.categories]
+    return [keys[code] for code in clusters.codes.tolist()]
+
+
+def _merge_kept_rows(
+    left: Mapping[int, GroupRows], right: Mapping[int, GroupRows]
+) -> dict[int, GroupRows]:
+    """Combine the kept rows of two parts by group."""
+    groups = sorted({*left, *right})
+    return {
+        group: GroupRows.concatenate([part[group] for part in (left, right) if group in part])
+        for group in groups
+    }
 
 
 def _training_standard_errors(sums: RunningSums, standard_errors: FloatArray) -> FloatArray:
