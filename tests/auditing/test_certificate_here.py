@@ -301,3 +301,17 @@ def test_a_model_that_keeps_less_than_nothing_has_no_finite_welfare():
     sentence = next(each.message for each in found.findings if each.code == "FS209")
     assert "nash_welfare is infinite, and" in sentence
     assert "inf " not in sentence
+
+
+@pytest.mark.parametrize(("is_heavy", "is_reported"), [(False, True), (True, False)])
+def test_a_smaller_error_is_reported_if_tails_are_light(is_heavy, is_reported):
+    """Rows whose sizes vary much may lack the few that dominated the error at the fit."""
+    rng = np.random.default_rng(0)
+    lengths, groups = [3, 2, 1, 1, 1, 1], np.tile(["a", "b"], 2_000)
+    X = rng.normal(size=(4_000, 6)) * lengths
+    model = FairPCA(2).fit(X, sensitive_features=groups)
+    sizes = rng.choice([0.3, 2.0], (4_000, 1), p=[0.9, 0.1]) if is_heavy else 0.5
+    new_rows = rng.normal(size=(4_000, 6)) * lengths * sizes
+    result = audit(model, new_rows, groups, folds=None)
+    assert all(group.drift.high < 0 for group in result.models[0].groups)
+    assert ("FS210" in [finding.code for finding in result.findings]) == is_reported

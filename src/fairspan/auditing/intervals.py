@@ -80,6 +80,20 @@ def half_width(standard_error: float, df: float, n_tests: int, level: float) -> 
     return student_isf((1 - level) / (2 * n_tests), float(df)) * standard_error
 
 
+def level_of_look(level: float, look: int) -> float:
+    """Confidence level of look number t = 1, 2, ... at data that are watched without an end date.
+
+    Look t spends alpha / (t (t + 1)) of alpha = 1 - level. The shares sum to alpha, so that the
+    probability of any false alarm, ever, is at most alpha.
+
+    Examples
+    --------
+    >>> [round(level_of_look(0.95, look), 4) for look in (1, 2, 12)]
+    [0.975, 0.9917, 0.9997]
+    """
+    return 1 - (1 - level) / (look * (look + 1))
+
+
 def error_estimates(
     errors: FloatArray,
     standard_errors: FloatArray,

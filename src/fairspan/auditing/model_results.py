@@ -78,8 +78,7 @@ def model_result(
             model.subspace,
             moments,
             errors.errors,
-            intervals.standard_errors,
-            intervals.df,
+            intervals,
             options.level,
         )
     # Nothing is known of an in-sample model on new rows without refits.

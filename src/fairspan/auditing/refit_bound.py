@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.auditing.intervals import UNKNOWN, Estimate
+from fairspan.auditing.intervals import UNKNOWN, Estimate, half_width, is_heavy_tailed
+from fairspan.auditing.observed_errors import ErrorIntervals
+from fairspan.auditing.optimism import ErrorOptimism, mixture_weights
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import FairspanError
 from fairspan.model.projected_moments import second_moments_and_projector
@@ -47,9 +49,12 @@ class RefitBound:
         Violation of the equality constraint of a criterion of equal errors.
     scale : float
         Scale for the relative gap, as in a certificate.
+    expected_gap : float
+        Gap that is expected if the rows are distributed like those of the fit, to first order: the
+        model fits the chance variation of its own rows, and a refit would fit that of these rows.
     refit_may_help : bool or None
-        Whether the gap or the violation exceeds the materiality threshold; None if there is no
-        bound.
+        Whether the gap exceeds the materiality threshold plus the expected gap, or the violation
+        exceeds the threshold; None if there is no bound.
     no_bound_reason : str or None
         Why there is no bound, if there is none.
     is_restricted : bool
@@ -63,6 +68,7 @@ class RefitBound:
     lower_bound: float = math.nan
     constraint_violation: float = 0.0
     scale: float = math.nan
+    expected_gap: float = math.nan
     refit_may_help: bool | None = None
     no_bound_reason: str | None = None
     is_restricted: bool = False
@@ -146,61 +152,105 @@ def refit_bound(
     min_material_gap = materiality * unrestricted.criterion.largest_scaled_error(
         min_variances, unrestricted
     )
+    result = replace(result, expected_gap=_expected_gap(subspace, moments, errors, unrestricted))
     # A refit may also restore equal errors, where the criterion requires them.
-    possible_gain = max(result.gap, result.constraint_violation)
+    possible_gain = max(result.gap - result.expected_gap, result.constraint_violation)
     return replace(result, refit_may_help=possible_gain > min_material_gap)
+
+
+def _expected_gap(
+    subspace: FairSubspace, moments: Moments, errors: FloatArray, problem: Problem
+) -> float:
+    """Gap that is expected without a change, in the units of the objective.
+
+    On new rows, a model loses half of its optimism against the best one, and a refit gains half of
+    its own. The dual weights turn these errors into units of the objective.
+
+    Parameters
+    ----------
+    subspace, moments, errors
+        See :func:`refit_bound`.
+    problem : Problem
+        The problem of a refit without the restriction.
+    """
+    optimism = ErrorOptimism.from_moments(subspace, moments, errors)
+    counts = np.maximum(moments.counts, 1).astype(np.float64)
+    training_counts = np.maximum(_training_counts(subspace, moments), 1)
+    losses = (optimism.at_counts(counts) + optimism.at_counts(training_counts)) / 2
+    weights = mixture_weights(subspace.require_certificate(), moments.labels)
+    criterion = problem.criterion
+    weights = criterion.dual_feasible_weights(weights, problem)
+    weighted_error = float(weights @ errors)
+    best_weighted_error = weighted_error - float(weights @ losses)
+    gap = criterion.lower_bound(weighted_error, weights, problem)
+    gap -= criterion.lower_bound(best_weighted_error, weights, problem)
+    return max(gap, 0.0)
+
+
+def _training_counts(subspace: FairSubspace, moments: Moments) -> FloatArray:
+    """Return the number of rows of the fit in each group of `moments`, (k,); 0 without any."""
+    certificate = subspace.require_certificate()
+    counts = dict(zip(certificate.groups, certificate.counts, strict=True))
+    return np.array([counts.get(label, 0) for label in moments.labels], dtype=np.float64)
 
 
 def error_drift(
     subspace: FairSubspace,
     moments: Moments,
     errors: FloatArray,
-    standard_errors: FloatArray,
-    df: FloatArray | float,
+    intervals: ErrorIntervals,
     level: float,
 ) -> list[Estimate]:
     """Change in each group's error since the fit, with intervals that are simultaneous over groups.
 
     The training rows are no longer available; their squared residuals are assumed to have the
     variance of those of these rows, so the variance of the change is (1 + n / n_fit) times the
-    variance of the current error, for n audited and n_fit training rows of the group. There is no
-    interval without a standard error, and NaN for a group that was not in the fit. Without a
-    certificate, which records the errors at the fit, no change is known.
+    variance of the current error, for n audited and n_fit training rows of the group. The lower
+    limit is reduced by the optimism of the fit, which makes errors larger on any new rows.
+
+    There is no interval without a standard error, or if a few rows dominate it, and NaN for a group
+    that was not in the fit. Without a certificate, which records the errors at the fit, no change
+    is known.
 
     Parameters
     ----------
     subspace, moments, errors
         See :func:`refit_bound`.
-    standard_errors : (k,) array
-        Standard errors of the errors; NaN if unknown.
-    df : (k,) array, or float
-        Degrees of freedom of the standard errors.
+    intervals : ErrorIntervals
+        Standard errors of the errors, with their degrees of freedom and kurtosis.
     level : float
         Confidence level of the intervals.
     """
     certificate = subspace.certificate
     if certificate is None:
         return [UNKNOWN] * moments.n_groups
-    errors_and_counts = zip(certificate.errors, certificate.counts, strict=True)
-    training_errors = dict(zip(certificate.groups, errors_and_counts, strict=True))
-    estimates = []
+    error_at_fit = dict(zip(certificate.groups, certificate.errors.tolist(), strict=True))
+    training_errors = np.array([error_at_fit.get(label, math.nan) for label in moments.labels])
+    changes = errors - training_errors
+    training_counts = _training_counts(subspace, moments)
+    expected = ErrorOptimism.from_moments(subspace, moments, errors)
+    optimism = expected.at_counts(np.maximum(training_counts, 1))
+    mean_bias = expected.own_mean_bias(moments.counts.astype(np.float64))
     n_groups = moments.n_groups
-    df_by_group = np.broadcast_to(df, (n_groups,))
-    for i, label in enumerate(moments.labels):
-        unknown_error_of_no_rows = (math.nan, 0)
-        training_error, n_fit = training_errors.get(label, unknown_error_of_no_rows)
-        change = float(errors[i] - training_error)
-        standard_error = float(standard_errors[i])
+    df = np.broadcast_to(intervals.df, (n_groups,))
+    estimates = []
+    for i in range(n_groups):
         n_rows = int(moments.counts[i])
-        if n_fit > 0 and n_rows > 0 and standard_error >= 0 and df_by_group[i] > 0:
-            standard_error *= math.sqrt(1 + n_rows / n_fit)
-            estimates.append(
-                Estimate.from_standard_error(
-                    change, standard_error, float(df_by_group[i]), n_groups, level
-                )
+        standard_error = float(intervals.standard_errors[i])
+        change = Estimate(float(changes[i]))
+        is_known = training_counts[i] > 0 and n_rows > 0 and standard_error >= 0 and df[i] > 0
+        if is_known and not is_heavy_tailed(float(intervals.kurtosis[i]), n_rows):
+            margin = half_width(
+                standard_error * math.sqrt(1 + n_rows / training_counts[i]),
+                float(df[i]),
+                n_groups,
+                level,
             )
-        else:
-            estimates.append(Estimate(change))
+            # A criterion may also make errors larger on the rows of the fit.
+            low = changes[i] - margin - max(optimism[i], 0.0)
+            high = changes[i] + margin + max(-optimism[i], 0.0) + mean_bias[i]
+            change = Estimate(float(changes[i]), float(low), float(high))
+        estimates.append(change)
     return estimates
 
 

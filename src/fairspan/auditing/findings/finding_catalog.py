@@ -274,8 +274,8 @@ ENTRIES = {
         title="errors changed since the fit",
         about="a model",
         severity="warning",
-        message="{model}: the error has changed significantly since the fit, for {changes}. Either "
-        "the data have changed, or the model was overfitted to few rows.",
+        message="{model}: the error has changed significantly since the fit, for {changes}. The "
+        "intervals allow for errors that are larger on any new rows than on those of the fit.",
         remedy="Find out what changed in the rows of these groups. Refit the model if FS209 says "
         "that it may help.",
     ),
