@@ -112,6 +112,18 @@ def test_a_column_of_rows_that_belong_together_is_named(order, tmp_path):
     assert ("FS410" in find(audit(model, alone, "g", folds=None))) == (order == "sorted")
 
 
+def test_clusters_that_no_column_names_are_found_in_any_order():
+    rng = np.random.default_rng(4)
+    person = rng.permutation(np.repeat(np.arange(40), 10))
+    rows = 2 * rng.normal(size=(40, 12))[person] + rng.normal(size=(400, 12))
+    groups = np.array(["a", "b"])[person % 2]
+    model = np.eye(12)[:2]
+    found = find(audit(model, rows, groups, folds=5))["FS414"]
+    assert found.groups == ("a", "b")
+    assert found.may_be_harmless
+    assert "FS414" not in find(audit(model, rows, groups, clusters=person, folds=5))
+
+
 def test_copies_of_rows_are_counted():
     frame, rng = table(seed=3)
     twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]

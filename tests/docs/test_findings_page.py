@@ -133,6 +133,13 @@ def missing_cells():
     return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, on_missing="em")
 
 
+def shuffled_persons():
+    rng = np.random.default_rng(0)
+    person = rng.permutation(np.repeat(np.arange(40), 10))
+    rows = rng.normal(size=(40, 20))[person] + 0.5 * rng.normal(size=(400, 20))
+    return audit(PCA(2).fit(rows), rows, np.array(["a", "b"])[person % 2])
+
+
 STOPPED = MultiplicativeWeights(max_iter=2)
 
 
@@ -183,6 +190,7 @@ CASES = {
     "FS411": missing_cells,
     "FS412": missing_codes,
     "FS413": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", "?", "male"])[THREE]),
+    "FS414": shuffled_persons,
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairspan.auditing.missing_value_codes import ColumnCodes, codes_in
 from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.nearest_neighbors import neighbor_jump
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
@@ -86,6 +87,9 @@ class FirstRowsSummary:
         Features named like an identifier whose values are distinct and unsorted.
     codes : mapping of str to ColumnCodes
         Features with values that look like codes for missing ones.
+    neighbor_jumps : (k,) array
+        For each group: by how much the distance to a near neighbor grows faster than that to
+        farther ones (:func:`~fairspan.auditing.nearest_neighbors.neighbor_jump`); NaN if unknown.
     """
 
     n_rows: int
@@ -95,6 +99,7 @@ class FirstRowsSummary:
     share_at_mean: FloatArray
     identifier_features: tuple[str, ...]
     codes: Mapping[str, ColumnCodes]
+    neighbor_jumps: FloatArray
 
 
 def summarize_first_rows(
@@ -149,6 +154,9 @@ def summarize_first_rows(
         share_at_mean=_shares_at_mean(values, sample.groups, moments),
         identifier_features=tuple(identifier_features),
         codes={names[codes.column]: codes for codes in codes_in(values)},
+        neighbor_jumps=np.array(
+            [neighbor_jump(values[group_rows]) for group_rows in sample.groups]
+        ),
     )
 
 

@@ -78,7 +78,7 @@ def _find_in_rows(data: AuditedData) -> Iterator[Finding]:
     if moments.em_summary is not None:
         yield from imputed_cells(moments, moments.em_summary)
     if data.first_rows is not None:
-        yield from dependent_rows(data.first_rows)
+        yield from dependent_rows(data.first_rows, moments.labels)
         yield from codes_for_missing_values(
             data.first_rows,
             has_names=moments.feature_names is not None,

@@ -1,6 +1,6 @@
-"""FS402, FS409 and FS410: identifiers, clusters and duplicates among the first rows."""
+"""FS402, FS409, FS410 and FS414: identifiers, clusters and duplicates among the first rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -8,19 +8,29 @@ from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.first_rows import MIN_Z, FirstRowsSummary
 from fairspan.auditing.group_names import quote_group
+from fairspan.auditing.nearest_neighbors import MIN_NEIGHBOR_JUMP
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, noun_form, to_ascii, verb_form
+from fairspan.rows.labels import Label
+from fairspan.typing import FloatArray
 
 # Share of duplicate rows beyond which rows are dependent.
 _MAX_DUPLICATE_SHARE = 0.1
 
 
-def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
-    """FS402, FS409, FS410: identifiers, candidate clusters, duplicates and autocorrelation.
+def dependent_rows(first_rows: FirstRowsSummary, labels: Sequence[Label]) -> Iterator[Finding]:
+    """FS402, FS409, FS410, FS414: identifiers, clusters, duplicates and dependence of rows.
 
     FS410 names the correlation of neighboring rows only if no column explains it as clusters, and
-    duplicates alone only if they are more than 10 % of the rows. Its setting has no value, since
-    the caller has to choose the cluster column.
+    duplicates alone only if they are more than 10 % of the rows. FS414 names groups whose nearest
+    neighbors are far closer than others only if neither column nor order explains it. The settings
+    of both have no value, since the caller has to choose the cluster column.
+
+    Parameters
+    ----------
+    first_rows : FirstRowsSummary
+    labels : sequence of k labels
+        Labels of the groups.
     """
     if first_rows.identifier_features:
         noun = noun_form(len(first_rows.identifier_features), "feature", "features")
@@ -60,5 +70,26 @@ def dependent_rows(first_rows: FirstRowsSummary) -> Iterator[Finding]:
             "FS410",
             {"duplicates": f"{duplicates[0].upper()}{duplicates[1:]}"},
             case="duplicates",
+            settings=[Setting("clusters", "(clusters)")],
+        )
+    elif not first_rows.candidate_clusters:
+        yield from _clusters_by_distance(first_rows.neighbor_jumps, labels)
+
+
+def _clusters_by_distance(jumps: FloatArray, labels: Sequence[Label]) -> Iterator[Finding]:
+    """FS414: groups whose nearest neighbors are far closer than other rows.
+
+    `jumps` are those of :func:`~fairspan.auditing.nearest_neighbors.neighbor_jump` by group.
+    """
+    # NaN, if too little is known of a group, is not above the limit.
+    groups = [labels[i] for i in np.flatnonzero(jumps > MIN_NEIGHBOR_JUMP).tolist()]
+    if groups:
+        yield make_finding(
+            "FS414",
+            {
+                "groups": join_truncated([quote_group(label) for label in groups]),
+                "jump": f"{np.nanmax(jumps):.1f}",
+            },
+            groups=groups,
             settings=[Setting("clusters", "(clusters)")],
         )

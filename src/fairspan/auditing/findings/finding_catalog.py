@@ -448,6 +448,18 @@ ENTRIES = {
         remedy="Drop the rows of an unknown group{setting}.",
         further_remedy="Or give the group a name that says who is in it.",
     ),
+    "FS414": FindingEntry(
+        title="rows that are alike, found by their distances",
+        about="data",
+        severity="warning",
+        message="{groups}: each row has a few near neighbors, far closer than all other rows of "
+        "the group (between them, distances grow {jump} times as fast as farther out). If they "
+        "form clusters (rows of one person), the intervals are too short. {remedy}",
+        remedy="Name the column that identifies the clusters{setting}.",
+        further_remedy="If no rows belong together, but to many small kinds, no action is needed.",
+        caveat="rows appear to form clusters",
+        may_be_harmless=True,
+    ),
 }
 """Entries by code. The meaning of a code never changes, and no code is used again."""
 
