@@ -67,4 +67,4 @@ def test_a_larger_variance_of_one_group_is_found_in_the_first_month(name):
         model = fs.FairPCA(10).fit(rows, sensitive_features=groups).subspace_
         rows, groups = draw_rows(rng, 1000, kind)
         rows[groups == "b"] *= np.sqrt(1.5)
-        assert drifted_groups(model, rows, groups, look=1) == {"b"}
+        assert "b" in drifted_groups(model, rows, groups, look=1)
