@@ -22,6 +22,7 @@ def reference_losses(
     basis,
     *,
     point=None,
+    learns_point=False,
     weights=None,
     n_folds=10,
     seed=0,
@@ -32,7 +33,8 @@ def reference_losses(
 ):
     """Return error, loss, cross-fitted loss and interval of the loss of each group.
 
-    `point` is the center about which errors are measured, or None for the mean of each group.
+    `point` is the center about which errors are measured, or None for the mean of each group. With
+    `learns_point`, it is the mean of these rows, which are nearer to it than new rows are.
     `by_fold` has the basis of the model refitted without each fold.
     """
     n = len(X)
@@ -40,7 +42,9 @@ def reference_losses(
     if folds is None:
         folds = Folds(n_folds, seed).folds_of_positions(np.arange(n))
     groups, found = np.asarray(groups), {}
-    d = basis.shape[1]
+    d, share = basis.shape[1], (n_folds - 1) / (2 * n_folds - 1)
+    # The errors of new rows are about the mean of all rows, or about that of their own group.
+    excess_weight = 0.5 if point is None else float(learns_point)
     for label in np.unique(groups):
         own = groups == label
         w, f = weights[own], folds[own]
@@ -48,6 +52,7 @@ def reference_losses(
         rows = X[own] - center
         inside = residuals(rows, best_subspace(rows, w, d))
         outside, training, mine = np.zeros(len(rows)), 0.0, residuals(rows, basis)
+        mine_excess, best_excess = np.zeros(len(rows)), np.zeros(len(rows))
         for fold in range(n_folds):
             left, others = f == fold, f != fold
             if not left.any():
@@ -56,22 +61,41 @@ def reference_losses(
             outside[left] = residuals(rows[left], best)
             error = np.average(residuals(rows[others], best), weights=w[others])
             training += w[left].sum() / w.sum() * error
-            if by_fold is not None:
-                mine[left] = residuals(rows[left], by_fold[fold])
-        error = np.average(mine, weights=w)
+            kept = basis if by_fold is None else by_fold[fold]
+            mine[left] = residuals(rows[left], kept)
+            # The same rows about the center without this fold, and as far on the other side.
+            judged, apart = (own if point is None else slice(None)), folds != fold
+            means = [
+                np.average(X[judged][keep], axis=0, weights=weights[judged][keep])
+                for keep in (apart[judged], np.full(len(apart[judged]), True))
+            ]
+            away, towards = rows[left] - means[0] + means[1], rows[left] + means[0] - means[1]
+            mine_excess[left] = (residuals(away, kept) - residuals(towards, kept)) / 2
+            best_excess[left] = (residuals(away, best) - residuals(towards, best)) / 2
+        error = np.average(mine + excess_weight * mine_excess, weights=w)
         best_error = (training + np.average(outside, weights=w)) / 2
-        share = (n_folds - 1) / (2 * n_folds - 1)
+        best_error += excess_weight * np.average(best_excess, weights=w)
         corrected = mine - (1 - share) * inside - share * outside
         crossed = mine - outside
         tied = None if clusters is None else np.asarray(clusters)[own]
-        loss, cross = error - best_error, np.average(crossed, weights=w)
-        beside = 0.0 if by_fold is None else training_standard_error(crossed, w, f, tied)
+        loss = error - best_error
+        moved = crossed + excess_weight * (mine_excess - best_excess)
+        cross, beside, spread = np.average(moved, weights=w), 0.0, 0.0
+        if by_fold is not None:
+            beside = training_standard_error(crossed, w, f, tied)
+            spread = jackknife([np.average(residuals(rows, b), weights=w) for b in by_fold])
         # At once for all groups (Bonferroni).
         each = 1 - (1 - level) / len(np.unique(groups))
         low = cross - interval_half_width(crossed, w, tied, each, beside)
-        high = loss + interval_half_width(corrected, w, tied, each)
+        high = loss + interval_half_width(corrected, w, tied, each, spread)
         found[label] = (error, loss, cross, low, high)
     return found
+
+
+def jackknife(figures):
+    """Return the delete-a-fold jackknife standard error."""
+    k = len(figures)
+    return np.sqrt((k - 1) / k * ((figures - np.mean(figures)) ** 2).sum())
 
 
 def standard_error(values, weights, clusters):

@@ -33,9 +33,9 @@ def message_of(code, result):
 
 def test_a_verdict(fair_audit):
     assert str(fair_audit[1].verdict) == (
-        "Harm, repair helps. 'few' (400 rows) is harmed by PCA: on new rows it loses 60.9 % to "
+        "Harm, repair helps. 'few' (400 rows) is harmed by PCA: on new rows it loses 61.0 % to "
         "84.6 % more of its variance than with its own best 3 dimensions. Under fair, 'few' "
-        "regains 50.2 % to 69.6 % of its variance on new rows, and no other group becomes harmed. "
+        "regains 50.2 % to 69.7 % of its variance on new rows, and no other group becomes harmed. "
         "The cost falls on 'many' (3,000 rows): an estimated 0.9 % of the variance. Use fair, and "
         "document which groups bear the cost."
     )
@@ -43,8 +43,8 @@ def test_a_verdict(fair_audit):
 
 def test_a_finding_about_models(fair_audit):
     assert message_of("FS302", fair_audit[1]) == (
-        "fair versus PCA on new rows: the largest excess loss changes from 5.279 to 0.9314, the "
-        "error over all rows from 0.783 to 1.079 (+37.8 %)."
+        "fair versus PCA on new rows: the largest excess loss changes from 5.28 to 0.9308, the "
+        "error over all rows from 0.7832 to 1.079 (+37.8 %)."
     )
 
 

@@ -58,7 +58,10 @@ def test_expected_figures_are_those_of_held_out_folds():
     for fold in range(10):
         axes = PCA(2).fit(X[folds != fold]).components_
         rows = X[folds == fold] - X.mean(axis=0)
-        squares[folds == fold] = (rows - rows @ axes.T @ axes) ** 2
+        shift = X.mean(axis=0) - X[folds != fold].mean(axis=0)
+        left, shift = rows - rows @ axes.T @ axes, shift - shift @ axes.T @ axes
+        # A row is nearer to a mean that includes it than a new one, by twice this product.
+        squares[folds == fold] = left**2 + 2 * left * shift
     for group in ("few", "many"):
         expected = squares[groups == group].mean(axis=0)
         assert select(result, "pca", group, "expected_error") == pytest.approx(expected, abs=1e-9)
@@ -69,7 +72,7 @@ def test_json_has_twenty_features_the_last_the_sum_of_the_rest():
     X, groups = rng.normal(size=(60, 50)) * np.arange(50), np.repeat(["a", "b"], 30)
     result = fs.audit(np.eye(50)[:3], X, groups, folds=5)
     records = result.to_dict()["feature_errors"]
-    largest = [max(one["observed_error"] for one in records[i::20]) for i in range(19)]
+    largest = [max(one["expected_error"] for one in records[i::20]) for i in range(19)]
     assert largest == sorted(largest, reverse=True)
     assert records[19]["feature"] == "31 others"
     assert len(records) == 40
@@ -90,4 +93,30 @@ def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
         first = result.models[0]
         own = frame[(frame.model == first.name) & (frame.group == "a")]
         assert own.observed_error.sum() == pytest.approx(first.groups[0].observed_error.value)
-    assert own.expected_error.to_numpy() == pytest.approx(own.observed_error.to_numpy())
+    assert own.expected_error.sum() == pytest.approx(first.groups[0].expected_error.value)
+
+
+@pytest.mark.parametrize("door", ["rows", "blocks"])
+def test_errors_about_the_mean_of_a_group_have_the_divisor_n_minus_one(door):
+    X, groups = make_case()
+    subspace = fs.FairSubspace(np.eye(6)[:2], None, None, "group")
+    folds, expected = Folds(10, 0).folds_of_positions(np.arange(len(X))), {}
+    for group in ("few", "many"):
+        own = groups == group
+        expected[group] = X[own].var(axis=0)
+        for fold in range(10):
+            left, mean = own & (folds == fold), X[own].mean(axis=0)
+            shift = mean - X[own & (folds != fold)].mean(axis=0)
+            expected[group] += left.sum() / own.sum() * shift * (X[left].mean(axis=0) - mean)
+        expected[group][:2] = 0.0
+    blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
+    if door == "rows":
+        result = fs.audit({"means": subspace}, X, groups)
+    else:
+        result = fs.audit({"means": subspace}, moments=blocks)
+    for group in result.models[0].groups:
+        found = select(result, "means", group.group, "expected_error")
+        assert found == pytest.approx(expected[group.group], abs=1e-9)
+        assert group.expected_error.value == pytest.approx(found.sum())
+        n = group.n_rows
+        assert found.sum() == pytest.approx(n / (n - 1) * group.observed_error.value, rel=5e-3)

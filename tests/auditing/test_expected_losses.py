@@ -48,7 +48,12 @@ def test_a_bare_basis_is_evaluated_as_by_hand(weighted):
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     result = fs.audit(basis.T, X, groups, sample_weight=weights)
     expected = reference_losses(
-        X, groups, basis, point=np.average(X, axis=0, weights=weights), weights=weights
+        X,
+        groups,
+        basis,
+        point=np.average(X, axis=0, weights=weights),
+        learns_point=True,
+        weights=weights,
     )
     check(result, "array", expected)
 
@@ -76,7 +81,15 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
     folds = Folds(n_folds, 0).folds_of_positions(np.arange(len(X)))
     model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
     again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
-    expected = reference_losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
+    expected = reference_losses(
+        X,
+        groups,
+        basis,
+        point=model.mean_,
+        learns_point=True,
+        n_folds=n_folds,
+        by_fold=again,
+    )
     check(fs.audit({"m": model}, X, groups, folds=n_folds), "m", expected)
 
 
@@ -109,7 +122,13 @@ def test_fair_models_are_refitted_with_their_own_settings(settings):
     ]
     point = None if settings.get("center") == "group" else model.mean_ / unit
     expected = reference_losses(
-        X / unit, groups, model.components_.T, point=point, n_folds=5, by_fold=again
+        X / unit,
+        groups,
+        model.components_.T,
+        point=point,
+        learns_point=settings.get("center") != "none",
+        n_folds=5,
+        by_fold=again,
     )
     frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
     for label, values in expected.items():
@@ -182,7 +201,13 @@ def test_rows_of_one_person_count_as_one(given):
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     folds = np.array([Folds(10, 0).fold_of_cluster(each) for each in people.tolist()])
     expected = reference_losses(
-        X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people
+        X,
+        groups,
+        basis,
+        point=X.mean(axis=0),
+        learns_point=True,
+        folds=folds,
+        clusters=people,
     )
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
     rows, labels, clusters = {
@@ -202,7 +227,9 @@ def test_blocks_of_moments_stand_for_folds():
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
     point = X.mean(axis=0)
     folds = np.repeat(np.arange(8), [len(part) for part in parts])
-    by_rows = reference_losses(X, groups, basis, point=point, folds=folds, n_folds=8)
+    by_rows = reference_losses(
+        X, groups, basis, point=point, learns_point=True, folds=folds, n_folds=8
+    )
     frame = fs.audit(basis.T, moments=blocks).frame().set_index("group")
     for label, values in by_rows.items():
         found = frame.loc[label, COLUMNS].astype(float)
@@ -419,13 +446,18 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
     rows = (X - model.mean_)[groups == "b"]
     folds = Folds(10, 0).folds_of_positions(np.arange(len(X)))[groups == "b"]
     inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
-    outside, training = np.zeros(len(rows)), 0.0
+    outside, training, excess = np.zeros(len(rows)), 0.0, 0.0
+    # The rows are nearer to the mean of all rows than new ones.
+    every_fold = Folds(10, 0).folds_of_positions(np.arange(len(X)))
     for fold in range(10):
+        shift = model.mean_ - X[every_fold != fold].mean(axis=0)
         others = rows[folds != fold]
         best = best_subspace(others, np.ones(len(others)), 3)
         outside[folds == fold] = residuals(rows[folds == fold], best)
         training += (folds == fold).mean() * residuals(others, best).mean()
-    expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2)
+        left = rows[folds == fold]
+        excess += 2 * ((left - left @ best @ best.T) @ shift).sum() / len(rows)
+    expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2 + excess)
     found = fs.audit({"m": model}, X, groups).models[0].groups[1]
     assert found.relative_optimism == pytest.approx(expected, rel=1e-7)
     # The error of new rows lies in the middle of its interval.

@@ -125,7 +125,9 @@ def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     display = ErrorCurveDisplay.compute(fair_model(), X, GROUPS, dimensions=[2])
     mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_positions(np.arange(len(X)))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
-    found = reference_losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
+    found = reference_losses(
+        X, GROUPS, PCA(2).fit(X).components_.T, point=mean, learns_point=True, by_fold=by_fold
+    )
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):
         values = [found[label][place] for label in ("a", "b")]
         shown = select(display, "PCA", 2, f"expected_loss{name}")

@@ -1,12 +1,15 @@
 """Cross-fitting: best subspaces and models refitted without each fold, and held-out quantities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.feature_errors import ModelByFold
+from fairspan.auditing.fold_centers import FoldCenters, GroupMeans
 from fairspan.auditing.identification import EigenvalueGap, gap_from_left_out_folds
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_pairs import has_enough_pairs
@@ -19,7 +22,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
-from fairspan.moments.projector import Projector, Reconstructor
+from fairspan.moments.projector import Projector, Reconstructor, squared_residuals
 from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
 from fairspan.progress import Stage
@@ -58,11 +61,17 @@ class GroupOptima:
         Best subspace of each group on all rows; empty without folds.
     best_by_fold : tuple of K tuples of k Projectors
         Best subspace of each group on the rows outside each fold.
+    center_excess_weight : float
+        Weight of the correction for a center that was learnt from the rows
+        (:mod:`fairspan.auditing.fold_centers`): 1 for the mean of all rows, about which new rows
+        will be judged too; 1 / 2 for the mean of each group, since new rows will have another one;
+        0 for a center that does not depend on the rows.
     """
 
     frame: ReferenceFrame
     best: tuple[Projector, ...] = ()
     best_by_fold: tuple[tuple[Projector, ...], ...] = ()
+    center_excess_weight: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +132,7 @@ def measure_quantities(
     (m, q, r) array
         For m models, the q quantities and r rows. Changes of models without baseline are zero.
     """
-    # With n rows, the error of the best subspace has a bias of -B / n in sample, for some constant
-    # B, and of B K / (n (K - 1)) if it is found from the other folds. With this weight on the
-    # latter, the two cancel.
-    held_out_weight = (n_folds - 1) / (2 * n_folds - 1)
+    held_out_weight = _held_out_weight(n_folds)
     refitted_models = [item for item in models if item.refits]
     pairs: list[tuple[GroupOptima, Reconstructor]] = [
         *((item, item.best[group]) for item in optima),
@@ -159,6 +165,15 @@ def measure_quantities(
     return result
 
 
+def _held_out_weight(n_folds: int) -> float:
+    """Weight of a held-out figure in an average with the same figure in sample, (K - 1) / (2K - 1).
+
+    With n rows and some constant B, the error of the best subspace has a bias of -B / n in sample,
+    and of B K / (n (K - 1)) if it is found from the other folds: the biases cancel.
+    """
+    return (n_folds - 1) / (2 * n_folds - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class CrossFit:
     """Models and group optima on all rows and without each fold.
@@ -175,8 +190,11 @@ class CrossFit:
         outside that fold, from which it was found.
     models : tuple of EvaluatedModel
         One per model.
-    fold_shares : (K, k) array
-        Share of each group's weight in each fold.
+    centers : FoldCenters
+        Means of the rows outside each fold, and the share of each group's weight in each fold.
+    center_corrections : (m, q, k) array
+        What is added to the mean of each :class:`Quantity` over the rows of each group, since the
+        center was learnt from the rows that are judged. Zero for observed errors.
     has_enough_rows : (m, k) array of bool
         For each model, the groups with more rows than the model has dimensions, whichever fold is
         left out.
@@ -190,10 +208,29 @@ class CrossFit:
     eigenvalue_gaps: tuple[tuple[EigenvalueGap, ...], ...]
     training_errors: tuple[FloatArray, ...]
     models: tuple[EvaluatedModel, ...]
-    fold_shares: FloatArray
+    centers: FoldCenters
+    center_corrections: FloatArray
     has_enough_rows: BoolArray
     has_enough_pairs: BoolArray
     refit_failures: dict[str, str]
+
+    @property
+    def fold_shares(self) -> FloatArray:
+        """Share of each group's weight in each fold, (K, k)."""
+        return self.centers.shares
+
+    def model_by_fold(self, index: int, folds: FoldMoments | None) -> ModelByFold:
+        """Return what was found of a model, by index, without each fold.
+
+        `folds` are the moments of the rows by fold, if errors by feature of refits are needed.
+        """
+        model = self.models[index]
+        return ModelByFold(
+            model.refits,
+            folds,
+            self.centers,
+            self.optima[model.optima_index].center_excess_weight,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,20 +306,27 @@ def cross_fit(
     best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
     # Counts and weights of the rows outside each fold are the same for all keys.
     min_training_counts = np.min([best.counts for best in best_by_fold[0]], axis=0)
-    training_weights = np.array([best.weights for best in best_by_fold[0]])
-    fold_shares = 1 - training_weights / total.weights
+    centers = FoldCenters.from_training(total, [fit.training for fit in fold_fits])
+    learnt_keys = {
+        key
+        for key, model, is_in_sample in zip(keys, models, in_sample, strict=True)
+        if is_in_sample or model.subspace.mean is None
+    }
+    optima = _group_optima(model_by_key, learnt_keys, total, best_on_all_rows, best_by_fold)
     optima_indices = [list(model_by_key).index(key) for key in keys]
+    evaluated = _evaluated_models(models, errors, refits_by_model, optima_indices, total)
     return CrossFit(
-        optima=_group_optima(model_by_key, total, best_on_all_rows, best_by_fold),
+        optima=optima,
         eigenvalue_gaps=tuple(
-            _eigenvalue_gaps(on_all_rows, best, fold_shares)
+            _eigenvalue_gaps(on_all_rows, best, centers.shares)
             for on_all_rows, best in zip(best_on_all_rows, best_by_fold, strict=True)
         ),
         training_errors=tuple(
             np.array([subspaces.errors for subspaces in best]) for best in best_by_fold
         ),
-        models=_evaluated_models(models, errors, refits_by_model, optima_indices, total),
-        fold_shares=fold_shares,
+        models=evaluated,
+        centers=centers,
+        center_corrections=_center_corrections(optima, evaluated, centers, n_folds),
         # With no more rows than dimensions, the best subspace contains all of them.
         has_enough_rows=np.array(
             [min_training_counts > model.subspace.dimension for model in models]
@@ -390,10 +434,13 @@ class _FoldFit:
         Best subspaces of the groups for each key, in the order of `model_by_key`.
     refits : list of _ModelRefits
         Refit of each model without this fold.
+    training : GroupMeans
+        Means of the groups outside this fold.
     """
 
     best: list[_BestSubspaces]
     refits: list[_ModelRefits]
+    training: GroupMeans
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,7 +490,7 @@ class _FoldFitter:
             self.model_by_key, training, self.folds.total, self.boundaries
         )
         self.stage.advance()
-        return _FoldFit(best, refits)
+        return _FoldFit(best, refits, GroupMeans.from_moments(training, self.folds.total))
 
 
 def _try_refit(model: AuditedModel, training_moments: "_TrainingMoments") -> _ModelRefits:
@@ -458,6 +505,7 @@ def _try_refit(model: AuditedModel, training_moments: "_TrainingMoments") -> _Mo
 
 def _group_optima(
     model_by_key: Mapping[_OptimaKey, AuditedModel],
+    learnt_keys: Container[_OptimaKey],
     total: Moments,
     best_on_all_rows: Sequence[_BestSubspaces],
     best_by_fold: Sequence[Sequence[_BestSubspaces]],
@@ -465,18 +513,68 @@ def _group_optima(
     """Combine the best subspaces on all rows and without each fold, for each key.
 
     `best_on_all_rows` and `best_by_fold` have one entry per key; an entry of the latter has one per
-    fold.
+    fold. `learnt_keys` are those with a model that was fitted to the rows, or has no mean of its
+    own.
     """
     return tuple(
         GroupOptima(
             model.subspace.reference_frame(total),
             tuple(map(Projector, on_all_rows.bases)),
             tuple(tuple(map(Projector, subspaces.bases)) for subspaces in best),
+            _center_excess_weight(model.subspace.center, is_learnt=key in learnt_keys),
         )
-        for model, on_all_rows, best in zip(
-            model_by_key.values(), best_on_all_rows, best_by_fold, strict=True
+        for (key, model), on_all_rows, best in zip(
+            model_by_key.items(), best_on_all_rows, best_by_fold, strict=True
         )
     )
+
+
+def _center_excess_weight(center: Center, *, is_learnt: bool) -> float:
+    """Weight of the correction for a learnt center, see :class:`GroupOptima`.
+
+    `is_learnt` tells whether a common center was learnt from the judged rows; means of groups
+    always are.
+    """
+    if center == "group":
+        return 0.5
+    return float(center == "global" and is_learnt)
+
+
+def _center_corrections(
+    optima: Sequence[GroupOptima],
+    models: Sequence[EvaluatedModel],
+    centers: FoldCenters,
+    n_folds: int,
+) -> FloatArray:
+    """Corrections for centers learnt from the judged rows, see :class:`CrossFit`; (m, q, k)."""
+    corrections = np.zeros((len(models), len(Quantity), centers.shares.shape[1]))
+    if not any(item.center_excess_weight for item in optima):
+        return corrections
+
+    def excess(
+        fold: int, group: int, pairs: Sequence[tuple[GroupOptima, Reconstructor]]
+    ) -> FloatArray:
+        """Excess of mean squared residuals about a center that does not depend on them, (l, 1)."""
+        result = np.zeros((len(pairs), 1))
+        pairs_by_optima: dict[int, list[int]] = {}
+        for i, (item, _) in enumerate(pairs):
+            if item.center_excess_weight:
+                pairs_by_optima.setdefault(id(item), []).append(i)
+        for indices in pairs_by_optima.values():
+            item = pairs[indices[0]][0]
+            means = centers.fold_means_about_shifted_centers(item.frame, fold, group)
+            away, towards = squared_residuals(means, [pairs[i][1] for i in indices]).T
+            result[indices, 0] = item.center_excess_weight * (away - towards) / 2
+        return result
+
+    for fold, group in np.argwhere(centers.shares > 0).tolist():
+        excess_of_cell = partial(excess, fold, group)
+        corrections[:, :, group] += (
+            centers.shares[fold, group]
+            * measure_quantities(excess_of_cell, optima, models, group, fold, n_folds)[:, :, 0]
+        )
+    corrections[:, Quantity.ERROR] = 0.0
+    return corrections
 
 
 def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:

@@ -119,8 +119,8 @@ class ModelEstimates:
         Indices of the two groups that define it; equal if there is none.
     instability : float or None
         Sensitivity of an in-sample model to its rows: the largest ratio over groups of the
-        delete-a-fold jackknife standard error of a group's error to the half width of the interval
-        of its loss. None for other models.
+        delete-a-fold jackknife standard error of a group's error to the half width that the
+        interval of its loss would have for a fixed model. None for other models.
     min_cosine : float or None
         Cosine of the largest principal angle between the model and any of its refits.
     """

@@ -16,6 +16,7 @@ from fairspan.auditing.cross_fitting import Quantity, cross_fit
 from fairspan.auditing.estimates import ModelEstimates
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.expected_losses import estimate_models
+from fairspan.auditing.feature_errors import ModelByFold
 from fairspan.auditing.fold_statistics import (
     FirstPass,
     FoldedRows,
@@ -172,8 +173,7 @@ def _evaluate_with_folds(
             estimates[i],
             no_estimates_reason=run.fit.refit_failures.get(item.model.name),
             options=options,
-            refits=run.fit.models[i].refits,
-            folds=folds,
+            by_fold=run.fit.model_by_fold(i, folds),
         )
         for i, item in enumerate(observed)
     ]
@@ -269,8 +269,6 @@ def evaluate_on_moments(
 ) -> list[ModelResult]:
     """Evaluate models on moments; two or more blocks give jackknife intervals.
 
-    Errors by feature on new rows of in-sample models are unknown, since they require folds of rows.
-
     Raises
     ------
     IncompatibleParameters
@@ -290,14 +288,17 @@ def evaluate_on_moments(
             observed=observe_models(models, pooled),
             estimates=[no_estimates(pooled)] * len(models),
             failures={},
+            by_fold=[ModelByFold()] * len(models),
         )
     results: list[ModelResult] = []
-    for item, estimates in zip(expected.observed, expected.estimates, strict=True):
+    for item, estimates, by_fold in zip(
+        expected.observed, expected.estimates, expected.by_fold, strict=True
+    ):
         intervals = ErrorIntervals.unknown(item.errors.errors)
         if len(blocks) > 1:
             intervals = ErrorIntervals.jackknife(item, pooled, blocks, options.level)
         reason = expected.failures.get(item.model.name)
-        results.append(model_result(item, pooled, intervals, estimates, reason, options))
+        results.append(model_result(item, pooled, intervals, estimates, reason, options, by_fold))
     return results
 
 
@@ -322,11 +323,14 @@ class _BlockEstimates:
         Estimates for new rows of each model.
     failures : mapping of str to str
         Why a model has no estimates, by model name.
+    by_fold : list of ModelByFold
+        Each model without each block.
     """
 
     observed: list[ObservedModel]
     estimates: list[ModelEstimates]
     failures: Mapping[str, str]
+    by_fold: list[ModelByFold]
 
 
 def _estimate_from_blocks(
@@ -357,4 +361,5 @@ def _estimate_from_blocks(
         failures |= {model.name: reason for model in itertools.compress(models, in_sample)}
     loss_test = LossTest([model.subspace for model in models], folds, options.level, options.seed)
     estimates = estimate_models(RepeatedCrossFit(run), model_errors, loss_test, options)
-    return _BlockEstimates(observed, estimates, failures)
+    by_fold = [fit.model_by_fold(i, folds) for i in range(len(models))]
+    return _BlockEstimates(observed, estimates, failures, by_fold)

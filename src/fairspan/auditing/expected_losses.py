@@ -44,7 +44,10 @@ def estimate_models(
 
     An in-sample model varies with its rows: with theta_f a figure over all rows of the group under
     the fit without fold f, the jackknife variance j^2 = (K - 1) / K sum_f (theta_f - mean)^2 is
-    added to the squared standard errors of its errors and changes.
+    added to the squared standard errors of its errors and changes, and of the corrected loss.
+
+    Where the center was learnt from the judged rows, means are corrected for it
+    (:mod:`fairspan.auditing.fold_centers`).
 
     Parameters
     ----------
@@ -77,11 +80,16 @@ class _Estimator:
         self._eigenvalue_gaps = first.fit.eigenvalue_gaps
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
         self.models = first.fit.models
-        self._means = first.statistics.means.copy()
-        self._means[:, Quantity.CROSS_FITTED_LOSS] = (
-            self._means[:, Quantity.HELD_OUT_ERROR] - cross_fit.held_out_best_errors
+        self._held_out_best_errors = cross_fit.held_out_best_errors
+        means = first.statistics.means.copy()
+        means[:, Quantity.CROSS_FITTED_LOSS] = (
+            means[:, Quantity.HELD_OUT_ERROR] - self._held_out_best_errors
         )
-        self._best_errors_new_rows = cross_fit.corrected_best_errors
+        corrections = first.fit.center_corrections
+        self._means = means + corrections
+        self._best_errors_new_rows = cross_fit.corrected_best_errors + (
+            corrections[:, Quantity.HELD_OUT_ERROR] - corrections[:, Quantity.CROSS_FITTED_LOSS]
+        )
         self._has_enough_pairs = first.fit.has_enough_pairs
         self._is_estimated = cross_fit.has_enough_rows & (first.statistics.n_independent > 1)
 
@@ -92,7 +100,8 @@ class _Estimator:
         of two groups in their order, or of more the largest minus the smallest. `min_cosine` is the
         smallest cosine of a principal angle between the model and a refit without one fold. Groups
         with too few rows get no estimates; without any others, nor does the model. The instability
-        compares how much the refits vary with the width of the intervals of the losses.
+        compares how much the refits vary with the width of the intervals of the losses, as far as
+        that is due to the rows that are judged.
         """
         model = self.models[i]
         # Without a baseline the change is that from the model itself, zero.
@@ -116,10 +125,11 @@ class _Estimator:
         instability = None
         min_cosine = None
         # Largest ratio of the spread of a group's error under the refits to the half width of the
-        # interval of its loss.
+        # interval that its loss would have if the model were fixed.
         if model.refits:
-            losses = [groups[g].expected_loss for g in estimated]
-            margins = np.array([((loss.high or 0.0) - (loss.low or 0.0)) / 2 for loss in losses])
+            margins = np.array(
+                [self._margin_of_fixed_model(i, g, groups[g]) for g in estimated.tolist()]
+            )
             ratios = np.zeros_like(margins)
             np.divide(refit_spreads[estimated], margins, out=ratios, where=margins > 0)
             instability = float(ratios.max())
@@ -161,6 +171,14 @@ class _Estimator:
             n_tests = self._n_groups
         return half_width(standard_error, df, n_tests, self._options.level)
 
+    def _margin_of_fixed_model(self, i: int, g: int, estimates: GroupEstimates) -> float:
+        """Half width of the interval of the loss without the variation of the model itself."""
+        loss = estimates.expected_loss
+        if loss == Estimate(0.0, 0.0, 0.0):  # nothing but rounding error
+            return 0.0
+        high = loss.value + self._margin(i, g, Quantity.CORRECTED_LOSS)
+        return (high - (loss.low or 0.0)) / 2
+
     def _estimate_group(
         self, i: int, g: int, refit_spread: float, change_spread: float
     ) -> GroupEstimates:
@@ -178,7 +196,7 @@ class _Estimator:
             training_standard_error = float(
                 self._statistics.training_standard_errors[i, Quantity.CROSS_FITTED_LOSS, g]
             )
-        loss = self._loss_interval(i, g, training_standard_error)
+        loss = self._loss_interval(i, g, training_standard_error, refit_spread)
         state = classify_loss(loss)
         low = loss.low
         # Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
@@ -229,7 +247,9 @@ class _Estimator:
             eigenvalue_gap=gap,
         )
 
-    def _loss_interval(self, i: int, g: int, training_standard_error: float) -> LossInterval:
+    def _loss_interval(
+        self, i: int, g: int, training_standard_error: float, refit_spread: float
+    ) -> LossInterval:
         """Interval of the loss of group g under model i, set to zero if it is rounding error.
 
         The loss is the held-out error of the model minus the best error of the group. For the
@@ -240,19 +260,21 @@ class _Estimator:
 
         `training_standard_error` is the standard error of the cross-fitted loss due to the choice
         of training rows, by which the lower limit is widened. The field `standard_error` of the
-        result has the variation between the rows only.
+        result has the variation between the rows only. By `refit_spread`, the jackknife standard
+        error of the error under the refits, the upper limit is widened: the model in hand may lose
+        more than its refits do on average.
         """
         statistics = self._statistics
         error = float(self._means[i, Quantity.HELD_OUT_ERROR, g])
         cross_fitted = float(self._means[i, Quantity.CROSS_FITTED_LOSS, g])
         cross_margin = self._margin(i, g, Quantity.CROSS_FITTED_LOSS, training_standard_error)
         corrected = error - float(self._best_errors_new_rows[i, g])
-        held_out_best_error = error - cross_fitted
+        held_out_best_error = float(self._held_out_best_errors[i, g])
         in_sample_best_error = float(self._model_errors[i].best_errors[g])
         loss = LossInterval(
             low=cross_fitted - cross_margin,
             value=corrected,
-            high=corrected + self._margin(i, g, Quantity.CORRECTED_LOSS),
+            high=corrected + self._margin(i, g, Quantity.CORRECTED_LOSS, refit_spread),
             cross_fitted=cross_fitted,
             optimism=held_out_best_error - in_sample_best_error,
             min_material_loss=self._options.materiality * float(self._model_errors[i].variances[g]),

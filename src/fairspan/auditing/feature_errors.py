@@ -4,7 +4,8 @@ A model maps a row x (centered, and divided by the model's scale) to E x with it
 and back to D E x with its decoder D, (p, d). With R = I - DE and S_g the second moment matrix of
 group g, (p, p), the errors are the diagonal of R S_g R'; their sum e_g is the error of the group.
 The expected errors of an in-sample model come from the folds: the diagonal for the moments of a
-fold under the refit without it, averaged with the folds' weights.
+fold under the refit without it, averaged with the folds' weights. If the center was learnt from
+these rows, they are corrected as the errors of the groups are.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.auditing.fold_centers import FoldCenters
 from fairspan.auditing.models import AuditedModel
 from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
@@ -128,21 +130,43 @@ class FeatureErrors:
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class ModelByFold:
+    """Results for a model without each of K folds.
+
+    Attributes
+    ----------
+    refits : sequence of K Projectors
+        Refits of the model; empty for models fitted to other rows.
+    moments : FoldMoments or None
+        Moments of the rows by fold, needed with refits.
+    centers : FoldCenters or None
+        Means of the rows without each fold, needed for a center that was learnt from them.
+    center_excess_weight : float
+        That of :class:`~fairspan.auditing.cross_fitting.GroupOptima`, 0 for any other center.
+    """
+
+    refits: Sequence[Projector] = ()
+    moments: FoldMoments | None = None
+    centers: FoldCenters | None = None
+    center_excess_weight: float = 0.0
+
+
 def compute_feature_errors(
     model: AuditedModel,
     moments: Moments,
     is_estimated: BoolArray,
-    refits: Sequence[Projector] = (),
-    folds: FoldMoments | None = None,
+    by_fold: ModelByFold | None = None,
 ) -> FeatureErrors | None:
     """Compute the errors by feature.
 
     None above 5,000 features and for models that are not projections.
 
-    The result has observed errors, and expected ones on new rows. Without refits, both are equal,
-    since the model was fitted to other rows. Expected errors are NaN for groups that are not
-    estimated; with refits also if they would require matrices by fold that `folds` does not have:
-    it may have none, or rows in other coordinates than the features.
+    The result has observed errors, and expected ones on new rows. Without refits, both are equal
+    but for the correction of a center learnt from these rows, since the model was fitted to other
+    rows. Expected errors are NaN for groups that are not estimated; with refits or that correction
+    also if they would require moments by fold that `by_fold` does not have: it may have no
+    matrices, or rows in other coordinates than the features.
 
     Parameters
     ----------
@@ -151,10 +175,8 @@ def compute_feature_errors(
         Moments of all rows.
     is_estimated : (k,) array of bool
         Groups that have estimates for new rows.
-    refits : sequence of K Projectors
-        Refits without each fold; empty for models fitted to other rows.
-    folds : FoldMoments, optional
-        Moments by fold, needed if there are refits.
+    by_fold : ModelByFold, optional
+        What was found without each fold, if there are folds.
     """
     if moments.n_features > _MAX_FEATURES or model.row_model is not None:
         return None
@@ -162,10 +184,22 @@ def compute_feature_errors(
     frame = model.subspace.reference_frame(moments)
     observed = _residual_diagonals(moments, frame, model.subspace.projector)
     expected = np.full_like(observed, np.nan)
+    by_fold = by_fold or ModelByFold()
+    refits = by_fold.refits
+    folds = by_fold.moments
     if not refits:
         expected = observed
     elif isinstance(folds, DenseFoldMoments) and folds.total.n_features == moments.n_features:
         expected = _held_out_errors(folds, frame, refits)
+    if by_fold.centers is not None and by_fold.center_excess_weight:
+        n_folds = len(by_fold.centers.shares)
+        expected = _corrected_for_center(
+            expected,
+            by_fold.centers,
+            by_fold.center_excess_weight,
+            frame,
+            projectors=refits or [model.subspace.projector] * n_folds,
+        )
     return FeatureErrors(
         model.name,
         tuple(moments.labels),
@@ -194,6 +228,24 @@ def _held_out_errors(
         shares = fold.weights / total.weights[present]
         errors[present] += shares[:, None] * errors_of_fold
     return errors
+
+
+def _corrected_for_center(
+    errors: FloatArray,
+    centers: FoldCenters,
+    excess_weight: float,
+    frame: ReferenceFrame,
+    projectors: Sequence[Projector],
+) -> FloatArray:
+    """Return errors by feature, (k, p), corrected for a center that was learnt from the rows.
+
+    NaN if the centers are in other coordinates than the features. `projectors` has one per fold.
+    """
+    if centers.group_means.shape != errors.shape:
+        return np.full_like(errors, np.nan)
+    excess = centers.excess_by_feature(frame, projectors)
+    # Clip rounding errors: a feature may be reconstructed exactly.
+    return np.maximum(errors + excess_weight * excess, 0.0)
 
 
 def _residual_diagonals(

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates
 from fairspan.auditing.estimation_options import EstimationOptions
-from fairspan.auditing.feature_errors import compute_feature_errors
+from fairspan.auditing.feature_errors import ModelByFold, compute_feature_errors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
@@ -22,8 +22,6 @@ from fairspan.auditing.results import (
 from fairspan.certificates.certificate import Certificate
 from fairspan.metrics import GroupErrors, worst_case_error
 from fairspan.moments.compute import Moments
-from fairspan.moments.fold_moments import FoldMoments
-from fairspan.moments.projector import Projector
 from fairspan.problem.criteria.error_gap import RobustErrorGap
 from fairspan.rows.labels import Label
 
@@ -40,8 +38,7 @@ def model_result(
     estimates: ModelEstimates,
     no_estimates_reason: str | None,
     options: EstimationOptions,
-    refits: Sequence[Projector] = (),
-    folds: FoldMoments | None = None,
+    by_fold: ModelByFold | None = None,
 ) -> ModelResult:
     """Combine all figures of one model.
 
@@ -60,11 +57,8 @@ def model_result(
     no_estimates_reason : str or None
         Why there are none; it overrides the estimates.
     options : EstimationOptions
-    refits : sequence of K Projectors
-        Refits without each fold, from which errors by feature on new rows come; empty for a model
-        that was not refitted.
-    folds : FoldMoments, optional
-        Moments by fold, needed with refits.
+    by_fold : ModelByFold, optional
+        What was found without each fold, from which errors by feature on new rows come.
     """
     if no_estimates_reason is not None:
         estimates = no_estimates(moments)
@@ -83,7 +77,8 @@ def model_result(
         )
     # Nothing is known of an in-sample model on new rows without refits.
     is_estimated = np.array([group.is_estimated for group in estimates.groups])
-    if observed.status.in_sample and not refits:
+    has_refits = by_fold is not None and len(by_fold.refits) > 0
+    if observed.status.in_sample and not has_refits:
         is_estimated[:] = False
     return ModelResult(
         description=ModelDescription(
@@ -110,7 +105,7 @@ def model_result(
         no_estimates_reason=no_estimates_reason,
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
-        feature_errors=compute_feature_errors(model, moments, is_estimated, refits, folds),
+        feature_errors=compute_feature_errors(model, moments, is_estimated, by_fold),
     )
 
 
