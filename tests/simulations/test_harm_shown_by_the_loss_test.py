@@ -46,7 +46,7 @@ def harmed_share(setting, seed, n_blocks=None):
                 fs.GroupMoments.from_rows(X[blocks == block], groups[blocks == block])
                 for block in range(n_blocks)
             ]
-            audit = fs.audit(model, moments)
+            audit = fs.audit(model, moments=moments)
         elif rows.clusters is None:
             audit = fs.audit(model, X, groups)
         else:
