@@ -477,3 +477,31 @@ def test_a_loss_that_is_only_rounding_is_zero_and_not_shown():
     for group in found.models[0].groups:
         loss = group.expected_loss
         assert (loss.low, loss.value, loss.high, group.state) == (0, 0, 0, "no material harm")
+
+
+def test_weights_and_clusters_reduce_the_effective_number_of_rows():
+    """To (sum of w)^2 / sum of w^2, with the weights of rows or of clusters."""
+    rng = np.random.default_rng(56)
+    X = rng.normal(size=(120, 4))
+    groups = np.repeat(["a", "b"], [80, 40])
+    weights = rng.uniform(0.2, 5, 120)
+    clusters = rng.integers(0, 30, 120)
+
+    def effective_counts(**options):
+        records = fs.audit(np.eye(4)[:1], X, groups, **options).to_records()
+        return [record["n_effective"] for record in records]
+
+    def kish(unit_weights):
+        return sum(unit_weights) ** 2 / sum(unit_weights**2)
+
+    of_clusters = [
+        np.bincount(clusters[groups == label], weights[groups == label]) for label in ("a", "b")
+    ]
+    assert effective_counts(folds=5) == pytest.approx([80, 40])
+    assert effective_counts(sample_weight=weights, folds=5) == pytest.approx(
+        [kish(weights[:80]), kish(weights[80:])]
+    )
+    assert effective_counts(sample_weight=weights, clusters=clusters, folds=5) == pytest.approx(
+        [kish(each) for each in of_clusters]
+    )
+    assert effective_counts(folds=None) == [None, None]

@@ -100,16 +100,16 @@ class Audit:
         -------
         pandas.DataFrame
             Columns: model, group, n_rows, n_clusters (None unless `clusters` was given),
-            proportion. Observed on the audited rows: observed_total_variance, observed_error with
-            _low and _high, observed_best_error, observed_loss, observed_variance_kept,
-            observed_kurtosis, and drift (change in error since the fit, for models fitted to other
-            rows) with _low and _high.
-            Expected on new rows: expected_error and expected_loss with _low and _high,
-            cross_fitted_loss, expected_best_error, state, relative_optimism, expected_change with
-            _low and _high, n_rows_needed and min_detectable_loss, eigenvalue_gap with its standard
-            error, and is_identified. Per model: observed_disparity and
-            expected_disparity with _low and _high, instability and min_cosine (sensitivity of an
-            in-sample model to its rows), n_components, center.
+            n_effective (effective number of rows), proportion. Observed on the audited rows:
+            observed_total_variance, observed_error with _low and _high, observed_best_error,
+            observed_loss, observed_variance_kept, observed_kurtosis, and drift (change in error
+            since the fit, for models fitted to other rows) with _low and _high. Expected on new
+            rows: expected_error and expected_loss with _low and _high, cross_fitted_loss,
+            expected_best_error, state, relative_optimism, expected_change with _low and _high,
+            n_rows_needed and min_detectable_loss, eigenvalue_gap with its standard error, and
+            is_identified. Per model: observed_disparity and expected_disparity with _low and _high,
+            instability and min_cosine (sensitivity of an in-sample model to its rows),
+            n_components, center.
 
         Raises
         ------

@@ -52,6 +52,9 @@ class GroupEstimates:
         Whether some pair of features is observed together in too few rows for estimates.
     n_clusters : int or None
         Number of clusters in the group; None if clusters were not given.
+    n_effective : float
+        Effective number of rows: as many rows of equal weight, all independent, as the rows count
+        for at least. With clusters, as if all rows of a cluster were equal.
     eigenvalue_gap : EigenvalueGap
         Gap between eigenvalues d and d + 1 of the group's second moment, on which its best subspace
         of dimension d depends.
@@ -70,6 +73,7 @@ class GroupEstimates:
     is_heavy_tailed: bool = False
     has_few_pairs: bool = False
     n_clusters: int | None = None
+    n_effective: float = math.nan
     eigenvalue_gap: EigenvalueGap = UNKNOWN_GAP
 
     @property

@@ -231,6 +231,9 @@ class _Estimator:
             state = "inconclusive"
         change = self._change(i, g, change_spread)
         n_clusters = loss.n if self._options.has_clusters else None
+        n_effective = math.nan
+        if self._statistics.effective_counts is not None:
+            n_effective = float(self._statistics.effective_counts[g])
         return GroupEstimates(
             expected_error=Estimate(error, max(error - error_margin, 0.0), error + error_margin),
             expected_loss=Estimate(loss.value, low, loss.high),
@@ -244,6 +247,7 @@ class _Estimator:
             is_unstable=is_harm_unstable or self._is_sign_unstable(i, g, change, change_spread),
             is_heavy_tailed=loss.is_heavy_tailed,
             n_clusters=n_clusters,
+            n_effective=n_effective,
             eigenvalue_gap=gap,
         )
 

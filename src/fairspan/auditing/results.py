@@ -87,6 +87,7 @@ class GroupResult(GroupEstimates):
             "group": self.group,
             "n_rows": self.n_rows,
             "n_clusters": self.n_clusters,
+            "n_effective": none_if_nan(self.n_effective),
             "proportion": self.proportion,
             "observed_total_variance": self.observed_total_variance,
             **self.observed_error.to_record("observed_error"),

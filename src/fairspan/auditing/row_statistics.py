@@ -50,6 +50,9 @@ class RowStatistics:
         Degrees of freedom if they differ from `n_independent` - 1 (after pooling imputations).
     kept_rows : mapping of int to GroupRows
         Rows of small groups, by index.
+    effective_counts : (k,) array or None
+        Effective number of rows of each group, (sum of w)^2 / sum of w^2 (Kish 1965), with the
+        weights w of rows or clusters; None if these are not known.
     """
 
     means: FloatArray
@@ -60,6 +63,7 @@ class RowStatistics:
     monotone_columns: tuple[int, ...] = ()
     df_override: FloatArray | None = None
     kept_rows: Mapping[int, GroupRows] = field(default_factory=dict)
+    effective_counts: FloatArray | None = None
 
     @property
     def df(self) -> FloatArray:
@@ -266,7 +270,10 @@ class RowStatisticsAggregator:
         # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
         squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         n_independent = counts.astype(np.int64)
+        # Sum of the squared weights of rows, or of clusters.
+        squared_weights = sum_w2[0, 0].copy()
         if self.has_clusters:
+            squared_weights[:] = 0.0
             squared_deviations = np.zeros((n_models, n_quantities, n_groups))
             n_independent = np.zeros(n_groups, dtype=np.int64)
             for (group, _), values in sums.cluster_sums.items():
@@ -275,6 +282,7 @@ class RowStatisticsAggregator:
                     values[:-1].reshape(n_models, n_quantities) - offsets[:, :, group] * values[-1]
                 )
                 squared_deviations[:, :, group] += deviations**2
+                squared_weights[group] += values[-1] ** 2
                 n_independent[group] += 1
         with np.errstate(invalid="ignore", divide="ignore"):
             correction = np.where(
@@ -299,6 +307,7 @@ class RowStatisticsAggregator:
             training_standard_errors=scales * _training_standard_errors(sums, standard_errors),
             monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
             kept_rows=sums.kept_rows,
+            effective_counts=group_weights**2 / squared_weights,
         )
 
     def _reference_means(self) -> FloatArray:
