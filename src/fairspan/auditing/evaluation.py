@@ -159,6 +159,9 @@ def _evaluate_with_folds(
     observed = observe_models(models, moments, folded_rows.models, folds)
     model_errors = [item.errors for item in observed]
     folded_rows = replace(folded_rows, models=with_no_refit_reasons(folded_rows.models, observed))
+    if len(imputations) == 1:
+        # The rows alone, in the coordinates of the folds.
+        imputations = [folded_rows.rows]
     in_sample = [item.status.in_sample for item in observed]
     cross_fit = _cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
     run = cross_fit.first
