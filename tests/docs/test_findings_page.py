@@ -133,6 +133,13 @@ def missing_cells():
     return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, on_missing="em")
 
 
+def named_persons():
+    person = np.repeat(np.arange(40), 10)
+    rows = np.random.default_rng(0).normal(size=(400, 6))
+    groups = np.array(["a", "b"])[person % 2]
+    return audit(PCA(2).fit(rows), rows, groups, clusters=person)
+
+
 def shuffled_persons():
     rng = np.random.default_rng(0)
     person = rng.permutation(np.repeat(np.arange(40), 10))
@@ -160,6 +167,7 @@ CASES = {
     "FS108": poorly_known,
     "FS109": one_outlier,
     "FS110": cannot_be_fitted_again,
+    "FS111": named_persons,
     "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
     "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
     "FS203": lambda: audit(fit_model(), X, GROUPS),

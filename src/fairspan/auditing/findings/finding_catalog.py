@@ -156,6 +156,15 @@ ENTRIES = {
         remedy="Audit held-out rows, or use fewer features.",
         further_remedy="The moments by fold of fewer features fit into memory.",
     ),
+    "FS111": FindingEntry(
+        title="rows that count for far fewer",
+        about="rows",
+        severity="info",
+        message="{groups}: because of weights or clusters, {counts} rows may count for as few as "
+        "{effective} independent rows of equal weight. {remedy}",
+        remedy="Judge by this number whether a group has enough rows.",
+        further_remedy="Intervals allow for it.",
+    ),
     "FS201": FindingEntry(
         title="the difference in error may be due to chance",
         about="a model",

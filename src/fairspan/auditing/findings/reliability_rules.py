@@ -17,6 +17,8 @@ from fairspan.formatting.numbers import format_count, to_ascii
 _SMALL_GROUP_SHARE = 0.05
 # Rows per dimension (of d + 1) below which chance makes up 5 % or more of a group's best error.
 MIN_ROWS_PER_DIMENSION = 20
+# Share of the number of rows below which the effective number is reported.
+_MIN_EFFECTIVE_SHARE = 1 / 3
 
 
 def reliability_findings(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
@@ -26,6 +28,7 @@ def reliability_findings(models: Sequence[ModelResult], rows: AuditedRows) -> It
     yield from missing_estimates(models)
     yield from unstable_best_subspaces(models)
     yield from heavy_tails(models)
+    yield from few_effective_rows(models)
 
 
 def degenerate_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
@@ -143,6 +146,23 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
         yield make_finding(
             "FS109",
             {"groups": quote_groups(groups), "models": model_names},
+            groups=labels_of(groups),
+        )
+
+
+def few_effective_rows(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS111: groups of which the effective number of rows is below a third of their number."""
+    groups = _groups_where(
+        models, lambda group: group.n_effective < _MIN_EFFECTIVE_SHARE * group.n_rows
+    )
+    if groups:
+        yield make_finding(
+            "FS111",
+            {
+                "groups": quote_groups(groups),
+                "counts": join_truncated([f"{group.n_rows:,}" for group in groups]),
+                "effective": join_truncated([f"{group.n_effective:,.0f}" for group in groups]),
+            },
             groups=labels_of(groups),
         )
 
