@@ -41,8 +41,8 @@ class GroupEstimates:
     min_detectable_loss : float
         Smallest loss that these rows can detect if the state is "inconclusive", otherwise NaN.
     sample_size_factor : float
-        Factor on the number of rows at which the loss, or the materiality threshold if larger,
-        would be detected (:func:`required_sample_size`); NaN if not applicable.
+        Factor on the number of rows at which the cross-fitted loss, or the materiality threshold if
+        larger, would be detected (:func:`required_sample_size`); NaN if not applicable.
     is_unstable : bool
         Whether harm, or the sign of the change, would be significant for the fixed model, but is
         within the jackknife spread of its refits.

@@ -328,22 +328,23 @@ def _sample_size_figures(
 ) -> tuple[float, float]:
     """Smallest detectable loss, and the factor on the number of rows needed to detect this one.
 
-    "This one" is the corrected loss, or the materiality threshold if larger. Both are NaN if the
-    state is conclusive or the losses are heavy-tailed, for which the formulas do not hold. The
-    factor is also NaN if the best subspace is not identified: the bias then shrinks more slowly
-    with the number of rows than the formula says.
+    "This one" is the cross-fitted loss, or the materiality threshold if larger: of the corrected
+    loss, a part may be optimism. Both are NaN if the state is conclusive or the losses are
+    heavy-tailed, for which the formulas do not hold. The factor is also NaN if the best subspace is
+    not identified: the bias then shrinks more slowly with the number of rows than the formula says.
 
     Parameters
     ----------
     state : str
     loss : LossInterval
     standard_error, bias_of_best_error : float
-        Standard error of the loss and bias of the best error, with the present number of rows.
+        Standard error of the cross-fitted loss and bias of the best error, with the present number
+        of rows.
     is_identified : bool
     quantile : float
         Sum of the normal quantiles of the confidence limit and of the power.
     """
-    target_loss = max(loss.value, loss.min_material_loss)
+    target_loss = max(loss.cross_fitted, loss.min_material_loss)
     is_conclusive = state != "inconclusive"
     if is_conclusive or loss.is_heavy_tailed or not (target_loss > 0 and standard_error > 0):
         return math.nan, math.nan
