@@ -142,6 +142,9 @@ def test_problems_of_the_bank(name, restriction, center):
         for nested in (False, True) if key in NESTED else (False,):
             own = {"criterion": criterion, "nested": nested} | settings
             model = fit(moments, d, **own)
+            if not isinstance(model, type):
+                # PCA chooses the protected group where none is named; it may be arbitrary here.
+                own["criterion"] = model.solution_.criterion
             check_same_answer(model, fit(rotated, d, **own))
             if isinstance(model, type):
                 continue
@@ -150,7 +153,7 @@ def test_problems_of_the_bank(name, restriction, center):
             solution = model.solution_
             # Losses are to the best that the restriction leaves, so they cannot be compared.
             if "loss" not in key and not model.subspace_.is_oblique:
-                free = fit(moments, d, criterion=criterion, center=center)
+                free = fit(moments, d, criterion=own["criterion"], center=center)
                 slack = 1e-9 * solution.scale + solution.resolution
                 assert free.solution_.lower_bound <= solution.objective + slack
 

@@ -74,11 +74,9 @@ def assert_same_fit(sparse, dense, *, status="estimated"):
     assert is_matrix_free == (status == "estimated")
     total = dense.moments_.proportions @ np.einsum("gii->g", dense.moments_.second_moments())
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * total
-    # A gap of 1e-9 leaves more of an angle where the objective is flat.
-    angle = 1e-6 if sparse.criterion in ("nash_welfare", "equal_error") else 1e-7
     # Inside a small subspace the gap is closed to 1e-9, not to rounding, which leaves an angle.
     if dense.solution_.eigensolver == "dense":
-        assert projector_distance(sparse.components_, dense.components_) <= angle
+        assert projector_distance(sparse.components_, dense.components_) <= 1e-6
         assert relative_error(sparse.group_errors_, dense.group_errors_) <= 1e-8
     assert dense.solution_.status == "optimal"
     assert sparse.solution_.status == ("optimal" if status == "optimal" else "estimated")

@@ -216,7 +216,9 @@ def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs)
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
     said = process.communicate(timeout=120)[1]
-    kept, ended = filter(None, said.splitlines())
+    lines = [line for line in said.splitlines() if line]
+    assert len(lines) == 2, said
+    kept, ended = lines
     assert kept.startswith(f"fairspan: warning: Partial results are kept in {out}")
     assert (process.returncode, ended) == (130, "fairspan: interrupted")
     assert len(list(out.glob("*.moments"))) < 400
