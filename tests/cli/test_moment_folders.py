@@ -216,7 +216,8 @@ def test_an_interruption_names_the_files_that_remain(frame, run, tmp_path, jobs)
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
     said = process.communicate(timeout=120)[1]
-    lines = [line for line in said.splitlines() if line]
+    # On a busy machine the command lasts long enough to print its progress.
+    lines = [line for line in said.splitlines() if line and "reading:" not in line]
     assert len(lines) == 2, said
     kept, ended = lines
     assert kept.startswith(f"fairspan: warning: Partial results are kept in {out}")
