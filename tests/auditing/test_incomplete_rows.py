@@ -37,9 +37,8 @@ def test_intervals_are_wider_where_cells_are_missing():
     assert found.in_sample
     (a, b), (whole_a, whole_b) = found.groups, complete.groups
 
-    def margin(estimate):
-        # The low end of the drift also allows for the optimism of the fit.
-        return estimate.high - estimate.value
+    def width(estimate):
+        return estimate.high - estimate.low
 
     assert width(a.observed_error) == pytest.approx(width(whole_a.observed_error), rel=0.05)
     assert width(b.observed_error) > 1.02 * width(whole_b.observed_error)
