@@ -52,9 +52,9 @@ def test_a_finding_about_data():
     rows = np.random.default_rng(0).normal(size=(200, 3)) * [10, 1, 1]
     result = fs.audit(np.eye(3)[:1], rows, ["a", "b"] * 100, folds=None)
     assert message_of("FS403", result) == (
-        "feature x0 accounts for 98.1 % of the variance, and array does not scale, so the other "
-        "features have little influence. Standardize the features (scale=True), or rescale the "
-        "feature."
+        "feature x0 accounts for 98.1 % of the variance, and array does not scale, so all other "
+        "features together have less influence. Standardize the features (scale=True), or rescale "
+        "the feature."
     )
 
 

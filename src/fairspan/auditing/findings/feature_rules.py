@@ -23,8 +23,12 @@ from fairspan.typing import FloatArray, IndexArray
 _MAX_WITHIN_GROUP_SHARE = 0.02
 # Degrees of freedom below which variances within groups say little.
 _MIN_DF = 10
-# Share of the variance above which one feature is dominant.
-_DOMINANT_SHARE = 0.9
+# Share of the variance from which one feature is dominant: the first component is then nearly that
+# feature, unless others correlate with it.
+_DOMINANT_SHARE = 0.6
+# Least ratio of the variance of a dominant feature to the mean of the others. Of two or three
+# features, one often has 60 % of the variance without a difference in units.
+_MIN_DOMINANT_RATIO = 4
 # Share of the variance above which digits say no more than "nearly all".
 _NEARLY_ALL = 0.999
 # Share of the rows below which a value of an indicator is rare.
@@ -140,7 +144,7 @@ def dominant_feature(
             continue
         largest = int(np.argmax(second_moments))
         share = second_moments[largest] / second_moments.sum()
-        if share > _DOMINANT_SHARE:
+        if share >= _min_dominant_share(moments.n_features):
             affected_models.append(model.name)
             share_by_column[largest] = max(share, share_by_column.get(largest, 0.0))
     if share_by_column:
@@ -156,6 +160,18 @@ def dominant_feature(
             columns=columns.names_of(sorted(share_by_column)),
             settings=[Setting("scale", "scale=True", True)],
         )
+
+
+def _min_dominant_share(n_features: int) -> float:
+    """Share of the variance from which one of p features is dominant.
+
+    Examples
+    --------
+    >>> _min_dominant_share(2), _min_dominant_share(10)
+    (0.8, 0.6)
+    """
+    share_at_ratio = _MIN_DOMINANT_RATIO / (_MIN_DOMINANT_RATIO + n_features - 1)
+    return max(_DOMINANT_SHARE, share_at_ratio)
 
 
 def _format_dominant_share(share: float) -> str:

@@ -340,13 +340,13 @@ ENTRIES = {
         caveat="a feature may be an identifier",
     ),
     "FS403": FindingEntry(
-        title="one feature holds nearly all variance",
+        title="one feature holds most of the variance",
         about="data",
         severity="warning",
-        message="{shares}, and {models} {do} not scale, so the other features have little "
+        message="{shares}, and {models} {do} not scale, so all other features together have less "
         "influence. {remedy}",
         remedy="Standardize the features{setting}, or rescale the feature.",
-        caveat="one unscaled feature accounts for nearly all of the variance",
+        caveat="one unscaled feature accounts for most of the variance",
     ),
     "FS404": FindingEntry(
         title="components of rare indicators",
