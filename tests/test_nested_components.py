@@ -343,7 +343,7 @@ def test_sparse_rows_of_many_features_are_nested_without_matrices():
 def test_an_audit_names_it_and_says_what_its_gap_is():
     model = fit(TWO, 3)
     audited = audit(model, TWO.X, TWO.labels, folds=None)
-    assert audited.models[0].name == "nested minimax_loss"
+    assert audited.models[0].name == "nested minimax loss"
     assert audited.models[0].is_nested
     (found,) = [each for each in audited.findings if each.code == "FS204"]
     assert "nested" in found.message

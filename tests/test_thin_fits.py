@@ -346,7 +346,7 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
     for table in (X, held_out):
         mine = audit(fair, table, labels, sample_weight=weights, folds=None)
         theirs = audit(fair, moments=GroupMoments.from_rows(table, labels, weights))
-        assert [each.name for each in mine.models] == ["minimax_loss", "PCA"]
+        assert [each.name for each in mine.models] == ["minimax loss", "PCA"]
         found, known = (
             [
                 (each.observed_error.value, each.observed_best_error, each.observed_total_variance)

@@ -488,7 +488,7 @@ def frontier_for_display(
         A polygon whose distance from the curve is at most 1e-4 of its extent (2e-3 for many
         features), if float64 resolves that.
     """
-    with Stage("tracing the trade-off", unit=EIGENPROBLEMS):
+    with Stage("computing the trade-off curve", unit=EIGENPROBLEMS):
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
         is_wide = moments.n_features > _MANY_FEATURES

@@ -121,7 +121,8 @@ class Stage:
         inner_text = ""
         if inner_stages:
             innermost = inner_stages[-1]
-            inner_text = f"{innermost.name}: {innermost.n_done} {innermost.unit}"
+            n_done = innermost.n_done
+            inner_text = f"{innermost.name}: {n_done} {_unit_form(n_done, innermost.unit)}"
         bar.set_postfix_str(inner_text, refresh=False)
         bar.update(outer._total_done(inner_stages) - bar.n)
 
@@ -237,6 +238,11 @@ def show_progress() -> Iterator[None]:
         _LAST_LINE_TIME.reset(time_token)
 
 
+def _unit_form(n: float, unit: str) -> str:
+    """Return the name of a unit in the form that agrees with a count."""
+    return unit.removesuffix("s") if n == 1 else unit
+
+
 class _LineReporter:
     """Line-based substitute for a tqdm bar: one line every ten seconds, with the time left.
 
@@ -265,11 +271,16 @@ class _LineReporter:
         if now - _LAST_LINE_TIME.get() < _LINE_INTERVAL:
             return
         _LAST_LINE_TIME.set(now)
+        if not self.total:
+            # The number of steps is unknown, so the time tells more than a count of them.
+            print(f"fairspan: {self.desc} ... ({now - self.start_time:.0f} s)", file=sys.stderr)
+            sys.stderr.flush()
+            return
         # An overall stage counts percent of all steps, of which "of 100" would say nothing.
         is_overall = bool(self.stage.stage_percentages)
         out_of = ""
         remaining_text = ""
-        if self.total and self.n:
+        if self.n:
             seconds = (now - self.start_time) * max(self.total / self.n - 1, 0.0)
             duration = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
             if is_overall:
@@ -279,8 +290,8 @@ class _LineReporter:
                 remaining_text = f", about {duration} left of this step"
         inner = f" ({self.inner_text})" if self.inner_text else ""
         unit = self.stage.unit
-        if not out_of and round(self.n) == 1:
-            unit = unit.removesuffix("s")
+        if not out_of:
+            unit = _unit_form(round(self.n), unit)
         line = f"fairspan: {self.desc}: {self.n:,.0f}{out_of} {unit}{remaining_text}{inner}"
         print(line, file=sys.stderr, flush=True)
 

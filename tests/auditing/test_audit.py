@@ -85,7 +85,7 @@ def test_errors_are_those_of_the_models_own_reconstruction(name, fitted, audited
         ),
         (lambda: fit_model(criterion="total_error"), ["PCA"]),
         (lambda: fit_model().components_, ["array"]),
-        (lambda: fit_model().subspace_, ["minimax_loss"]),
+        (lambda: fit_model().subspace_, ["minimax loss"]),
     ],
     ids=["dimensions", "scales", "PCA itself", "array", "subspace"],
 )
@@ -279,7 +279,7 @@ def test_a_model_may_have_the_group_among_its_features():
 def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     within = fit_model(criterion="total_error", center="group")
     mine, plain = audit(within, X, GROUPS, folds=None).models
-    assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
+    assert (mine.name, plain.name, mine.baseline) == ("total error", "PCA", "PCA")
     assert mine.observed_total_error < plain.observed_total_error
 
 

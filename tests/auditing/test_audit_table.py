@@ -56,7 +56,7 @@ def test_figures_are_those_of_the_table(quantity):
     ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "observed_error")
     assert list(frame.columns) == ["model", "group", quantity, *ends]
     pd.testing.assert_frame_equal(frame, table[frame.columns])
-    assert picture.models == ("minimax_loss", "PCA")
+    assert picture.models == ("minimax loss", "PCA")
     assert picture.pca_models == ("PCA",)
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     assert lines["model-1"].get_markerfacecolor() == "white" != lines["model-0"].get_color()

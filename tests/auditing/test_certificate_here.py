@@ -258,7 +258,7 @@ def test_findings_say_whether_a_refit_may_help(change, codes, words):
     found = audit(model, X - (0.8 if change == "all" else 0.0), groups, folds=None).findings
     about = [each for each in found if each.code in ("FS209", "FS210")]
     assert {each.code for each in about} == codes
-    assert {each.model for each in about} == {"nash_welfare"}
+    assert {each.model for each in about} == {"Nash welfare"}
     assert any(words in each.message for each in about)
 
 

@@ -235,7 +235,7 @@ def test_a_component_of_a_rare_indicator_is_named_where_it_is_scaled():
         rows = with_column(rare * 1.0, "rare").drop(columns=["w", "x", "y"])
         [finding] = audit_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
         assert finding.columns == ("rare",)
-        assert "components of minimax_loss" in finding.message
+        assert "components of minimax loss" in finding.message
         assert not audit_frame("FS404", rows.assign(z2=X[:, 3]), GROUPS, scale=False)
 
 

@@ -253,7 +253,7 @@ def test_who_pays_for_repair_by_rows_and_share():
     ]
     found = next(each for each in audit_of_fair_model().findings if each.code == "FS303")
     assert found.groups == tuple(fallen) == ("wide",)
-    assert (found.severity, found.model) == ("info", "minimax_loss")
+    assert (found.severity, found.model) == ("info", "minimax loss")
     assert "'wide' (200 rows, 66.7 % of all rows: " in found.message
     alike = np.arange(200) % 2
     assert "FS303" not in codes(fit_model(WIDE, alike), WIDE, alike, folds=5)

@@ -159,5 +159,5 @@ def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
         fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
         result = fs.audit(fair, X[n_missing:], groups[n_missing:])
         raised.append([f.model for f in result.findings if f.code == "FS202"])
-    for name in ("minimax_loss", "PCA"):
+    for name in ("minimax loss", "PCA"):
         assert np.mean([name in each for each in raised]) <= 0.12

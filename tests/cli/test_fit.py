@@ -31,7 +31,7 @@ def test_the_saved_model_does_to_the_rows_what_was_printed(
     np.testing.assert_allclose(saved.mean, mean, rtol=1e-12, atol=1e-12)
     expected = reference_figures(X, table["age"], saved.components, mean, scale, center=center)
     plain, fair = facts["models"]
-    assert [plain["name"], fair["name"]] == ["PCA", "fair"]
+    assert [plain["name"], fair["name"]] == ["PCA", "minimax loss"]
     assert_agrees(fair, expected)
     by_hand = reference_pca(X, table["age"], 2, center=center, standardize=standardize)
     assert_agrees(plain, by_hand)

@@ -136,7 +136,7 @@ def audit(
     >>> groups = ["a"] * 60 + ["b"] * 40
     >>> result = audit(FairPCA(1).fit(X, sensitive_features=groups), X, groups)
     >>> [model.name for model in result.models]
-    ['minimax_loss', 'PCA']
+    ['minimax loss', 'PCA']
     >>> [finding.code for finding in result.findings]
     ['FS202', 'FS203', 'FS201', 'FS205', 'FS302', 'FS303']
     >>> result.verdict.kind

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
+from fairspan.formatting.names import readable_name
 from fairspan.linalg.double_double import exact_sum
 from fairspan.model.other_packages import ReconstructionModel
 from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
@@ -210,8 +212,24 @@ def _default_name(model: object, n_features: int | None) -> str:
     """Return "PCA", the problem that a fair model solves, "array", or the name of the class."""
     mapping = adapt_model(model, n_features).mapping
     if isinstance(mapping, FairSubspace) and mapping.certificate is not None:
-        return "PCA" if _is_ordinary_pca(mapping) else mapping.certificate.problem_text
+        return "PCA" if _is_ordinary_pca(mapping) else model_name(mapping.certificate)
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
+
+
+def model_name(certificate: Certificate) -> str:
+    """Name of a fair model: the problem that it solves, as on the page of a report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA
+    >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+    >>> model_name(FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"]).solution_)
+    'minimax loss'
+    """
+    criterion = certificate.criterion.name
+    # Only the criterion is put into words: a restriction is a call with its parameters.
+    return certificate.problem_text.replace(criterion, readable_name(criterion), 1)
 
 
 def read_model(name: str, model: object, n_features: int | None = None) -> AuditedModel:

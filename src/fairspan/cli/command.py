@@ -89,6 +89,11 @@ class Command(click.Command):
 command = partial(click.command, cls=Command)
 
 
+def given_arguments() -> tuple[str, ...]:
+    """Arguments of the command line, which `run` stored in the context."""
+    return tuple(click.get_current_context().find_root().obj or ())
+
+
 def usage_error_if(condition: object, message: str) -> None:
     """Raise a usage error if the condition is true."""
     if condition:

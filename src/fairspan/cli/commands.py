@@ -2,12 +2,13 @@
 
 import traceback
 from pathlib import Path
+from typing import Literal
 
 import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.command import command, output_option, usage_error_if
+from fairspan.cli.command import command, given_arguments, output_option, usage_error_if
 from fairspan.cli.command_outputs import check_output_file
 from fairspan.cli.option_values import (
     AuditOptions,
@@ -69,7 +70,7 @@ def demo(page: Path, as_json: bool) -> None:
 
 @command(
     examples=(
-        "fairspan audit patients.csv --group sex --standardize -d 2",
+        "fairspan audit patients.csv --group sex --standardize -d 2 --repair",
         "fairspan audit patients.csv --group sex --by-dimension --level 0.9",
     )
 )
@@ -91,11 +92,11 @@ def audit(
     """Audit ordinary PCA, or saved models, on each group of DATA.
 
     DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments, and may be
-    larger than memory. With --test, ordinary PCA is fitted on DATA and evaluated on the other
-    rows. Several files of saved moments are audited together; the variation between them gives the
-    intervals.
+    larger than memory. With --repair, a fair model is fitted as well and compared with ordinary
+    PCA. With --test, both are fitted on DATA and evaluated on the other rows. Several files of
+    saved moments are audited together; the variation between them gives the intervals.
     """
-    from fairspan.cli import inputs, model_auditing, printed_results
+    from fairspan.cli import fitting, inputs, model_auditing, next_commands, printed_results
     from fairspan.cli.row_input import read_options_for
 
     models = model_options.models
@@ -105,15 +106,7 @@ def audit(
     # --test requires no models, unlike for a report, since ordinary PCA can be audited on other
     # rows; so it is not checked here.
     require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
-    usage_error_if(by_dimension and test_path, "--by-dimension cannot be combined with --test.")
-    usage_error_if(
-        by_dimension and models,
-        "--by-dimension cannot be combined with --model, which fixes the dimension.",
-    )
-    usage_error_if(
-        by_dimension and fit_options.n_components is not None,
-        "--by-dimension cannot be combined with -d.",
-    )
+    model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
     # Distinguish a requested center from the default.
     center_source = click.get_current_context().get_parameter_source("center")
@@ -135,7 +128,10 @@ def audit(
             results = printed_results.by_dimension_record(found)
             text = printed_results.by_dimension_text(found)
         else:
-            audited = audited or [model_auditing.pca_model(table, fit_options)]  # without --model
+            if model_options.repair:
+                audited = fitting.fit_repair(table, fit_options)
+            elif not audited:
+                audited = [model_auditing.pca_model(table, fit_options)]
             held_out = None
             if test_path is not None:
                 features = table.moments.feature_names
@@ -145,6 +141,9 @@ def audit(
             result = model_auditing.audit_data(table, audited, audit_options, held_out)
             results = result.to_dict()
             text = printed_results.audit_text(result)
+            next_command = next_commands.next_command(given_arguments(), result, model_options)
+            if next_command is not None:
+                text += f"\n\n{next_command}"
     printed_results.print_results(results, text, as_json=as_json)
 
 
@@ -213,6 +212,14 @@ def fit(
 )
 @options.DATA
 @output_option("-o", "--output", "page", type=OUTPUT_FILE, help="Path of the HTML report.")
+@output_option(
+    "--format",
+    "page_format",
+    type=click.Choice(["html", "text"]),
+    default="html",
+    help="html: write a page to -o; text: print the verdict and what each criterion changes for "
+    "each group, without a page.",
+)
 @options.with_read_options
 @options.UNSEEN_CATEGORIES
 @options.with_criterion_options
@@ -222,6 +229,7 @@ def fit(
 def report(
     data: Path | ExternalObject,
     page: Path | None,
+    page_format: Literal["html", "text"],
     read_options: ReadOptions,
     fit_options: FitOptions,
     report_options: ReportOptions,
@@ -231,12 +239,16 @@ def report(
     """Write an HTML report on how PCA affects each group of DATA.
 
     It also shows what fair criteria would change. The page is a single self-contained file; the
-    same data and options produce an identical file. Its contents can also be printed (--json),
-    and then no page is needed.
+    same data and options produce an identical file. Its contents can also be printed (--format
+    text, or --json), and then no page is needed.
     """
     usage_error_if(
-        page is None and not as_json,
-        "Give the path of the page with -o, or print its contents with --json.",
+        page is None and page_format == "html" and not as_json,
+        "Give the path of the page with -o, or print its contents with --format text or --json.",
+    )
+    usage_error_if(
+        page is not None and page_format == "text",
+        "--format text writes no page: omit it, or omit -o.",
     )
     models = report_options.models
     test_path = report_options.test_path
@@ -246,8 +258,6 @@ def report(
         check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
     from fairspan.cli import printed_results, reporting
 
-    # The page shows the arguments of the command line, which `run` stored in the context.
-    arguments = click.get_current_context().find_root().obj or ()
     built_report = reporting.build_file_report(
         data,
         page,
@@ -255,7 +265,7 @@ def report(
         fit_options,
         audit_options,
         report_options,
-        arguments,
+        given_arguments(),
     )
     if as_json:
         click.echo(printed_results.to_json(built_report.to_dict()))

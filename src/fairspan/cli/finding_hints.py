@@ -1,7 +1,7 @@
-"""Options of the command line that findings advise to change.
+"""Options and commands in place of the Python that findings and verdicts advise.
 
-Findings name settings as arguments in Python. The command line names its own options in their
-place.
+Findings name settings as arguments in Python, and verdicts name classes. The command line names its
+own options and commands in their place.
 """
 
 import shlex
@@ -10,18 +10,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.verdict import Verdict
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
     from fairspan.report.report import Report
 
+_REPAIR_ADVICE = (
+    "Compare it with a fair model: fairspan audit --repair fits one and audits both, and fairspan "
+    "fit saves it."
+)
 # Maximum number of columns in a hint.
 _MAX_COLUMNS_SHOWN = 4
 
 
 def with_command_hints(audit: "Audit") -> "Audit":
-    """Return the audit with findings whose messages name options of the command line."""
-    return replace(audit, findings=tuple(map(with_command_hint, audit.findings)))
+    """Return the audit with findings and verdicts that name options of the command line."""
+    return replace(
+        audit,
+        findings=tuple(map(with_command_hint, audit.findings)),
+        verdicts=tuple(map(_verdict_in_command_terms, audit.verdicts)),
+    )
 
 
 def with_command_hints_in_report(report: "Report") -> "Report":
@@ -51,6 +60,13 @@ def with_command_hint(finding: Finding) -> Finding:
             option = f"({option})"
         message = message.replace(setting.phrase, option)
     return replace(finding, message=message, remedy=in_command_terms(finding.remedy))
+
+
+def _verdict_in_command_terms(verdict: Verdict) -> Verdict:
+    """Return the verdict with a recommendation that names commands."""
+    if verdict.kind == "harm, no repair tried":
+        return replace(verdict, recommendation=_REPAIR_ADVICE)
+    return replace(verdict, recommendation=in_command_terms(verdict.recommendation))
 
 
 def in_command_terms(text: str) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fairspan.auditing.models import AuditedModel, audited_pca, read_model
+from fairspan.auditing.models import AuditedModel, audited_pca, model_name, read_model
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.inputs import InputData
-from fairspan.cli.model_auditing import report_dimension
+from fairspan.cli.model_auditing import pca_model, report_dimension
 from fairspan.cli.option_values import FitOptions
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import fit_rows
@@ -86,7 +86,18 @@ def fit_fair_model(
         fit_options.n_components, d, moments.n_features, readable_name(certificate.criterion.name)
     )
     plain = audited_pca(moments, d, fit_options.center, scale=fit_options.standardize)
-    return fair, [plain, replace(read_model("fair", fair), baseline=plain.name)]
+    fair_model = replace(read_model(model_name(certificate), fair), baseline=plain.name)
+    return fair, [plain, fair_model]
+
+
+def fit_repair(data: InputData, fit_options: FitOptions) -> list[AuditedModel]:
+    """Fit ordinary PCA and the default repair of the same dimension, and return both to audit.
+
+    The dimension is that of an audit of PCA alone, also if a share of the variance was requested.
+    """
+    d = pca_model(data, fit_options).subspace.dimension
+    _, audited = fit_fair_model(data, replace(fit_options, n_components=d))
+    return audited
 
 
 def check_overwriting(path: Path, fit_options: FitOptions) -> None:

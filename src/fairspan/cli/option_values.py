@@ -296,12 +296,34 @@ class ModelOptions:
         Whether ordinary PCA is audited for several numbers of dimensions.
     test_path : Path or None
         Held-out rows.
+    repair : bool
+        Whether the default repair is fitted as well, and compared with ordinary PCA.
     """
 
     models: tuple[Path, ...] = ()
     custom_objects: tuple[ExternalObject, ...] = ()
     by_dimension: bool = False
     test_path: Path | None = None
+    repair: bool = False
+
+    def check_combinations(self, fit_options: FitOptions) -> None:
+        """Raise a usage error if options that exclude each other were given."""
+        usage_error_if(
+            self.by_dimension and self.test_path, "--by-dimension cannot be combined with --test."
+        )
+        usage_error_if(
+            self.by_dimension and self.models,
+            "--by-dimension cannot be combined with --model, which fixes the dimension.",
+        )
+        usage_error_if(
+            self.by_dimension and fit_options.n_components is not None,
+            "--by-dimension cannot be combined with -d.",
+        )
+        usage_error_if(
+            self.repair and (self.by_dimension or self.models),
+            "--repair cannot be combined with --by-dimension or --model: it fits a model of its "
+            "own, of one dimension.",
+        )
 
 
 @dataclass(frozen=True)

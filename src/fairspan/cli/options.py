@@ -490,6 +490,11 @@ with_model_options = bundle_options(
             is_flag=True,
             help="Show the expected loss of each group for several numbers of dimensions.",
         ),
+        audit_option(
+            "--repair",
+            is_flag=True,
+            help="Fit the default repair, minimax loss, as well, and compare it with ordinary PCA.",
+        ),
         _TEST,
     ),
 )

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, format_finding
 from fairspan.auditing.group_names import format_group
-from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
+from fairspan.auditing.models import (
+    AuditedModel,
+    known_labels_of,
+    model_name,
+    restriction_columns,
+)
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.command_terminal import painter_for
 from fairspan.cli.finding_hints import with_command_hints, with_command_hints_in_report
@@ -241,7 +246,8 @@ def run_demo() -> DemoResult:
         FairPCA(_DEMO_DIMENSIONS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
     )
-    result = with_command_hints(audit({"PCA": pca, "fair": fair}, data.X, data.sensitive_features))
+    models = {"PCA": pca, model_name(fair.solution_): fair}
+    result = with_command_hints(audit(models, data.X, data.sensitive_features))
     return DemoResult(fair.solution_, result, data)
 
 
