@@ -73,7 +73,7 @@ def test_an_error_about_groups(fair_audit):
     with pytest.raises(UnknownGroup) as raised:
         fs.audit(fair_audit[0], X, np.where(groups == "few", "new", groups))
     assert str(raised.value) == (
-        "The rows contain groups that model 'minimax_loss' was not fitted on: 'new'. Allowed: its "
+        "The rows contain groups that model 'minimax loss' was not fitted on: 'new'. Allowed: its "
         "training groups, 'few', 'many'. Check the group column for misspelled or new values, or "
         "refit with that group."
     )
