@@ -22,7 +22,7 @@ from fairspan.errors import Cause, IncompatibleParameters, InvalidInput, Invalid
 from fairspan.formatting.messages import counted
 from fairspan.linalg.memory import format_bytes, moments_nbytes
 from fairspan.metrics import GroupErrors
-from fairspan.moments.compute import MAX_DENSE_FEATURES, Moments, compute_moments
+from fairspan.moments.compute import MAX_DENSE_FEATURES, Moments, compute_moments, is_wide
 from fairspan.moments.em import MAX_SILENT_DISTANCE
 from fairspan.moments.em_folds import EMFoldMoments, compute_em_fold_moments
 from fairspan.moments.fold_moments import (
@@ -37,8 +37,10 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.reference_frame import ReferenceFrame
 from fairspan.moments.wide import WideMoments
 from fairspan.rows.aggregation import Rows
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.protocol import row_metadata
 from fairspan.rows.sparse_rows import SparseRows
 
@@ -175,9 +177,10 @@ def read_moments(
     # Moments by fold of few features fit into memory; sparse rows that are kept need no matrices.
     is_limited = n_features > _MAX_FEATURES_WITHOUT_CHECK or limit.max_memory is not None
     if is_limited and not _needs_no_matrices(rows):
-        # Moments of all rows give the number of groups. Clusters require moments by fold: whether
-        # these fit is decided before rows are read, for two groups, the least that are compared.
-        if moments is None and not options.has_clusters:
+        # Clusters require moments by fold: whether these fit is decided before rows are read, for
+        # two groups, the least that are compared.
+        n_groups = 2 if options.has_clusters else _known_group_count(rows)
+        if moments is None and n_groups is None:
             moments = compute_moments(rows, limit)
         if isinstance(moments, WideMoments):
             try:
@@ -185,23 +188,41 @@ def read_moments(
             except IrreducibleRows as error:
                 return FirstPass(moments, no_estimates_reason=str(error))
             return FirstPass(moments, FoldedRows.read(reduced.models, reduced.rows, folds, limit))
-        n_groups = 2 if moments is None else moments.n_groups
+        if moments is not None:
+            n_groups = moments.n_groups
+        assert n_groups is not None
         n_folds = affordable_folds(options.folds, n_groups, n_features, limit.max_memory)
         if n_folds is None:
             reason = _no_folds_reason(n_groups, n_features, limit.max_memory)
-            if moments is None:
+            if moments is None and options.has_clusters:
                 raise IncompatibleParameters(
                     f"clusters was given, but {reason}",
                     "Allowed: tables whose moments by fold fit into memory",
                     "Use fewer features",
                 )
-            return FirstPass(moments, no_estimates_reason=reason)
+            return FirstPass(moments or compute_moments(rows, limit), no_estimates_reason=reason)
         folds = replace(folds, n_folds=n_folds)
     if row_metadata(rows).keeps_missing:
         assert isinstance(moments, GroupMoments)
         return _read_incomplete(models, rows, folds, limit, moments)
     folded = FoldedRows.read(models, rows, folds, limit)
     return FirstPass(moments or folded.fold_moments.total, folded)
+
+
+def _known_group_count(rows: Rows) -> int | None:
+    """Return the number of groups of rows in memory, if their moments are matrices.
+
+    None if only a pass over the rows tells it: rows of files, or of which some may be dropped; and
+    for few rows of many features, whose moments are no matrices.
+    """
+    if not isinstance(rows, InMemoryRows) or rows.on_missing != "error" or is_wide(rows):
+        return None
+    if not isinstance(rows.groups, CodedLabels):
+        return None
+    codes = rows.groups.codes
+    if rows.weights is not None:
+        codes = codes[rows.weights > 0]
+    return int(np.count_nonzero(np.bincount(codes)))
 
 
 def _read_incomplete(

@@ -49,8 +49,10 @@ _MAX_CANCELLATION = 3.0
 _N_SAMPLED_ROWS = 64
 # Up to this many codes, select rows code by code instead of sorting.
 _MAX_UNSORTED_CODES = 8
-# Shift a feature if its sample mean exceeds this ratio of its sample range.
-_MIN_SHIFT_RATIO = 0.25
+# Shift a feature if its sample mean exceeds this ratio of its sample range, which is about five
+# standard deviations: well before products cancel, at a mean of 1.4 standard deviations, although
+# mean and range of the sample vary.
+_MIN_SHIFT_RATIO = 0.15
 # In copied rows, shift in place if at most this share of the features is shifted.
 _MAX_IN_PLACE_SHARE = 0.25
 # Entries of a block, which then fits into the cache ...
@@ -455,7 +457,8 @@ class _BlockReader:
 
 def _rows_per_block(n_features: int, n_codes: int) -> int:
     """Return the number of rows of a block, for which updating matrices does not dominate."""
-    max_rows = max(_MAX_BLOCK_ENTRIES // n_features, MIN_BLOCK_ROWS)
+    # A block may be as large as the matrices of all codes.
+    max_rows = max(_MAX_BLOCK_ENTRIES // n_features, n_codes * n_features, MIN_BLOCK_ROWS)
     preferred = max(_ROWS_PER_FEATURE * n_features, _ROWS_PER_GROUP) * max(n_codes, 2)
     return max(_BLOCK_ENTRIES // n_features, min(preferred, max_rows), MIN_BLOCK_ROWS)
 

@@ -9,6 +9,7 @@ from fairspan.rows.aggregation import Rows
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import DEFAULT_GROUP_LIMIT, GroupLimit
+from fairspan.rows.in_memory import InMemoryRows
 from fairspan.rows.protocol import row_metadata
 from fairspan.rows.sparse_rows import SparseRows
 
@@ -58,14 +59,14 @@ def compute_moments(rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT) -> Mome
     # the checks themselves, and sparse rows are float64 already.
     if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES:
         return SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
-    if isinstance(rows, ArrayRows | FrameRows) and _is_wide(rows):
+    if isinstance(rows, ArrayRows | FrameRows) and is_wide(rows):
         wide = WideMoments.from_rows(rows, limit.for_rows(rows)).check_range()
         check_integer_precision(rows, wide)
         return wide
     return compute_group_moments(rows, limit)
 
 
-def _is_wide(rows: ArrayRows | FrameRows) -> bool:
+def is_wide(rows: InMemoryRows) -> bool:
     """Return whether row-space coordinates are cheaper than matrices, and can be used."""
     if rows.n_features <= MIN_WIDE_FEATURES:
         return False

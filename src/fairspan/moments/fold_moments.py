@@ -1,4 +1,4 @@
-"""Moments of each fold, of which those of training sets are sums."""
+"""Moments of each fold, and of all rows except those of one fold."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,6 +9,7 @@ import numpy as np
 from fairspan.linalg.memory import explain_memory_errors, moments_nbytes
 from fairspan.moments.accumulate import accumulate_rows
 from fairspan.moments.dropped_rows import no_complete_rows_error
+from fairspan.moments.exclusion import exclude_part
 from fairspan.moments.group_moments import (
     GroupMoments,
     check_costs,
@@ -33,7 +34,7 @@ MIN_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class DenseFoldMoments:
-    """Moments of each fold, merged and never subtracted, so that no digits cancel.
+    """Moments of each fold, which are subtracted from those of all rows where few digits cancel.
 
     Attributes
     ----------
@@ -49,8 +50,8 @@ class DenseFoldMoments:
     @cached_property
     def total(self) -> GroupMoments:
         """Moments of all rows."""
-        no_fold = -1
-        return replace(self.excluding(no_fold), n_dropped=self.n_dropped, skip_validation=True)
+        merged = merge_moments([part for part in self.by_fold if part is not None])
+        return replace(merged, n_dropped=self.n_dropped, skip_validation=True)
 
     def without_empty_folds(self) -> Self:
         """Return the folds that have rows."""
@@ -58,8 +59,7 @@ class DenseFoldMoments:
 
     def excluding(self, fold: int) -> GroupMoments:
         """Return the moments of all folds except one, without groups that only it has."""
-        others = [part for index, part in enumerate(self.by_fold) if index != fold]
-        return merge_moments([part for part in others if part is not None])
+        return exclude_part(self.total, self.by_fold, fold)
 
 
 @dataclass(frozen=True, eq=False)

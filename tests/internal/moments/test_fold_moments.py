@@ -128,3 +128,31 @@ def test_too_many_groups_and_bad_rows_are_reported_as_by_plain_moments(tmp_path)
     ):
         with pytest.raises(InvalidInput, match=said):
             compute_fold_moments(rows, FOLDS, limit)
+
+
+def test_the_rest_of_a_fold_with_nearly_all_variance_keeps_its_digits():
+    X, groups, _ = make_case(n=500)
+    X[17, 2] = 1e9
+    # The only row of its group in which these two features are not zero.
+    X[:, 4:6] = 0.0
+    X[23, 4:6] = [1.0, 1e-3]
+    found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
+    folds = FOLDS.folds_of_positions(np.arange(500))
+    for fold in range(5):
+        rest = found.excluding(fold)
+        others = folds != fold
+        for label, scatter in zip(rest.labels, rest.scatters, strict=True):
+            rows = X[others & (groups == label)]
+            expected = (rows - rows.mean(axis=0)).T @ (rows - rows.mean(axis=0))
+            scales = np.sqrt(np.diag(expected))
+            assert (np.abs(scatter - expected) <= 1e-13 * np.outer(scales, scales)).all()
+
+
+def test_the_rest_of_a_heavy_fold_keeps_its_digits():
+    X, groups, weights = make_case(n=500)
+    folds = FOLDS.folds_of_positions(np.arange(500))
+    weights[folds == 3] *= 2.0**40
+    found = compute_fold_moments(open_group_rows(X, groups, weights), FOLDS)
+    others = folds != 3
+    expected = GroupMoments.from_rows(X[others], groups[others], weights[others])
+    assert_moments(found.excluding(3), expected, rtol=1e-12)
