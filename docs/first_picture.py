@@ -1,6 +1,6 @@
 """Draw the README's picture: python docs/first_picture.py.
 
-The 32,561 people of Adult by sex (Becker and Kohavi 1996), which fairspan ships.
+The 32,561 people of Adult by race (Becker and Kohavi 1996), which fairspan ships.
 """
 
 import sys
@@ -15,34 +15,35 @@ from matplotlib.figure import Figure
 
 from fairspan import Audit, FairPCA, audit
 from fairspan.auditing.results import GroupResult
-from fairspan.datasets import load_adult_by_sex
+from fairspan.datasets import load_adult_by_race
 
 PICTURE = Path(__file__).with_name("first-picture.svg")
-DIMENSIONS = range(2, 7)
-_LOOKS = {"PCA": ("#d55e00", "o", -0.06), "fair PCA": ("#0072b2", "D", 0.06)}
-_NAMES = {"Female": "women", "Male": "men"}
+DIMENSIONS = range(1, 6)
+_COLORS = {"PCA": "#d55e00", "fair PCA": "#0072b2"}
+_MARKERS = {"PCA": "o", "fair PCA": "D"}
+# Shift of the marks of each model along the axis of components, so that intervals do not overlap.
+_SHIFTS = {"PCA": -0.06, "fair PCA": 0.06}
+_NAMES = {"Black": "Black people", "other": "other people"}
 
 
 def audited(dimensions: int) -> Audit:
-    """Audit what PCA and fair PCA would do to new people."""
-    people = load_adult_by_sex()
+    """Audit the effect of PCA and fair PCA on new people."""
+    people = load_adult_by_race()
     fair = FairPCA(n_components=dimensions, scale=True)
     fair.fit(people.X, sensitive_features=people.sensitive_features)
     return audit({"fair PCA": fair}, people.X, people.sensitive_features)
 
 
-def _curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
-    """Draw the losses of one group under one projection, with intervals."""
-    color, marker, beside = _LOOKS[name]
-    places = [d + beside for d in DIMENSIONS]
-    losses, shares = (
-        [each.expected_loss for each in groups],
-        [100 / each.observed_total_variance for each in groups],
-    )
-    for place, loss, share in zip(places, losses, shares, strict=True):
-        axes.plot([place, place], [loss.low * share, loss.high * share], color=color)
-    values = [loss.value * share for loss, share in zip(losses, shares, strict=True)]
-    axes.plot(places, values, color=color, marker=marker, linewidth=1, label=name)
+def _draw_curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
+    """Draw the losses of one group under one model, with intervals."""
+    color = _COLORS[name]
+    places = [d + _SHIFTS[name] for d in DIMENSIONS]
+    percents = [100 / group.observed_total_variance for group in groups]
+    losses = [group.expected_loss for group in groups]
+    for place, loss, percent in zip(places, losses, percents, strict=True):
+        axes.plot([place, place], [loss.low * percent, loss.high * percent], color=color)
+    values = [loss.value * percent for loss, percent in zip(losses, percents, strict=True)]
+    axes.plot(places, values, color=color, marker=_MARKERS[name], linewidth=1, label=name)
     axes.annotate(
         name,
         (places[-1], values[-1]),
@@ -53,24 +54,31 @@ def _curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
     )
 
 
+def _draw_materiality(axes: Axes, materiality: float) -> None:
+    """Shade the losses that are too small to matter."""
+    axes.axhspan(0, 100 * materiality, color="0.92", zorder=0)
+    axes.axhline(0, color="0.6", linewidth=1, zorder=0)
+
+
 def figure_of(results: list[Audit]) -> Figure:
     """Draw a panel for each group: its loss against the number of components."""
     figure = Figure(figsize=(8.2, 3.1), layout="constrained")
     panels = figure.subplots(1, len(_NAMES), sharey=True)
-    for place, axes in enumerate(panels):
-        for model in range(len(_LOOKS)):
-            found = [each.models[model] for each in results]
-            _curve(axes, found[0].name, [each.groups[place] for each in found])
-        group = found[0].groups[place]
-        axes.set_title(
-            f"{group.n_rows:,} {_NAMES[str(group.group)]}", loc="left", fontsize="medium"
-        )
-        axes.set(xlabel="components", xticks=DIMENSIONS, xlim=(1.7, 7.1))
-        axes.axhline(0, color="0.6", linewidth=1, zorder=0)
+    for group_index, axes in enumerate(panels):
+        _draw_materiality(axes, results[0].materiality)
+        for model_index in range(len(_COLORS)):
+            models = [result.models[model_index] for result in results]
+            _draw_curve(axes, models[0].name, [model.groups[group_index] for model in models])
+        group = models[0].groups[group_index]
+        title = f"{group.n_rows:,} {_NAMES[str(group.group)]}"
+        axes.set_title(title, loc="left", fontsize="medium")
+        axes.set(xlabel="components", xticks=DIMENSIONS, xlim=(0.7, 6.1))
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("% of its variance that a group loses\nbeyond its own best components")
+    panels[0].set_ylabel("loss, % of the group's variance")
+    threshold = f"{100 * results[0].materiality:.0f} %"
+    panels[1].text(0.8, 1.08, f"shaded: losses below {threshold}", color="0.35", fontsize="small")
     figure.suptitle(
-        "Expected on new people, with 95 % intervals (census income, 40 features)",
+        "Expected loss of new people, with 95 % intervals (census income, 7 features)",
         x=0.01,
         ha="left",
         fontsize="medium",

@@ -260,6 +260,17 @@ def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
     assert max(abs(np.corrcoef(values, is_woman)[0, 1]) for values in people.X.T) < 0.45
 
 
+def test_adult_by_race_has_seven_features_of_the_whole_table():
+    people, whole = datasets.load_adult_by_race(), datasets.load_adult("race")
+    columns = dict(zip(whole.feature_names, whole.X.T, strict=True))
+    for name, values in zip(people.feature_names, people.X.T, strict=True):
+        np.testing.assert_array_equal(values, columns[name])
+    is_black = whole.sensitive_features == "Black"
+    np.testing.assert_array_equal(people.sensitive_features == "Black", is_black)
+    assert set(people.sensitive_features[~is_black]) == {"other"}
+    assert (people.X.shape, is_black.sum()) == ((32_561, 7), 3_124)
+
+
 def test_the_published_bias_of_adult_needs_no_network():
     people = datasets.load_adult("sex")
     bias = fs.metrics.label_bias(people.y, people.sensitive_features, "Female", ">50K")

@@ -29,6 +29,7 @@ __all__ = [
     "fetch_compas",
     "fetch_default_credit",
     "load_adult",
+    "load_adult_by_race",
     "load_adult_by_sex",
     "load_breast_cancer_by_diagnosis",
     "load_diabetes_by_sex",
@@ -69,6 +70,15 @@ class Dataset:
     y: AnyArray | None = None
 
 
+_FEATURES_BY_RACE = (
+    "age",
+    "education-num",
+    "hours-per-week",
+    "sex=Female",
+    "marital-status=Married-civ-spouse",
+    "marital-status=Never-married",
+    "relationship=Own-child",
+)
 _SPOUSE_NAMES = {
     "relationship=Husband": "relationship=Spouse",
     "relationship=Wife": "relationship=Spouse",
@@ -119,6 +129,29 @@ def load_adult(group: str = "race") -> Dataset:
         columns[name] = RawColumn(name, decoded)
     source = "Adult (Becker and Kohavi 1996, UCI)"
     return _make_dataset("adult", columns, source, group, _ADULT_GROUP_FORMATTERS, label="class")
+
+
+def load_adult_by_race() -> Dataset:
+    """Adult census income with seven features, for 3,124 Black people and 29,437 others.
+
+    The 32,561 people of :func:`load_adult`. The features are age, years of education, hours of work
+    per week, and whether a person is a woman, is married, never married, and is a child of the
+    householder. The other races are one group, "other", as three of them are small.
+
+    Examples
+    --------
+    >>> load_adult_by_race().X.shape
+    (32561, 7)
+    """
+    data = load_adult("race")
+    columns = [data.feature_names.index(name) for name in _FEATURES_BY_RACE]
+    return replace(
+        data,
+        name="Adult by race",
+        X=data.X[:, columns],
+        sensitive_features=np.where(data.sensitive_features == "Black", "Black", "other"),
+        feature_names=_FEATURES_BY_RACE,
+    )
 
 
 def load_adult_by_sex() -> Dataset:

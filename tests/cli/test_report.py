@@ -15,7 +15,7 @@ import pytest
 
 import fairspan as fs
 from cli.pca_reference import assert_agrees, reference_pca
-from fairspan.datasets import load_adult_by_sex
+from fairspan.datasets import load_adult_by_race
 from report_cases import certificate_facts, generate_rows
 
 # Of few features all criteria are solved soon.
@@ -225,11 +225,11 @@ def without_pages(monkeypatch):
 @pytest.mark.slow
 def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
     facts = run("demo", "--json").facts
-    people = load_adult_by_sex()
-    X, sex = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
+    people = load_adult_by_race()
+    X, race = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
     plain, fair = facts["models"]
-    assert_agrees(plain, reference_pca(X, sex, 3, standardize=True))
-    in_python = fs.FairPCA(3, scale=True).fit(X, sensitive_features=sex)
+    assert_agrees(plain, reference_pca(X, race, 2, standardize=True))
+    in_python = fs.FairPCA(2, scale=True).fit(X, sensitive_features=race)
     errors = [group["observed_error"] for group in fair["groups"]]
     assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
     assert (facts["certificate"]["status"], facts["page"]) == ("optimal", None)
@@ -239,21 +239,21 @@ def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
 @pytest.mark.long
 def test_the_harm_that_the_demo_tells_of_is_seen_on_rows_that_were_held_out():
     """Half of the people for the fits, the other half for the audit, in both directions."""
-    data = load_adult_by_sex()
+    data = load_adult_by_race()
     generator = np.random.default_rng(0)
     half = generator.permutation(len(data.X)) % 2 == 0
     for fitted in (half, ~half):
         models = {
-            name: fs.FairPCA(3, criterion=criterion, scale=True).fit(
+            name: fs.FairPCA(2, criterion=criterion, scale=True).fit(
                 data.X[fitted], sensitive_features=data.sensitive_features[fitted]
             )
             for name, criterion in (("fair", "minimax_loss"), ("PCA", "total_error"))
         }
         held_out = fs.audit(models, data.X[~fitted], data.sensitive_features[~fitted])
-        (women, men), (women_in_pca, _) = (model.groups for model in held_out.models)
-        assert women_in_pca.expected_loss.low > 0
-        assert women.group == "Female"
-        assert women.expected_change.high < 0 < men.expected_change.low
+        (black, other), (black_in_pca, _) = (model.groups for model in held_out.models)
+        assert black_in_pca.expected_loss.low > 0
+        assert black.group == "Black"
+        assert black.expected_change.high < 0 < other.expected_change.low
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
     assert lines[-1].endswith(": fairspan-demo.html")
     assert [path.name for path in tmp_path.iterdir()] == ["fairspan-demo.html"]
     page = (tmp_path / "fairspan-demo.html").read_text(encoding="utf-8")
-    for words in ("of Adult by sex", "Female", "education-num", "fairspan demo"):
+    for words in ("of Adult by race", "Black", "education-num", "fairspan demo"):
         assert words in page
     assert len(page) < 300_000
 
@@ -294,8 +294,8 @@ def test_the_page_is_written_to_its_path_and_has_the_same_figures(run, monkeypat
             assert there["observed_error"] == pytest.approx(here["observed_error"], rel=1e-9)
     for name in ("objective", "lower_bound"):
         assert shown["verification"][name] == pytest.approx(facts["certificate"][name], rel=1e-6)
-    people = load_adult_by_sex()
-    fair = fs.FairPCA(3, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
+    people = load_adult_by_race()
+    fair = fs.FairPCA(2, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
     verified = fs.verify(fair, people.X, people.sensitive_features)
     assert verified.holds
     assert shown["verification"]["objective"] == pytest.approx(verified.objective, rel=1e-9)

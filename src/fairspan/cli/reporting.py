@@ -26,7 +26,7 @@ from fairspan.cli.model_auditing import load_models
 from fairspan.cli.option_values import AuditOptions, FitOptions, ReadOptions, ReportOptions
 from fairspan.cli.printed_results import certificate_text
 from fairspan.cli.row_input import read_options_for
-from fairspan.datasets import Dataset, load_adult_by_sex
+from fairspan.datasets import Dataset, load_adult_by_race
 from fairspan.errors import MissingDependency
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
@@ -44,7 +44,7 @@ from fairspan.rows.fingerprint import compute_fingerprint, sha256_of_files
 from fairspan.rows.labels import format_label, printable
 from fairspan.rows.opening import open_group_rows
 
-_DEMO_DIMENSIONS = 3
+_DEMO_DIMENSIONS = 2
 
 
 @report_progress()
@@ -239,7 +239,7 @@ def run_demo() -> DemoResult:
     """Fit and audit the demo data."""
     from fairspan.estimator.fair_pca import FairPCA
 
-    data = load_adult_by_sex()
+    data = load_adult_by_race()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
     # Estimators carry their moments, from which the audit derives the baseline PCA.
     pca, fair = (
