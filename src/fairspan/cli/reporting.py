@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, format_finding
-from fairspan.auditing.group_names import format_group
+from fairspan.auditing.group_names import ascii_share, format_group
 from fairspan.auditing.models import (
     AuditedModel,
     known_labels_of,
@@ -29,7 +29,6 @@ from fairspan.cli.row_input import read_options_for
 from fairspan.datasets import Dataset, load_adult_by_race
 from fairspan.errors import MissingDependency
 from fairspan.formatting.messages import counted
-from fairspan.formatting.numbers import format_ascii_number, format_relative, to_ascii
 from fairspan.formatting.terminal import output_width, wrap_text
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.criteria.criterion_catalog import get_criterion
@@ -289,19 +288,15 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     """
     plain, fair = result.models
     sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
-    relative_cost = fair.observed_total_error / plain.observed_total_error - 1
-    d = plain.n_components
-    width = output_width(sys.stdout)
-    description = (
-        f"Data: {data.source}: {result.rows.n_rows:,} people ({sizes}), {result.rows.n_features} "
-        f"features, standardized. PCA and fair PCA each keep {d} dimensions."
+    loss_in_pca, loss = (
+        max(group.observed_loss / group.observed_total_variance for group in model.groups)
+        for model in (plain, fair)
     )
+    width = output_width(sys.stdout)
+    description = f"{data.source}: {result.rows.n_rows:,} people ({sizes})"
     conclusion = (
-        "A group is called 'harmed' only if its loss is significantly above zero. On these rows, "
-        "fair PCA minimizes the larger loss: "
-        f"{format_ascii_number(plain.observed_largest_loss)} becomes "
-        f"{format_ascii_number(fair.observed_largest_loss)}, at the cost of "
-        f"{to_ascii(format_relative(relative_cost))} more total error."
+        "On these rows, fair PCA reduces the largest loss of a group from "
+        f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance."
     )
     parts = [
         _wrap("Does PCA harm any of the groups, and does a fair model help?", width),
