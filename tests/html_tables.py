@@ -6,6 +6,7 @@ HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
 TAGS = {"style", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "strong"}
 IN_CELLS = {"span", "bdi", "wbr"}
 ATTRIBUTES = {"class", "scope", "colspan", "data-value", "tabindex", "role", "aria-label"}
+ATTRIBUTES |= {"data-state", "title"}
 
 
 class Tables(HTMLParser):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fairspan import FairPCA, GroupMoments, audit
+from fairspan.errors import InvalidParameter
 from numpy_reference import random_rows
 
 WIDE = "東京都世田谷区の住民の皆さん"
@@ -130,8 +131,8 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
     frame = result.frame()
     dumped = [each for model in result.to_dict()["models"] for each in model["groups"]]
     drawn = result.plot(quantity="observed_error").frame()
-    text = str(result)
-    html = result._repr_html_()
+    text = result.to_text(unit="squared")
+    html = result.table("squared")._repr_html_()
     for i, error in enumerate(errors):
         assert error.low <= error.value <= error.high
         for record in (frame.iloc[i], dumped[i], drawn.iloc[i]):
@@ -144,9 +145,80 @@ def test_no_figure_is_rounded_to_zero_next_to_its_interval(kind, folds):
             assert re.search(shown, text), (shown, text)
             assert f"{error.value:.4g}"[:4] in html
     # On a terminal no figure stands outside of the interval beside it.
-    beside = re.findall(rf"({NUMBER})\s+({NUMBER}) to\s+({NUMBER})", text)
-    beside += re.findall(rf"disparity ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", text)
-    assert beside
-    for value, low, high in (map(float, each) for each in beside):
-        assert value or low <= 0 <= high
-        assert folds is not None or low <= value <= high
+    for shown in (text, str(result)):
+        beside = re.findall(rf"({NUMBER})(?: %)?\s+({NUMBER}) to\s+({NUMBER})", shown)
+        beside += re.findall(rf"larger by ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", shown)
+        assert beside
+        for value, low, high in (map(float, each) for each in beside):
+            assert value or low <= 0 <= high
+            assert folds is not None or low <= value <= high
+
+
+@cache
+def cross_fitted():
+    return audit(fair(), ROWS.X, ROWS.labels)
+
+
+def rows_of(table):
+    """Texts of the rows of each group of a table."""
+    headings = [f"{column.heading} {column.detail_heading}".strip() for column in table.columns]
+    return [dict(zip(headings, row, strict=True)) for row in table.rows]
+
+
+def test_tables_show_shares_of_the_variance_of_each_group():
+    result = cross_fitted()
+    groups = [group for model in result.models for group in model.groups]
+    shares, squares = result.table(), result.table(unit="squared")
+    for group, shown, squared in zip(groups, rows_of(shares), rows_of(squares), strict=True):
+        loss = group.expected_loss
+        percent, unit = shown["expected loss 95 % interval"].text.split()
+        assert unit == "%"
+        assert float(percent.replace("\u2212", "-")) == pytest.approx(
+            100 * loss.value / group.observed_total_variance, abs=0.05
+        )
+        ends = shown["expected loss 95 % interval"].detail.replace("\u2212", "-").split()
+        assert [float(ends[0]), float(ends[2])] == pytest.approx(
+            [100 * end / group.observed_total_variance for end in (loss.low, loss.high)], abs=0.05
+        )
+        error = float(shown["expected error"].text.split()[0])
+        assert error == pytest.approx(
+            100 * group.expected_error.value / group.observed_total_variance, abs=0.05
+        )
+        assert float(squared["expected error"].text) == pytest.approx(
+            group.expected_error.value, rel=1e-3
+        )
+    with pytest.raises(InvalidParameter, match="percent"):
+        result.table(unit="percent")
+
+
+def test_columns_that_tell_nothing_are_left_out():
+    clear = cross_fitted()
+    headings = [column.heading for column in clear.table().columns]
+    assert headings[-1] == "state"
+    assert "effective rows" not in headings
+    rng = np.random.default_rng(0)
+    # Equal eigenvalues identify no best subspace, and few weights count for nearly all rows.
+    X = rng.normal(size=(400, 4)) * [3, 1, 1, 1]
+    groups = np.tile(["a", "b"], 200)
+    weights = np.where(np.arange(400) < 40, 100.0, 1.0)
+    weighted = audit(np.eye(4)[:2], X, groups, sample_weight=weights)
+    shown = rows_of(weighted.table())
+    for row, group in zip(shown, weighted.models[0].groups, strict=True):
+        assert row["effective rows"].text == f"{group.n_effective:.0f}"
+        gap = group.eigenvalue_gap
+        assert row["eigenvalue gap"].text == f"{gap.value / gap.standard_error:.1f} s.e."
+    assert max(map(display_width, weighted.table().to_text(80).splitlines())) <= 80
+
+
+def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
+    X = np.random.default_rng(0).normal(size=(400, 3)) * [3, 1, 1]
+    groups = np.tile(["a", "b"], 200)
+    for larger in ("a", "b"):
+        scaled = X * np.where(groups == larger, 2, 1)[:, None]
+        heading = dict(audit(np.eye(3)[:1], scaled, groups, folds=None).table().sections)[0]
+        pattern = rf"{larger} larger by ({NUMBER}) \(({NUMBER}) to\s({NUMBER})\)"
+        value, low, high = map(float, re.search(pattern, heading).groups())
+        squares = (scaled[:, 1:] - scaled[:, 1:].mean(axis=0)) ** 2
+        errors = [squares[groups == label].sum(axis=1).mean() for label in "ab"]
+        assert value == pytest.approx(abs(errors[0] - errors[1]), rel=1e-3)
+        assert 0 < low < value < high

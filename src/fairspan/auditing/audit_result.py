@@ -10,6 +10,7 @@ from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.auditing.results import ModelResult, change_records
+from fairspan.auditing.units import Unit, check_unit
 from fairspan.auditing.verdict import Verdict
 from fairspan.class_loaders import load_class
 from fairspan.errors import InvalidInput
@@ -198,12 +199,26 @@ class Audit:
         display = load_class("result display", "audit").compute(self, quantity)
         return cast(PlottedDisplay, display.plot(ax))
 
-    def table(self) -> Table:
+    def table(self, unit: Unit = "share") -> Table:
         """Return the results by model and group as a table, with verdicts and findings as notes.
 
         A note is a text, or a pair of an emphasized text and the rest.
+
+        Parameters
+        ----------
+        unit : {"share", "squared"}
+            Errors and losses in per cent of each group's variance, or in squared units of the
+            features.
+
+        Raises
+        ------
+        InvalidParameter
+            `unit` is not one of the allowed values.
         """
-        table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
+        check_unit(unit)
+        table = audit_table(
+            self.models, self.rows.n_features, self.level, self.rows.dropped_text, unit
+        )
         verdicts = [(title, f": {verdict}") for title, verdict in self._titled_verdicts()]
         # Emphasize the codes of warnings.
         findings: list[str | tuple[str, str]] = []
@@ -214,7 +229,9 @@ class Audit:
                 findings.append(str(finding))
         return replace(table, notes=(*verdicts, *findings))
 
-    def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:
+    def to_text(
+        self, width: int = MAX_WIDTH, paint: Styler = unstyled, unit: Unit = "share"
+    ) -> str:
         """Format the verdicts, tables and findings as text of at most `width` columns.
 
         Parameters
@@ -222,13 +239,15 @@ class Audit:
         width : int
         paint : callable
             Function (text, role) -> text that adds color; by default none is added.
+        unit : {"share", "squared"}
+            Unit of the errors and losses in the table, as for :meth:`table`.
         """
         lines = []
         for title, verdict in self._titled_verdicts():
             lines += wrap_text(f"{title}: {verdict}", width, "  ")
         if lines:
             lines.append("")
-        lines += [self.table().to_text(width, paint), ""]
+        lines += [self.table(unit).to_text(width, paint), ""]
         if self.rows.missing:
             lines += [missing_values_table(self.rows.missing).to_text(width, paint), ""]
         for finding in self.findings:

@@ -1,21 +1,32 @@
 """Table of audit results, for terminals, notebooks and pages."""
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.formatting.numbers import format_level, format_number, number_with_interval, to_ascii
+from fairspan.auditing.units import Unit, unit_phrase
+from fairspan.formatting.numbers import (
+    format_integer,
+    format_level,
+    format_number,
+    number_with_interval,
+    share_with_interval,
+    to_ascii,
+)
 from fairspan.formatting.table import (
+    Cell,
     Column,
     Table,
     name_column,
     number_column,
     row_count_column,
     share_column,
+    share_estimate_column,
 )
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.rows.labels import printable
@@ -25,9 +36,9 @@ _CENTER_TEXT = {
     "group": "errors about each group's mean",
     "none": "errors about the origin",
 }
-_ESTIMATES_NOTE = (
-    "Expected error and loss are estimates for new rows, with the interval of the loss; 'observed' "
-    "refers to the audited rows. States are simultaneous over groups."
+_GAP_NOTE = (
+    "With a gap between eigenvalues d and d + 1 of at most two standard errors (s.e.), the group's "
+    "best subspace is not identified."
 )
 
 
@@ -36,14 +47,17 @@ def audit_table(
     n_features: int,
     level: float = DEFAULT_LEVEL,
     dropped_text: str = "",
+    unit: Unit = "share",
 ) -> Table:
     """Build the table: one section per model, one row per group.
 
-    With estimates, the columns are rows, expected error, expected loss, observed loss, observed
-    share of variance kept, and state. Otherwise they are observed variance, error with its
-    interval, best error, excess loss and share of variance kept. Values below the rounding error
-    bound are shown as zero. The observed disparity is in the section heading. Highlighted are the
-    harmed groups, or without estimates those with the largest loss.
+    With estimates, the columns are rows, expected error, expected loss, observed loss and state;
+    the effective number of rows if it is small for a group, and the eigenvalue gap if a group is
+    inconclusive and its best subspace is not identified. Otherwise they are observed variance,
+    error with its interval, best error and excess loss. In squared units, there is also the
+    observed share of variance kept. Values below the rounding error bound are shown as zero. The
+    observed disparity is in the section heading. Highlighted are the harmed groups, or without
+    estimates those with the largest loss.
 
     Parameters
     ----------
@@ -53,114 +67,243 @@ def audit_table(
         Confidence level of the intervals, for column headings.
     dropped_text : str
         Sentence about dropped rows without its period; empty if there are none.
+    unit : {"share", "squared"}
+        Per cent of each group's variance, or squared units of the features.
     """
     has_estimates = any(model.has_estimates for model in models)
     groups = [group for model in models for group in model.groups]
     is_highlighted = [
         is_group_highlighted
         for model in models
-        for is_group_highlighted in _highlighted_groups(model, on_new_rows=has_estimates)
+        for is_group_highlighted in _highlighted_groups(model, unit, on_new_rows=has_estimates)
     ]
-    highlighted_rows = np.flatnonzero(is_highlighted).tolist()
-    column = partial(_estimates_column, groups=groups, level=level)
+    builder = _ColumnBuilder(groups, np.flatnonzero(is_highlighted).tolist(), level, unit)
     # Position of the first row of each section in the table.
     first_rows = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
-
-    observed_losses = [Estimate(group.observed_loss) for group in groups]
-    kept_column = share_column(
-        "variance kept", [none_if_nan(group.observed_variance_kept) for group in groups]
-    )
-    if has_estimates:
-        columns = (
-            # Only the loss has its interval in the table.
-            column("expected error", [Estimate(group.expected_error.value) for group in groups]),
-            column(
-                "expected loss",
-                [group.expected_loss for group in groups],
-                highlighted_rows=highlighted_rows,
-            ),
-            column("observed loss", observed_losses),
-            kept_column,
-            name_column("state", [group.state for group in groups]),
-        )
-    else:
-        columns = (
-            column("variance", [Estimate(group.observed_total_variance) for group in groups]),
-            column("error", [group.observed_error for group in groups]),
-            column("best error", [Estimate(group.observed_best_error) for group in groups]),
-            column("excess loss", observed_losses, highlighted_rows=highlighted_rows),
-            kept_column,
-        )
-    names = name_column("group", [format_group(group.group) for group in groups])
-    headings = [_model_heading(model, n_features) for model in models]
+    columns = builder.estimated() if has_estimates else builder.observed()
+    headings = [_model_heading(model, n_features, unit) for model in models]
     notes = []
     if dropped_text:
         notes.append(f"{dropped_text}.")
-    if has_estimates:
-        notes.append(_ESTIMATES_NOTE)
-    return Table(
-        " ".join(notes),
-        (names, row_count_column([group.record for group in groups]), *columns),
-        tuple(zip(first_rows, headings, strict=True)),
+    notes.append(_figures_note(unit, level, has_estimates=has_estimates))
+    if has_estimates and builder.has_unidentified_groups:
+        notes.append(_GAP_NOTE)
+    return Table(" ".join(notes), tuple(columns), tuple(zip(first_rows, headings, strict=True)))
+
+
+def _figures_note(unit: Unit, level: float, *, has_estimates: bool) -> str:
+    """Describe the figures of the table."""
+    if not has_estimates:
+        return f"Error and loss are measured on your rows, {unit_phrase(unit)}."
+    return (
+        f"Error and loss are estimates for new data, {unit_phrase(unit)}. Observed columns are "
+        f"measured on your rows. The {format_level(level)} holds for all groups jointly."
     )
 
 
-def _estimates_column(
-    heading: str,
-    estimates: Sequence[Estimate],
-    *,
-    groups: Sequence[GroupResult],
-    level: float,
-    highlighted_rows: Sequence[int] = (),
-) -> Column:
-    """Return a column of values with their intervals, with zeros in place of rounding errors.
+@dataclass(frozen=True)
+class _ColumnBuilder:
+    """Builder of the columns of groups, of which some positions are highlighted."""
 
-    `highlighted_rows` are positions in the column, whose estimates are of `groups` in this order.
-    """
-    rounded = [
-        estimate.without_rounding(group.observed_rounding)
-        for estimate, group in zip(estimates, groups, strict=True)
-    ]
-    return number_column(
-        heading,
-        [none_if_nan(estimate.value) for estimate in rounded],
-        intervals=[(estimate.low, estimate.high) for estimate in rounded],
-        detail_heading=f"{format_level(level)} interval",
-        worst_rows=highlighted_rows,
+    groups: Sequence[GroupResult]
+    highlighted_rows: Sequence[int]
+    level: float
+    unit: Unit
+
+    def estimated(self) -> list[Column]:
+        """Return the columns of a table with estimates for new rows."""
+        columns = [
+            *self._names_and_counts(),
+            # Only the loss has its interval in the table.
+            self._figures(
+                "expected error",
+                [group.expected_error for group in self.groups],
+                shows_intervals=False,
+            ),
+            self._figures(
+                "expected loss", [group.expected_loss for group in self.groups], is_highlighted=True
+            ),
+            self._figures("observed loss", self._observed_losses),
+        ]
+        if self.unit == "squared":
+            columns.append(self._variance_kept)
+        if any(group.has_few_effective_rows for group in self.groups):
+            columns.insert(2, self._effective_rows)
+        if self.has_unidentified_groups:
+            columns.append(self._eigenvalue_gaps)
+        return [*columns, state_column([group.state for group in self.groups])]
+
+    def observed(self) -> list[Column]:
+        """Return the columns of a table without estimates."""
+        variances = [none_if_nan(group.observed_total_variance) for group in self.groups]
+        columns = [
+            *self._names_and_counts(),
+            number_column("variance", variances),
+            self._figures("error", [group.observed_error for group in self.groups]),
+            self._figures(
+                "best error", [Estimate(group.observed_best_error) for group in self.groups]
+            ),
+            self._figures("excess loss", self._observed_losses, is_highlighted=True),
+        ]
+        if self.unit == "squared":
+            columns.append(self._variance_kept)
+        return columns
+
+    @property
+    def has_unidentified_groups(self) -> bool:
+        """Whether this leaves the state of any group inconclusive."""
+        return any(
+            group.is_identified is False and group.state == "inconclusive" for group in self.groups
+        )
+
+    @property
+    def _observed_losses(self) -> list[Estimate]:
+        return [Estimate(group.observed_loss) for group in self.groups]
+
+    @property
+    def _variance_kept(self) -> Column:
+        return share_column(
+            "variance kept", [none_if_nan(group.observed_variance_kept) for group in self.groups]
+        )
+
+    @property
+    def _effective_rows(self) -> Column:
+        cells = []
+        for group in self.groups:
+            n_effective = none_if_nan(group.n_effective)
+            # A group without estimates has a dash, as for a missing number.
+            text = (
+                format_number(None) if n_effective is None else format_integer(round(n_effective))
+            )
+            cells.append(Cell(text, n_effective))
+        return Column("effective rows", cells)
+
+    @property
+    def _eigenvalue_gaps(self) -> Column:
+        cells = []
+        for group in self.groups:
+            gap = none_if_nan(group.eigenvalue_gap.in_standard_errors)
+            text = format_number(None) if gap is None else f"{gap:.1f} s.e."
+            cells.append(Cell(text, gap))
+        return Column("eigenvalue gap", cells)
+
+    def _names_and_counts(self) -> tuple[Column, Column]:
+        names = name_column("group", [format_group(group.group) for group in self.groups])
+        return names, row_count_column([group.record for group in self.groups])
+
+    def _figures(
+        self,
+        heading: str,
+        estimates: Sequence[Estimate],
+        *,
+        is_highlighted: bool = False,
+        shows_intervals: bool = True,
+    ) -> Column:
+        """Return a column of estimates of the groups, with zeros in place of rounding errors.
+
+        Unless `shows_intervals`, their limits determine at most the number of decimals.
+        """
+        rounded = [
+            estimate.without_rounding(group.observed_rounding)
+            for estimate, group in zip(estimates, self.groups, strict=True)
+        ]
+        worst_rows = self.highlighted_rows if is_highlighted else ()
+        detail_heading = f"{format_level(self.level)} interval"
+        if self.unit == "share":
+            shares = [
+                estimate.relative_to(group.observed_total_variance)
+                for estimate, group in zip(rounded, self.groups, strict=True)
+            ]
+            return share_estimate_column(
+                heading,
+                [none_if_nan(share.value) for share in shares],
+                [(share.low, share.high) for share in shares],
+                detail_heading=detail_heading,
+                worst_rows=worst_rows,
+                shows_intervals=shows_intervals,
+            )
+        intervals = [(estimate.low, estimate.high) for estimate in rounded]
+        return number_column(
+            heading,
+            [none_if_nan(estimate.value) for estimate in rounded],
+            intervals=intervals if shows_intervals else None,
+            detail_heading=detail_heading,
+            worst_rows=worst_rows,
+        )
+
+
+def state_column(states: Sequence[State]) -> Column:
+    """Column of states, each with its meaning as a tooltip in HTML."""
+    return Column(
+        "state",
+        [
+            Cell(state, state, attributes={"title": STATE_MEANINGS[state], "data-state": state})
+            for state in states
+        ],
+        is_text=True,
     )
 
 
-def _model_heading(model: ModelResult, n_features: int) -> str:
+def _model_heading(model: ModelResult, n_features: int, unit: Unit) -> str:
     """Heading of a model: dimensions, center, scaling, disparity and worst-case errors.
 
     There is no disparity with a single group, and worst-case errors are known only for a model of
     the robust error gap, which has a radius of uncertainty for each group.
     """
-    disparity = model.observed_disparity.without_rounding(model.rounding_bound)
-    value_text, interval_text = number_with_interval(disparity.value, disparity.low, disparity.high)
     heading = f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "
     heading += _CENTER_TEXT[model.center]
     if model.is_scaled:
         heading += ", scaled"
     if len(model.groups) == 1:
         return heading
-    heading += f"; observed disparity {to_ascii(value_text)}"
-    if interval_text:
-        heading += f" ({to_ascii(interval_text)})"
+    heading += f"; observed disparity in squared units: {to_ascii(_describe_disparity(model))}"
     if model.worst_case_errors is not None:
-        errors = ", ".join(format_number(error) for error in model.worst_case_errors)
+        errors = ", ".join(
+            _format_error(error, group, unit)
+            for error, group in zip(model.worst_case_errors, model.groups, strict=True)
+        )
         heading += f"; worst-case errors within the criterion's radius {to_ascii(errors)}"
     return heading
 
 
-def _highlighted_groups(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
+def _describe_disparity(model: ModelResult) -> str:
+    """Describe by how much the observed error of one group is larger than that of another.
+
+    The difference is positive, and the limits of its interval have the same sign convention.
+    """
+    difference = model.observed_disparity.without_rounding(model.rounding_bound)
+    first, second = model.disparity_pair
+    larger = second
+    if difference.value < 0:
+        larger = first
+        difference = -difference
+    value, interval = number_with_interval(difference.value, difference.low, difference.high)
+    text = f"{value} ({interval})" if interval else value
+    if difference.value == 0:
+        return text
+    return f"{printable(format_group(larger))} larger by {text}"
+
+
+def _format_error(error: float, group: GroupResult, unit: Unit) -> str:
+    """Format an error of a group in the unit of the table."""
+    if unit == "squared":
+        return format_number(error)
+    share = Estimate(error).relative_to(group.observed_total_variance)
+    return share_with_interval(none_if_nan(share.value), None, None)[0]
+
+
+def _highlighted_groups(model: ModelResult, unit: Unit, *, on_new_rows: bool) -> list[bool]:
     """Return for each group whether it is harmed, or without estimates whether its loss is largest.
 
     No group is if all losses are equal.
     """
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
-    losses = [max(group.observed_loss, group.observed_rounding) for group in model.groups]
+    losses = []
+    for group in model.groups:
+        size = group.observed_total_variance if unit == "share" else 1.0
+        # A group without variance loses nothing.
+        losses.append(max(group.observed_loss, group.observed_rounding) / size if size > 0 else 0.0)
     # Losses that a fit equalized are tied.
     threshold = max(losses) * (1 - LOOSE_TOL)
     return [loss >= threshold > min(losses) for loss in losses]

@@ -1,7 +1,7 @@
 """Estimates for new rows by group and model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,17 @@ from fairspan.auditing.intervals import UNKNOWN, Estimate
 
 State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 """Classification of a group's loss by its intervals."""
+
+STATE_MEANINGS: Mapping[State, str] = {
+    "harmed": "a loss is shown, and its estimate is above the threshold",
+    "minor": "a loss is shown, and its estimate is below the threshold",
+    "no material harm": "a loss above the threshold is ruled out",
+    "inconclusive": "a loss above the threshold is neither shown nor ruled out",
+}
+"""Meanings of the states, from the worst to the least known, in the same words everywhere.
+
+The threshold is the materiality.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,19 @@ class Estimate:
         high = None if self.high is None else float(zero_negligible(self.high, rounding))
         return Estimate(float(zero_negligible(self.value, rounding)), low, high)
 
+    def __neg__(self) -> "Estimate":
+        low = None if self.low is None else -self.low
+        high = None if self.high is None else -self.high
+        return Estimate(-self.value, high, low)
+
+    def relative_to(self, size: float) -> "Estimate":
+        """Return the estimate divided by a positive size, such as a variance; else unknown."""
+        if not size > 0:
+            return UNKNOWN
+        low = None if self.low is None else self.low / size
+        high = None if self.high is None else self.high / size
+        return Estimate(self.value / size, low, high)
+
     def clipped_at_zero(self) -> "Estimate":
         """Return the estimate with its lower limit clipped at zero, and zero if it is unknown."""
         return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)

@@ -17,6 +17,9 @@ from fairspan.moments.base_moments import Center
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
 
+# Share of the number of rows below which the effective number is reported.
+_MIN_EFFECTIVE_SHARE = 1 / 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupResult(GroupEstimates):
@@ -74,6 +77,11 @@ class GroupResult(GroupEstimates):
         if not rows > 0:
             return None
         return round_up_two_digits(rows)
+
+    @property
+    def has_few_effective_rows(self) -> bool:
+        """Whether the effective number of rows is below a third of their number."""
+        return self.n_effective < _MIN_EFFECTIVE_SHARE * self.n_rows
 
     @property
     def has_error_rise(self) -> bool:

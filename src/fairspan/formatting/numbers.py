@@ -32,6 +32,11 @@ _MIN_RELATIVE = 5e-5
 _MIN_SHARE = 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _POWER = re.compile(f"{_NBSP}{_TIMES}{_NBSP}10([{_SUPERSCRIPTS}]+)")
+# Decimals of the percentages of a column, at least and at most.
+_MIN_SHARE_DECIMALS = 1
+_MAX_SHARE_DECIMALS = 6
+# Significant digits of a percentage that would round to zero, which show at least its sign.
+_SMALL_SHARE_DIGITS = 1
 # Significant digits of a number without an interval.
 _MIN_DIGITS = 4
 # Significant digits of a number with a narrow interval, at most: others are rounding errors.
@@ -120,6 +125,58 @@ def format_share(value: float | None) -> str:
         return _with_percent_sign(f"<{_NBSP}0.1")
     # Adding zero avoids "-0.0".
     return _with_percent_sign(f"{round(100 * value, 1) + 0.0:.1f}")
+
+
+def share_decimals(intervals: Iterable[tuple[float | None, float | None]]) -> int:
+    """Return the decimals of percentages that show the width of the narrowest interval.
+
+    Examples
+    --------
+    >>> share_decimals([(0.02, 0.04), (None, None)]), share_decimals([(0.0101, 0.0105)])
+    (1, 2)
+    """
+    widths = [
+        100 * (high - low)
+        for low, high in intervals
+        if low is not None and high is not None and high > low
+    ]
+    if not widths:
+        return _MIN_SHARE_DECIMALS
+    needed = -floor(log10(min(widths)))
+    return min(max(needed, _MIN_SHARE_DECIMALS), _MAX_SHARE_DECIMALS)
+
+
+def share_with_interval(
+    share: float | None, low: float | None, high: float | None, decimals: int = _MIN_SHARE_DECIMALS
+) -> tuple[str, str]:
+    r"""Format a share and its interval as percentages; without an interval, its text is empty.
+
+    None becomes a dash. Shares that would round to zero have one significant digit.
+
+    Examples
+    --------
+    >>> value, interval = share_with_interval(0.0309, 0.0203, 0.0401)
+    >>> value.split(), interval.split()
+    (['3.1', '%'], ['2.0', 'to', '4.0', '%'])
+    >>> share_with_interval(0.00012, None, None)[0].split()
+    ['0.01', '%']
+    """
+    text = _DASH
+    if share is not None:
+        text = _with_percent_sign(_format_percentage(share, decimals))
+    if low is None or high is None:
+        return text, ""
+    limits = f"{_format_percentage(low, decimals)} to {_format_percentage(high, decimals)}"
+    return text, _with_percent_sign(limits)
+
+
+def _format_percentage(share: float, decimals: int) -> str:
+    """Format a share in percent with so many decimals, without the percent sign."""
+    value = 100 * share
+    if 0 < abs(value) < 0.5 * 10.0**-decimals:
+        return format_number(value, digits=_SMALL_SHARE_DIGITS)
+    # Adding zero avoids "-0.0".
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
 def format_level(level: float) -> str:

@@ -16,6 +16,8 @@ from fairspan.formatting.numbers import (
     format_number,
     format_share,
     number_with_interval,
+    share_decimals,
+    share_with_interval,
     to_ascii,
 )
 from fairspan.formatting.terminal import (
@@ -457,6 +459,36 @@ def number_column(
         detail_heading=detail_heading if has_intervals else "",
         total=Cell("" if total is None else format_number(total, decimals)),
     )
+
+
+def share_estimate_column(
+    heading: str,
+    shares: Sequence[float | None],
+    intervals: Sequence[tuple[float | None, float | None]],
+    *,
+    detail_heading: str = "",
+    worst_rows: Container[int] = (),
+    shows_intervals: bool = True,
+) -> Column:
+    """Column of shares in percent, with enough decimals for their intervals.
+
+    Parameters as for :func:`number_column`. Unless `shows_intervals`, the intervals only determine
+    the decimals.
+
+    Examples
+    --------
+    >>> column = share_estimate_column("loss", [0.031], [(0.02, 0.04)])
+    >>> column.cells[0].text.split(), column.cells[0].detail.split()
+    (['3.1', '%'], ['2.0', 'to', '4.0', '%'])
+    """
+    decimals = share_decimals(intervals)
+    cells = []
+    for i, (share, (low, high)) in enumerate(zip(shares, intervals, strict=True)):
+        text, interval = share_with_interval(share, low, high, decimals)
+        detail = interval if shows_intervals else ""
+        cells.append(Cell(text, share, detail=detail, is_worst=i in worst_rows))
+    has_details = any(cell.detail for cell in cells)
+    return Column(heading, cells, detail_heading=detail_heading if has_details else "")
 
 
 def estimate_column(

@@ -17,8 +17,6 @@ from fairspan.formatting.numbers import format_count, to_ascii
 _SMALL_GROUP_SHARE = 0.05
 # Rows per dimension (of d + 1) below which chance makes up 5 % or more of a group's best error.
 MIN_ROWS_PER_DIMENSION = 20
-# Share of the number of rows below which the effective number is reported.
-_MIN_EFFECTIVE_SHARE = 1 / 3
 
 
 def reliability_findings(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
@@ -152,9 +150,7 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
 
 def few_effective_rows(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS111: groups of which the effective number of rows is below a third of their number."""
-    groups = _groups_where(
-        models, lambda group: group.n_effective < _MIN_EFFECTIVE_SHARE * group.n_rows
-    )
+    groups = _groups_where(models, lambda group: group.has_few_effective_rows)
     if groups:
         yield make_finding(
             "FS111",
