@@ -39,7 +39,7 @@ for group in repaired.groups:
     print(f"{group.group}: {low:+.1%} to {high:+.1%} of the variance")
 print(found.verdict.kind)
 print(f"error over all people: {total_error:+.2%}")
-assert found.verdict.kind == "harm, repair helps"
+assert found.verdict.kind == "harm, repair at a possible cost"
 assert women.expected_loss.low > 0
 assert women_fair.expected_change.high < 0 < men_fair.expected_change.low
 assert men_fair.expected_change.value < 0.01 * men.observed_total_variance

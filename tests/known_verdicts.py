@@ -35,7 +35,7 @@ class KnownVerdict:
     kind: str
     groups: tuple[str, ...] = ()
     harmed: tuple[str, ...] = ()
-    action: str = "Use minimax loss, and document which groups bear the cost"
+    action: str = "Use minimax loss"
     d: int = 2
     finding: str | None = None
 
@@ -109,6 +109,8 @@ def intersection_of_attributes():
 
 
 HELPS, MOVES, NONE = "harm, repair helps", "harm, repair shifts it", "no material harm"
+# Other groups may pay up to 1.1 %, a little more than what matters.
+MAY_COST, ACCEPT = "harm, repair at a possible cost", "If you accept that"
 TRUTHS = (
     KnownVerdict("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     KnownVerdict("one distribution", same_distribution, NONE, action="Use PCA"),
@@ -119,16 +121,36 @@ TRUTHS = (
     KnownVerdict("a tiny group", tiny_group, "inconclusive", ("tiny",), action="Collect more rows"),
     # A few rows lead the repair astray, and nothing can be said of those who have them. The other
     # group is harmed by the fair model, but other rows could lead that elsewhere.
-    KnownVerdict("heavy tails", heavy_tails, "inconclusive", ("tailed",), action="Collect more"),
+    KnownVerdict(
+        "heavy tails", heavy_tails, "inconclusive", ("steady", "tailed"), action="Collect more"
+    ),
     KnownVerdict("nothing is lost", no_loss, NONE, action="Use PCA"),
     KnownVerdict(
-        "harm that moves", loss_passed_on, MOVES, ("a", "c"), ("b",), "Choose another", d=1
+        "harm that moves",
+        loss_passed_on,
+        MOVES,
+        ("a", "c"),
+        ("b",),
+        "Standardize the features",
+        d=1,
     ),
     KnownVerdict(
-        "two harmed of four", two_harmed_of_four, HELPS, ("south", "west"), ("south", "west"), d=3
+        "two harmed of four",
+        two_harmed_of_four,
+        MAY_COST,
+        ("south", "west"),
+        ("south", "west"),
+        ACCEPT,
+        d=3,
     ),
     KnownVerdict(
-        "an intersection", intersection_of_attributes, HELPS, ("woman, old",), ("woman, old",), d=3
+        "an intersection",
+        intersection_of_attributes,
+        MAY_COST,
+        ("woman, old",),
+        ("woman, old",),
+        ACCEPT,
+        d=3,
     ),
 )
 

@@ -9,6 +9,7 @@ from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table
+from fairspan.auditing.recommendation import Recommendation
 from fairspan.auditing.results import ModelResult, change_records
 from fairspan.auditing.units import Unit, check_unit
 from fairspan.auditing.verdict import Verdict
@@ -39,6 +40,9 @@ class Audit:
     verdicts : tuple of Verdict
         One verdict per model that is compared with ordinary PCA; if there is no such model, one
         verdict per model on its own.
+    recommendations : tuple of Recommendation
+        One per ordinary PCA with which models are compared: the model to use, if one is better for
+        everybody, and who gains and who pays under each.
     level : float
         Confidence level of the intervals.
     materiality : float
@@ -49,6 +53,7 @@ class Audit:
     findings: tuple[Finding, ...]
     rows: AuditedRows
     verdicts: tuple[Verdict, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
     level: float = DEFAULT_LEVEL
     materiality: float = 0.01
 
@@ -69,6 +74,11 @@ class Audit:
                 "Use the default, folds=10",
             )
         return self.verdicts[0]
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """First recommendation; None if no model is compared with ordinary PCA."""
+        return next(iter(self.recommendations), None)
 
     def changes(self) -> Any:
         """Return the change in each group's expected error from ordinary PCA to each fair model.
@@ -162,6 +172,7 @@ class Audit:
             # The first of the verdicts, or None without estimates for new rows.
             "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
             "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "recommendations": [item.to_dict() for item in self.recommendations],
             "changes": change_records(self.models),
             "level": self.level,
             "materiality": self.materiality,

@@ -24,8 +24,16 @@ def quote_groups(groups: Sequence[GroupResult]) -> str:
 
 
 def names_with_counts(groups: Sequence[GroupResult]) -> str:
-    """Quoted names of the groups, followed by their total number of rows in parentheses."""
-    count = to_ascii(format_count(sum(group.n_rows for group in groups), "row"))
+    """Quoted names of the groups, followed by their total number of rows in parentheses.
+
+    Clusters are counted instead, where there are any.
+    """
+    unit = "row"
+    counts = [group.n_rows for group in groups]
+    if all(group.n_clusters is not None for group in groups):
+        unit = "cluster"
+        counts = [group.n_clusters or 0 for group in groups]
+    count = to_ascii(format_count(sum(counts), unit))
     if len(groups) > 1:
         count += " together"
     return f"{quote_groups(groups)} ({count})"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fairspan.auditing.group_effects import EffectKind, GroupEffect, group_effects
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.rows.labels import Label
 
@@ -21,6 +22,8 @@ class ModelComparison:
     harmed_without_rise : list of GroupResult
         Results under the fair model of groups that only it is shown to harm, but whose error is not
         shown to rise: both models may harm them.
+    effects : tuple of GroupEffect
+        Effect of the fair model on each group, in the order of its groups.
     """
 
     fair: ModelResult
@@ -28,19 +31,34 @@ class ModelComparison:
     harmed_by_pca: list[GroupResult]
     newly_harmed: list[GroupResult]
     harmed_without_rise: list[GroupResult]
+    effects: tuple[GroupEffect, ...]
 
     @classmethod
-    def from_models(cls, fair: ModelResult, pca: ModelResult) -> "ModelComparison":
-        """Compare the groups harmed by two models."""
+    def from_models(
+        cls, fair: ModelResult, pca: ModelResult, materiality: float
+    ) -> "ModelComparison":
+        """Compare the groups harmed by two models, and classify the effects on all groups."""
         harmed_by_pca = harmed_groups(pca)
         labels = labels_of(harmed_by_pca)
         only_by_fair = [group for group in harmed_groups(fair) if group.group not in labels]
         # That one harm is shown and the other is not does not show that they differ.
         newly_harmed = [group for group in only_by_fair if group.has_error_rise]
         without_rise = [group for group in only_by_fair if not group.has_error_rise]
-        return cls(fair, pca, harmed_by_pca, newly_harmed, without_rise)
+        effects = group_effects(fair.groups, materiality)
+        return cls(fair, pca, harmed_by_pca, newly_harmed, without_rise, effects)
 
     @property
     def labels_harmed_by_pca(self) -> tuple[Label, ...]:
         """Labels of the groups harmed by PCA."""
         return labels_of(self.harmed_by_pca)
+
+    @property
+    def worst_under_fair(self) -> GroupResult:
+        """Results under the fair model of the group that PCA harms most."""
+        worst = self.harmed_by_pca[0].group
+        return next(group for group in self.fair.groups if group.group == worst)
+
+    def groups_with_effect(self, kind: EffectKind) -> list[GroupResult]:
+        """Results under the fair model of the groups on which it has an effect of this kind."""
+        labels = [effect.group for effect in self.effects if effect.kind == kind]
+        return [group for group in self.fair.groups if group.group in labels]

@@ -92,6 +92,7 @@ def model_result(
             training_groups=model.training_groups,
             is_nested=model.subspace.is_nested,
             in_sample_inferred=observed.status.inferred,
+            favors_equal_errors=model.favors_equal_errors,
         ),
         groups=_group_results(errors, moments, intervals, estimates, drift),
         disparity=DisparityEstimates(

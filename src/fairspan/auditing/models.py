@@ -72,6 +72,12 @@ class AuditedModel:
         """Whether the model was fitted with a fair criterion or with a restriction."""
         return self.subspace.certificate is not None and not self.is_pca
 
+    @property
+    def favors_equal_errors(self) -> bool:
+        """Whether its criterion aims at equal errors, which is a value judgment."""
+        certificate = self.subspace.certificate
+        return certificate is not None and certificate.criterion.favors_equal_errors
+
     def check_groups(self, labels: Sequence[Label]) -> None:
         """Raise UnknownGroup if a label is not among the training groups."""
         unknown = [label for label in labels if label not in self.training_groups]

@@ -88,6 +88,11 @@ class GroupResult(GroupEstimates):
         """Whether the error on new rows is shown to exceed that under the baseline PCA."""
         return (self.expected_change.low or 0.0) > self.observed_rounding
 
+    def is_immaterial(self, materiality: float) -> bool:
+        """Whether the upper limit of the loss is below the materiality threshold."""
+        limit = self.expected_loss.high
+        return limit is not None and limit < materiality * self.observed_total_variance
+
     @property
     def record(self) -> dict[str, object]:
         """Return a flat dictionary; values that are not available are None."""
@@ -141,6 +146,8 @@ class ModelDescription:
     in_sample_inferred : bool
         Whether `in_sample` was inferred by a test, since number and mean of the rows do not match
         those of the fit.
+    favors_equal_errors : bool
+        Whether its criterion aims at equal errors, which is a value judgment.
     """
 
     name: str
@@ -153,6 +160,7 @@ class ModelDescription:
     training_groups: tuple[Label, ...] = ()
     is_nested: bool = False
     in_sample_inferred: bool = False
+    favors_equal_errors: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,6 +271,7 @@ class ModelResult:
     training_groups = PartAttribute[tuple[Label, ...]]("description.training_groups")
     is_nested = PartAttribute[bool]("description.is_nested")
     in_sample_inferred = PartAttribute[bool]("description.in_sample_inferred")
+    favors_equal_errors = PartAttribute[bool]("description.favors_equal_errors")
     status = PartAttribute["str | None"]("certificate.status")
     tol = PartAttribute["float | None"]("certificate.tol")
     gap = PartAttribute["float | None"]("certificate.gap")
@@ -423,6 +432,18 @@ def harmed_groups(model: ModelResult) -> list[GroupResult]:
     """Return the groups with state "harmed", the one with the largest relative loss first."""
     harmed = [group for group in model.groups if group.state == "harmed"]
     return sorted(harmed, key=relative_loss, reverse=True)
+
+
+def has_no_material_harm(model: ModelResult, materiality: float) -> bool:
+    """Whether the intervals rule out a material loss of every group.
+
+    A loss that is shown to be above zero may still be material, however small its estimate.
+    """
+    return all(
+        group.state == "no material harm"
+        or (group.state == "minor" and group.is_immaterial(materiality))
+        for group in model.groups
+    )
 
 
 def relative_loss(group: GroupResult) -> float:

@@ -18,7 +18,7 @@ from fairspan.auditing.missing_values import summarize_missing_values
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.verdict import Verdict
-from fairspan.auditing.verdict_rules import make_verdicts
+from fairspan.auditing.verdict_rules import Conclusions, draw_conclusions
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
@@ -232,14 +232,15 @@ def _assemble_audit(
     `data_findings` are those about the data, which do not depend on the results.
     """
     findings = [*data_findings, *find_in_results(results, rows)]
-    verdicts: tuple[Verdict, ...] = ()
+    conclusions = Conclusions()
     if options.folds is not None and rows.has_intervals:
-        verdicts = make_verdicts(results, findings, options.level, options.materiality)
+        conclusions = draw_conclusions(results, findings, options.level, options.materiality)
     return Audit(
         models=tuple(results),
         findings=tuple(sorted(findings, key=lambda finding: finding.severity != "warning")),
         rows=rows,
-        verdicts=verdicts,
+        verdicts=conclusions.verdicts,
+        recommendations=conclusions.recommendations,
         level=options.level,
         materiality=options.materiality,
     )

@@ -8,6 +8,7 @@ from fairspan.rows.labels import Label
 VerdictKind = Literal[
     "harm, repair shifts it",
     "harm, repair at a cost",
+    "harm, repair at a possible cost",
     "harm, repair helps",
     "harm, repair does not help",
     "harm, no repair tried",
@@ -25,7 +26,7 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        One of the eight kinds.
+        One of the nine kinds.
     summary : str
         Summary of the evidence.
     recommendation : str

@@ -4,13 +4,15 @@ Which verdict is given is decided in :mod:`fairspan.auditing.verdict_rules`.
 """
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 
+from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.group_effects import as_variance_share, change_share
 from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group, quote_groups
 from fairspan.auditing.model_comparison import ModelComparison
-from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
+from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
@@ -20,7 +22,6 @@ from fairspan.formatting.numbers import (
     to_ascii,
     verb_form,
 )
-from fairspan.rows.labels import Label
 
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
 
@@ -58,8 +59,8 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {comparison.pca.name} is not shown to "
         "harm.",
-        "Choose another criterion or more dimensions, or document which groups bear the cost and "
-        "why.",
+        "No model is better for everybody. Choose another criterion or more dimensions, or report "
+        "which groups bear the cost and why.",
         fair,
         labels_of(comparison.newly_harmed),
     )
@@ -114,62 +115,107 @@ def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verd
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
-def state_costly_repair(
-    comparison: ModelComparison, gain: str, paying: Sequence[GroupResult]
-) -> Verdict:
-    """State the verdict if the repair costs another group that PCA harms already.
-
-    Parameters
-    ----------
-    comparison : ModelComparison
-    gain : str
-        Interval of the share of its variance that the group most harmed by PCA regains.
-    paying : sequence of GroupResult
-        Results under the fair model of the groups whose error rises.
-    """
-    cost = describe_further_cost(paying, comparison.fair, comparison.pca)
+def state_costly_repair(comparison: ModelComparison) -> Verdict:
+    """State the verdict if the group most harmed by PCA gains, and another group pays."""
+    fair = comparison.fair
+    cost = describe_costs(comparison.groups_with_effect("pays"))
+    summary = f"{_describe_gain(comparison)}, but {cost}."
+    relative_rise = fair.expected_total_error / comparison.pca.expected_total_error - 1
+    if not math.isnan(relative_rise):
+        change = to_ascii(format_change(relative_rise))
+        summary += f" The expected total error changes by {change}."
     return Verdict(
         kind="harm, repair at a cost",
-        summary=f"{_describe_gain(comparison, gain)}, {cost}",
-        recommendation="Decide which groups to favor, or choose another criterion or more "
-        "dimensions.",
-        model=comparison.fair.name,
-        groups=comparison.labels_harmed_by_pca,
-    )
-
-
-def state_helpful_repair(comparison: ModelComparison, gain: str, materiality: float) -> Verdict:
-    """State the verdict if the repair helps.
-
-    Parameters
-    ----------
-    comparison : ModelComparison
-    gain : str
-        Interval of the share of its variance that the group most harmed by PCA regains.
-    materiality : float
-        Materiality threshold, as a share of a group's variance.
-    """
-    fair = comparison.fair
-    payers = describe_payers(fair)  # a sentence on the groups whose error rises, or empty
-    others = describe_other_groups(fair, comparison.labels_harmed_by_pca, materiality)
-    recommendation = f"Use {fair.name}."
-    if payers:
-        recommendation = f"Use {fair.name}, and document which groups bear the cost."
-    return Verdict(
-        kind="harm, repair helps",
-        summary=f"{_describe_gain(comparison, gain)}, and {others}.{payers}",
-        recommendation=recommendation,
+        summary=summary,
+        recommendation=f"No model is better for everybody. If you accept that, use {fair.name} "
+        "and report the cost. Otherwise choose another criterion or more dimensions.",
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
 
 
-def _describe_gain(comparison: ModelComparison, gain: str) -> str:
-    """Describe the harm done by PCA and what the group most harmed regains."""
-    worst_name = quote_group(comparison.harmed_by_pca[0].group)
-    return (
-        f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.name}, {worst_name} regains "
-        f"{gain} of its variance on new rows"
+def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verdict:
+    """State the verdict if the group most harmed by PCA gains, and another group may pay.
+
+    `materiality` is the materiality threshold, as a share of a group's variance.
+    """
+    fair = comparison.fair.name
+    threshold = ascii_share(materiality)
+    unresolved = comparison.groups_with_effect("unresolved")
+    rising = [group for group in unresolved if group.has_error_rise]
+    others = [group for group in unresolved if not group.has_error_rise]
+    summary = _describe_gain(comparison)
+    if rising:
+        cost = describe_costs(rising)
+        summary += f", but {cost}, and a cost above {threshold} is not ruled out"
+    summary += "."
+    if others:
+        verb = verb_form(len(others), "pays", "pay")
+        summary += (
+            f" Whether {names_with_counts(others)} {verb} more than {threshold} is unresolved"
+            f"{_describe_largest_cost(others)}."
+        )
+    return Verdict(
+        kind="harm, repair at a possible cost",
+        summary=f"{summary}{describe_small_costs(comparison)}",
+        recommendation=f"If you accept that, use {fair} and report the cost. Otherwise collect "
+        "more rows of those who may pay.",
+        model=fair,
+        groups=comparison.labels_harmed_by_pca,
+    )
+
+
+def _describe_largest_cost(groups: Sequence[GroupResult]) -> str:
+    """Return " (at most 1.2 points)" for the largest upper limit of a cost; empty if unknown."""
+    limits = [change_share(group).high for group in groups]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) < len(limits):
+        return ""
+    return f" (at most {format_points(max(known))} points)"
+
+
+def state_helpful_repair(comparison: ModelComparison, materiality: float) -> Verdict:
+    """State the verdict if the group most harmed by PCA gains, and no group pays.
+
+    `materiality` is the materiality threshold, as a share of a group's variance.
+    """
+    fair = comparison.fair.name
+    return Verdict(
+        kind="harm, repair helps",
+        summary=f"{_describe_gain(comparison)}, and no group pays more than "
+        f"{ascii_share(materiality)}.{describe_small_costs(comparison)}",
+        recommendation=f"Use {fair}.",
+        model=fair,
+        groups=comparison.labels_harmed_by_pca,
+    )
+
+
+def _describe_gain(comparison: ModelComparison) -> str:
+    """Describe the harm done by PCA, and what the group that it harms most gains."""
+    gain = describe_effects_on([comparison.worst_under_fair])
+    return f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.name}, {gain}"
+
+
+def describe_small_costs(comparison: ModelComparison) -> str:
+    """Describe the groups that are shown to pay less than matters; empty if there are none."""
+    groups = [
+        group for group in comparison.groups_with_effect("no material cost") if group.has_error_rise
+    ]
+    if not groups:
+        return ""
+    return f" A small cost is shown: {describe_costs(groups)}."
+
+
+def describe_costs(groups: Sequence[GroupResult]) -> str:
+    """Describe the costs of groups that pay, the largest share of the variance first."""
+    by_cost = sorted(groups, key=lambda group: change_share(group).value, reverse=True)
+    return describe_effects_on(by_cost)
+
+
+def describe_effects_on(groups: Sequence[GroupResult]) -> str:
+    """Describe shown changes of groups with their names and counts."""
+    return describe_changes(
+        [names_with_counts([group]) for group in groups], [change_share(group) for group in groups]
     )
 
 
@@ -282,46 +328,6 @@ def _join_caveats(findings: Sequence[Finding]) -> str:
     return " and ".join(f"{finding.caveat} ({finding.code})" for finding in findings)
 
 
-def describe_preferred_model(
-    candidates: Sequence[ModelResult], helpful: Set[str], pca: ModelResult, compared: str
-) -> str:
-    """Describe the first candidate as the preferred model, and the second as the alternative.
-
-    Parameters
-    ----------
-    candidates : sequence of ModelResult
-        In order of preference; ordinary PCA may be one of them.
-    helpful : set of str
-        Names of the fair models with the verdict "harm, repair helps".
-    pca : ModelResult
-        Ordinary PCA, with which the fair models are compared.
-    compared : str
-        Models that were compared, such as "3 models compared".
-    """
-    unit = "row" if pca.groups[0].n_clusters is None else "cluster"
-    descriptions = [
-        f"{model.name} ({to_ascii(format_count(n_rows_harmed(model), unit))} in groups shown to "
-        "be harmed)"
-        for model in candidates[:2]
-    ]
-    reason = (
-        "among the models whose largest loss does not exceed that of PCA, it is shown to harm "
-        f"groups with the fewest {unit}s"
-    )
-    if candidates[0].name in helpful:
-        # A model that helps comes before models that harm fewer rows.
-        reason = "the group that PCA harms most gains, and no other group is shown to become harmed"
-    text = f"Among the {compared}, prefer {descriptions[0]}: {reason}."
-    if len(descriptions) > 1:
-        text += f" The alternative is {descriptions[1]}."
-    return text
-
-
-def n_rows_harmed(model: ModelResult) -> int:
-    """Return the number of rows, or of clusters if there are any, in groups shown to be harmed."""
-    return sum(group.n_clusters or group.n_rows for group in harmed_groups(model))
-
-
 def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
     """Describe which groups are harmed, with an interval of the largest relative loss.
 
@@ -331,78 +337,19 @@ def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
     worst, *others = harmed
     loss = worst.expected_loss
     share_lost = variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
-    n_rows = to_ascii(format_count(worst.n_rows, "row"))
-    dimensions = to_ascii(format_count(model.n_components, "dimension"))
+    components = to_ascii(format_count(model.n_components, "component"))
+    best_components = f"{components} that {verb_form(model.n_components, 'suits', 'suit')} it best"
     text = (
-        f"{quote_group(worst.group)} ({n_rows}) is harmed by {model.name}: on new rows it loses "
-        f"{share_lost} more of its variance than with its own best {dimensions}."
+        f"On new data, {model.name} with {components} loses {share_lost} more of the variance of "
+        f"{names_with_counts([worst])} than the {best_components}."
     )
-    if len(others) == 1:
-        text += f" So is {names_with_counts(others)}."
-    elif others:
-        text += f" So are {names_with_counts(others)}."
+    if others:
+        verb = verb_form(len(others), "loses", "lose")
+        text += f" {names_with_counts(others)} also {verb} more than chance explains."
     inconclusive = [group for group in model.groups if group.state == "inconclusive"]
     if inconclusive:
         text += f" Whether it harms {names_with_counts(inconclusive)} is unresolved."
     return text
-
-
-def describe_further_cost(
-    paying: Sequence[GroupResult], fair: ModelResult, pca: ModelResult
-) -> str:
-    """Describe the cost of a repair for groups that PCA harms already.
-
-    `paying` are results under the fair model of the groups whose error rises.
-    """
-    share = ascii_share(max(map(relative_change, paying)))
-    # Point estimates: that the error rises is shown, but not by how much.
-    cost = f"loses a further estimated {share} of its variance"
-    if len(paying) > 1:
-        cost = f"lose more, the largest estimate being a further {share} of the variance"
-    text = f"but {names_with_counts(paying)}, already harmed by {pca.name}, {cost}."
-    relative_rise = fair.expected_total_error / pca.expected_total_error - 1
-    if not math.isnan(relative_rise):
-        text += f" The expected total error changes by {to_ascii(format_change(relative_rise))}."
-    return text
-
-
-def describe_other_groups(
-    fair: ModelResult, harmed_before: Sequence[Label], materiality: float
-) -> str:
-    """Describe whether other groups than those harmed before become harmed.
-
-    Groups for which the intervals do not exclude it are named. It is called only if no other group
-    is shown to become harmed.
-    """
-    others = [group for group in fair.groups if group.group not in harmed_before]
-    unresolved = [group for group in others if not _excludes_material_harm(group, materiality)]
-    if not unresolved:
-        return "no other group becomes harmed"
-    return (
-        "no other group is shown to become harmed; this is unresolved for "
-        f"{names_with_counts(unresolved)}"
-    )
-
-
-def _excludes_material_harm(group: GroupResult, materiality: float) -> bool:
-    """Whether the upper limit of the loss, or of its rise, is below the materiality threshold."""
-    if group.state == "no material harm":
-        return True
-    min_material_loss = materiality * group.observed_total_variance
-    limits = (group.expected_loss.high, group.expected_change.high)
-    return any(limit is not None and limit < min_material_loss for limit in limits)
-
-
-def describe_payers(fair: ModelResult) -> str:
-    """Describe the groups whose expected error rises significantly; empty if there are none."""
-    paying = [group for group in fair.groups if group.has_error_rise]
-    if not paying:
-        return ""
-    largest_share = ascii_share(max(map(relative_change, paying)))
-    # Point estimates: that the error rises is shown, but not by how much.
-    estimate = verb_form(len(paying), "an estimated", "the largest estimate is")
-    names = names_with_counts(paying)
-    return f" The cost falls on {names}: {estimate} {largest_share} of the variance."
 
 
 def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
@@ -427,14 +374,9 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
     )
 
 
-def relative_change(group: GroupResult) -> float:
-    """Return the expected change in error as a share of the group's variance."""
-    return group.expected_change.value / group.observed_total_variance
-
-
 def variance_share_range(low: float, high: float, group: GroupResult) -> str:
-    """Format both limits of an interval as shares of the group's variance."""
+    """Format both limits of an interval as shares of the group's variance, such as 2.0 to 4.0 %."""
     # No group loses more than it has.
-    variance = group.observed_total_variance
-    shares = [min(limit, variance) / variance for limit in (low, high)]
-    return " to ".join([ascii_share(share) for share in shares])
+    shares = [min(as_variance_share(limit, group), 1.0) for limit in (low, high)]
+    low_text, high_text = (ascii_share(share) for share in shares)
+    return f"{low_text.removesuffix(' %')} to {high_text}"

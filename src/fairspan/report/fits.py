@@ -8,7 +8,7 @@ from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.models import CURVE_TOL, AuditedModel, read_model
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.stages import audit_moments, audit_rows_with_folds
-from fairspan.auditing.verdict_rules import make_verdicts
+from fairspan.auditing.verdict_rules import draw_conclusions
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
@@ -166,8 +166,8 @@ def audit_fits(
     if verdicts and settings.is_pca and len(results) > 1:
         # PCA is the main model. The existing verdicts are on the models compared with it; the
         # report needs one on PCA itself, the first result.
-        pca_verdicts = make_verdicts(results[:1], audit.findings, audit.level, audit.materiality)
-        verdicts = (*pca_verdicts, *verdicts)
+        conclusions = draw_conclusions(results[:1], audit.findings, audit.level, audit.materiality)
+        verdicts = (*conclusions.verdicts, *verdicts)
     not_refitted = {model.name for model in models if model.no_refit_reason}
     # FS110 says that a model has no estimates. For these models it is intended, and the tables give
     # the reason.

@@ -58,6 +58,10 @@ class Criterion(ABC):
         square roots. Reaching the lower bound then does not make the value certain.
     common_shift_slope : float or None
         Increase of the value when all errors increase by one; None if it is not constant.
+    favors_equal_errors : bool
+        Whether equal errors are an aim in themselves, even where this raises the smaller error more
+        than it lowers the larger. Whether that is fair is a value judgment, so audits show such
+        models but never recommend them.
     supports_nesting : bool
         Whether components can be computed one at a time, each in the orthogonal complement of those
         before it. Group weights then prove the bound of each step.
@@ -67,6 +71,7 @@ class Criterion(ABC):
     is_nonnegative: ClassVar[bool] = False
     is_constrained: ClassVar[bool] = False
     is_steep_at_zero: ClassVar[bool] = False
+    favors_equal_errors: ClassVar[bool] = False
 
     @property
     @abstractmethod

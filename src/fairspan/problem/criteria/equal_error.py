@@ -59,6 +59,7 @@ class EqualError(LinearCriterion):
 
     tolerance: float = 0.0
     name: ClassVar[str] = "equal_error"
+    favors_equal_errors: ClassVar[bool] = True
     is_constrained: ClassVar[bool] = True
     _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]] = (
         CriterionFormula(

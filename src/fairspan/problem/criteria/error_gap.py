@@ -55,6 +55,7 @@ class ErrorGap(Criterion):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
+    favors_equal_errors: ClassVar[bool] = True
     is_nonnegative: ClassVar[bool] = True
     common_shift_slope: ClassVar[float | None] = 1.0
     formula: ClassVar[CriterionFormula] = CriterionFormula(

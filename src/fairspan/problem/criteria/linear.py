@@ -85,6 +85,7 @@ class Disparity(LinearCriterion):
     trade_off: float = 0.5
     protected: Label | None = None
     name: ClassVar[str] = "disparity"
+    favors_equal_errors: ClassVar[bool] = True
     formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimizes a weighted sum of the error over all rows and the error of the "
         "protected group minus that of the other. The difference may be negative.",

@@ -1,0 +1,76 @@
+"""Sentences on who gains and who pays under a fair model."""
+
+from collections.abc import Sequence
+
+from fairspan.auditing.group_effects import GroupEffect
+from fairspan.auditing.group_names import ascii_share, quote_group
+from fairspan.auditing.intervals import Estimate
+from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import format_count, to_ascii
+
+
+def describe_shown_effects(effects: Sequence[GroupEffect]) -> str:
+    """Describe effects beyond chance: those who gain, then those who pay, the largest first."""
+    in_order = sorted(
+        effects, key=lambda effect: (effect.change.value > 0, -abs(effect.change.value))
+    )
+    return describe_changes(
+        [quote_group(effect.group) for effect in in_order],
+        [effect.change for effect in in_order],
+    )
+
+
+def describe_changes(names: Sequence[str], changes: Sequence[Estimate]) -> str:
+    """Describe changes of groups, such as "'a' keeps 2.0 points more (1.5 to 2.5)".
+
+    Points are percentage points of the variance kept.
+
+    Parameters
+    ----------
+    names : sequence of str
+    changes : sequence of Estimate
+        Changes in error as shares of the group's variance, whose intervals exclude zero.
+    """
+    return join_truncated(
+        [f"{name} keeps {_points(change)}" for name, change in zip(names, changes, strict=True)]
+    )
+
+
+def describe_possible_costs(effects: Sequence[GroupEffect]) -> str:
+    """Describe how much groups may pay, such as "'a' may keep up to 3.0 points less".
+
+    Only the largest possible cost is described, with the number of other groups.
+    """
+    largest = max(effects, key=_cost_limit)
+    text = f"{quote_group(largest.group)} may keep up to {format_points(_cost_limit(largest))} "
+    text += "points less"
+    n_others = len(effects) - 1
+    if n_others:
+        text += f", and {to_ascii(format_count(n_others, 'other group'))} may pay as well"
+    return text
+
+
+def _cost_limit(effect: GroupEffect) -> float:
+    """Upper limit of the cost as a share of the group's variance; one if it is unknown."""
+    return 1.0 if effect.change.high is None else effect.change.high
+
+
+def _points(change: Estimate) -> str:
+    """Return "2.0 points more (1.5 to 2.5)", with the smaller size of the limits first."""
+    direction = "more" if change.value < 0 else "less"
+    text = f"{format_points(change.value)} points {direction}"
+    if change.low is None or change.high is None:
+        return text
+    smallest, largest = sorted([change.low, change.high], key=abs)
+    return f"{text} ({format_points(smallest)} to {format_points(largest)})"
+
+
+def format_points(share: float) -> str:
+    """Format the size of a change in a share as percentage points without a unit.
+
+    Examples
+    --------
+    >>> format_points(-0.0312), format_points(0.0002)
+    ('3.1', '< 0.1')
+    """
+    return ascii_share(min(abs(share), 1.0)).removesuffix(" %")

@@ -1,0 +1,107 @@
+"""Recommendation of a model among those compared with one ordinary PCA."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fairspan.auditing.group_effects import EffectKind, GroupEffect
+from fairspan.auditing.intervals import Estimate
+from fairspan.rows.labels import Label
+
+RecommendationKind = Literal["use model", "no model is better for everybody", "undecided"]
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """A model in a comparison: the largest loss under it, and who gains and pays.
+
+    Attributes
+    ----------
+    model : str
+    largest_loss : Estimate
+        Loss, as a share of the group's variance, with the largest upper limit of any group.
+    group : label
+        The group that has it.
+    unknown_groups : tuple of labels
+        Groups without estimates, which are left out.
+    effects : tuple of GroupEffect
+        Effect on each group of using the model in place of ordinary PCA; empty for PCA itself.
+    favors_equal_errors : bool
+        Whether its criterion aims at equal errors. Such a model is shown, but never recommended.
+    """
+
+    model: str
+    largest_loss: Estimate
+    group: Label
+    unknown_groups: tuple[Label, ...] = ()
+    effects: tuple[GroupEffect, ...] = ()
+    favors_equal_errors: bool = False
+
+    def effects_of_kind(self, kind: EffectKind) -> tuple[GroupEffect, ...]:
+        """Return the effects of one kind."""
+        return tuple(effect for effect in self.effects if effect.kind == kind)
+
+    @property
+    def largest_loss_limit(self) -> float:
+        """Upper limit of the largest loss."""
+        return self.largest_loss.value if self.largest_loss.high is None else self.largest_loss.high
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-serializable values."""
+        return {
+            "model": self.model,
+            **self.largest_loss.to_record("largest_loss"),
+            "group": self.group,
+            "unknown_groups": list(self.unknown_groups),
+            "effects": [effect.to_dict() for effect in self.effects],
+            "favors_equal_errors": self.favors_equal_errors,
+        }
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Recommendation of a model among those compared with one ordinary PCA.
+
+    Attributes
+    ----------
+    kind : str
+        "use model": the largest loss is ruled out to be larger than under the other models, and no
+        group pays; or ordinary PCA does no material harm. "no model is better for everybody": the
+        largest loss is smallest under a model for which a group is shown to pay. "undecided":
+        otherwise.
+    model : str or None
+        The model to use; None unless the kind is "use model".
+    leading_model : str
+        The model under which the upper limit of the largest loss is smallest, among those that may
+        be recommended.
+    baseline : str
+        Name of ordinary PCA.
+    text : str
+        The recommendation with its reason.
+    compared : tuple of ComparedModel
+        Ordinary PCA, followed by the fair models that have estimates.
+    questioned_by : tuple of str
+        Codes of findings about the data because of which nothing is recommended.
+    """
+
+    kind: RecommendationKind
+    model: str | None
+    leading_model: str
+    baseline: str
+    text: str
+    compared: tuple[ComparedModel, ...]
+    questioned_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-serializable values."""
+        return {
+            "kind": self.kind,
+            "model": self.model,
+            "leading_model": self.leading_model,
+            "baseline": self.baseline,
+            "text": self.text,
+            "compared": [model.to_dict() for model in self.compared],
+            "questioned_by": list(self.questioned_by),
+        }

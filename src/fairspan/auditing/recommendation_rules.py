@@ -1,0 +1,147 @@
+"""Rules that recommend one of the models compared with an ordinary PCA, or none.
+
+The sentences are in :mod:`fairspan.auditing.recommendation_sentences`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.group_effects import as_variance_share, group_effects
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.recommendation import ComparedModel, Recommendation, RecommendationKind
+from fairspan.auditing.recommendation_sentences import (
+    advise_fair_model,
+    advise_no_model,
+    advise_other_criterion,
+    advise_pca_without_harm,
+    advise_pca_without_rival,
+    explain_close_limits,
+    explain_undecided,
+    question_by_finding,
+)
+from fairspan.auditing.results import GroupResult, ModelResult, has_no_material_harm
+from fairspan.auditing.verdict import VerdictKind
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """An ordinary PCA, and the fair models compared with it.
+
+    Attributes
+    ----------
+    pca : ModelResult
+    fair_models : sequence of ModelResult
+    verdict_kinds : mapping of str to str
+        Kind of the verdict on each fair model, before findings qualify it.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
+    """
+
+    pca: ModelResult
+    fair_models: Sequence[ModelResult]
+    verdict_kinds: Mapping[str, VerdictKind]
+    materiality: float
+
+    def compared_models(self) -> tuple[ComparedModel, ...]:
+        """Return records of the models with estimates, ordinary PCA first."""
+        fair_models = [model for model in self.fair_models if model.has_estimates]
+        return tuple(_compared_model(model, self.materiality) for model in (self.pca, *fair_models))
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """Kind and text of a recommendation, and the name of the recommended model if there is one."""
+
+    kind: RecommendationKind
+    text: str
+    model: str | None = None
+
+
+def recommend(comparison: Comparison) -> Recommendation | None:
+    """Recommend one of the models that are compared, or none.
+
+    Ordinary PCA is recommended if it does no material harm, or if the largest upper limit of a
+    group's loss, as a share of its variance, is smallest under it. A fair model is recommended only
+    if this limit is smallest under it, the group that PCA harms most is shown to gain, and no group
+    pays more than the materiality threshold. Models that aim at equal errors are shown, but never
+    recommended. None without estimates.
+    """
+    if not comparison.pca.has_estimates:
+        return None
+    compared = comparison.compared_models()
+    candidates = [model for model in compared if not model.favors_equal_errors]
+    # The first is ordinary PCA, which wins ties.
+    leading = min(candidates, key=lambda model: model.largest_loss_limit)
+    advice = _advise(comparison, compared, leading)
+    return Recommendation(
+        kind=advice.kind,
+        model=advice.model,
+        leading_model=leading.model,
+        baseline=comparison.pca.name,
+        text=advice.text,
+        compared=compared,
+    )
+
+
+def question_recommendation(
+    recommendation: Recommendation, doubts: Sequence[Finding]
+) -> Recommendation:
+    """Recommend nothing if there are findings about the data that cast doubt on all figures."""
+    if not doubts:
+        return recommendation
+    return replace(
+        recommendation,
+        kind="undecided",
+        model=None,
+        text=question_by_finding(doubts[0]),
+        questioned_by=tuple(finding.code for finding in doubts),
+    )
+
+
+def _advise(
+    comparison: Comparison, compared: Sequence[ComparedModel], leading: ComparedModel
+) -> _Advice:
+    """Choose the advice, given the model with the smallest limit of the largest loss."""
+    pca, *fair_models = compared
+    if has_no_material_harm(comparison.pca, comparison.materiality):
+        return _Advice("use model", advise_pca_without_harm(pca), pca.model)
+    if fair_models and all(model.favors_equal_errors for model in fair_models):
+        return _Advice("undecided", advise_other_criterion(fair_models))
+    kinds = comparison.verdict_kinds
+    if leading is pca:
+        helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
+        if helpful:
+            return _Advice("undecided", explain_close_limits(helpful[0], pca))
+        return _Advice("use model", advise_pca_without_rival(pca), pca.model)
+    if leading.effects_of_kind("pays"):
+        return _Advice("no model is better for everybody", advise_no_model(leading))
+    if kinds[leading.model] == "harm, repair helps":
+        text = advise_fair_model(leading, pca, len(compared), comparison.materiality)
+        return _Advice("use model", text, leading.model)
+    return _Advice("undecided", explain_undecided(leading, pca))
+
+
+def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
+    """Return the record of a model with estimates."""
+    estimated = [group for group in model.groups if group.is_estimated]
+    worst = max(estimated, key=lambda group: _loss_share(group).high or 0.0)
+    effects = () if model.is_pca else group_effects(model.groups, materiality)
+    return ComparedModel(
+        model=model.name,
+        largest_loss=_loss_share(worst),
+        group=worst.group,
+        unknown_groups=tuple(group.group for group in model.groups if not group.is_estimated),
+        effects=effects,
+        favors_equal_errors=model.favors_equal_errors,
+    )
+
+
+def _loss_share(group: GroupResult) -> Estimate:
+    """Return the loss as a share of the group's variance, which no loss exceeds."""
+    loss = group.expected_loss
+    low, value, high = (
+        min(as_variance_share(limit, group), 1.0)
+        for limit in (loss.low or 0.0, loss.value, loss.high or 0.0)
+    )
+    return Estimate(value, low, high)

@@ -1,0 +1,113 @@
+"""Sentences of recommendations.
+
+Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_rules`.
+"""
+
+from collections.abc import Sequence
+
+from fairspan.auditing.effect_sentences import describe_possible_costs, describe_shown_effects
+from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.group_names import ascii_share, quote_group
+from fairspan.auditing.recommendation import ComparedModel
+from fairspan.formatting.names import join_truncated
+
+# Smallest limit that is printed: that of one decimal of a percentage.
+_MIN_LIMIT = 0.001
+
+
+def advise_pca_without_harm(pca: ComparedModel) -> str:
+    """Advise ordinary PCA, since it does no material harm."""
+    return f"Use {pca.model}: the loss of every group is at most {_describe_limit(pca)}."
+
+
+def advise_pca_without_rival(pca: ComparedModel) -> str:
+    """Advise ordinary PCA, since no fair model has a smaller limit of the largest loss."""
+    return (
+        f"Use {pca.model}: under no fair model is the largest loss of a group shown to be smaller "
+        f"(under {pca.model} it is at most {_describe_limit(pca)}).{_describe_unknown(pca)}"
+    )
+
+
+def advise_fair_model(
+    model: ComparedModel, pca: ComparedModel, n_compared: int, materiality: float
+) -> str:
+    """Advise a fair model under which no group pays, with the largest loss under it and PCA."""
+    limits = _describe_limits(model, pca)
+    text = (
+        f"Use {model.model}: the largest loss of a group is at most {limits}, and no group pays "
+        f"more than {ascii_share(materiality)}."
+    )
+    if n_compared > 2:
+        text += f" No other of the {n_compared} models compared has a smaller limit."
+    return text
+
+
+def advise_no_model(model: ComparedModel) -> str:
+    """State that no model is better for everybody, with who gains and who pays under one."""
+    gains = model.effects_of_kind("gains")
+    effects = describe_shown_effects((*gains, *model.effects_of_kind("pays")))
+    text = f"No model is better for everybody: under {model.model}, {effects}"
+    if not gains:
+        return f"{text}, and no group is shown to gain."
+    return f"{text}. If you accept that, use {model.model} and report the cost."
+
+
+def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
+    """State that all fair models aim at equal errors, so that none is recommended."""
+    names = ", ".join(model.model for model in fair_models)
+    return (
+        f"Whether equal errors are worth a loss is a value judgment, so {names} is shown but not "
+        "recommended. To lower losses, compare a model by minimax loss."
+    )
+
+
+def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
+    """Explain that a model helps, but that its limit of the largest loss is not smaller."""
+    gains = describe_shown_effects(model.effects_of_kind("gains"))
+    return (
+        f"No model is shown to be better for everybody: under {model.model}, {gains}, but the "
+        f"largest loss of a group is at most {_describe_limits(model, pca)}."
+    )
+
+
+def explain_undecided(model: ComparedModel, pca: ComparedModel) -> str:
+    """Explain that no model is shown to be better, with the one of the smallest limit."""
+    reason = f"the group that {pca.model} harms most is not shown to gain"
+    unresolved = model.effects_of_kind("unresolved")
+    if unresolved:
+        reason = describe_possible_costs(unresolved)
+    return (
+        f"No model is shown to be better for everybody: under {model.model} the largest loss of a "
+        f"group is at most {_describe_limits(model, pca)}, but {reason}."
+    )
+
+
+def question_by_finding(finding: Finding) -> str:
+    """State that nothing is recommended before the remedy of a finding about the data."""
+    return f"Recommend no model yet: {finding.caveat} ({finding.code}). {finding.remedy}"
+
+
+def _describe_limits(model: ComparedModel, pca: ComparedModel) -> str:
+    """Return the limits of the largest loss under a model and PCA, naming a group once."""
+    under_pca = _describe_limit(pca)
+    if model.group == pca.group:
+        under_pca = _limit_share(pca)
+    return f"{_describe_limit(model)} (under {pca.model}, {under_pca})"
+
+
+def _describe_limit(model: ComparedModel) -> str:
+    """Return "5.3 % of the variance of 'a'" for the upper limit of the largest loss."""
+    return f"{_limit_share(model)} of the variance of {quote_group(model.group)}"
+
+
+def _limit_share(model: ComparedModel) -> str:
+    """Format the upper limit of the largest loss, which is not rounded to zero."""
+    return ascii_share(max(model.largest_loss_limit, _MIN_LIMIT))
+
+
+def _describe_unknown(model: ComparedModel) -> str:
+    """Return a sentence on the groups without estimates; empty if there are none."""
+    if not model.unknown_groups:
+        return ""
+    names = join_truncated([quote_group(label) for label in model.unknown_groups])
+    return f" The loss of {names} is unknown."
