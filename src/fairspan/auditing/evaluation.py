@@ -165,6 +165,10 @@ def _evaluate_with_folds(
     in_sample = [item.status.in_sample for item in observed]
     cross_fit = _cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
     run = cross_fit.first
+    # Rows in coordinates of their span have other columns than the table.
+    statistics = run.statistics
+    if folded_rows.rows.n_features != moments.n_features:
+        statistics = statistics.without_columns()
     subspaces = [model.subspace for model in folded_rows.models]
     loss_test = LossTest(subspaces, folds, options.level, options.seed, run.statistics.kept_rows)
     estimates = estimate_models(cross_fit, model_errors, loss_test, options)
@@ -172,7 +176,7 @@ def _evaluate_with_folds(
         model_result(
             item,
             moments,
-            _row_intervals(item, run.statistics, i, options.level),
+            _row_intervals(item, statistics, i, options.level),
             estimates[i],
             no_estimates_reason=run.fit.refit_failures.get(item.model.name),
             options=options,
@@ -180,11 +184,7 @@ def _evaluate_with_folds(
         )
         for i, item in enumerate(observed)
     ]
-    # Rows in coordinates of their span have other columns than the table.
-    monotone_columns = run.statistics.monotone_columns
-    if folded_rows.rows.n_features != moments.n_features:
-        monotone_columns = ()
-    return Evaluation(results, moments, monotone_columns, folds)
+    return Evaluation(results, moments, statistics.monotone_columns, folds)
 
 
 def _cross_fit_repeatedly(
@@ -255,13 +255,17 @@ def _row_intervals(
     observed: ObservedModel, statistics: RowStatistics, i: int, level: float
 ) -> ErrorIntervals:
     """Return the errors of model `i` on the rows, with intervals from the second pass over them."""
-    return ErrorIntervals.student(
+    intervals = ErrorIntervals.student(
         observed.errors.errors,
         statistics.standard_errors[i, Quantity.ERROR],
         statistics.df[i, Quantity.ERROR],
         statistics.kurtosis[i, Quantity.ERROR],
         level,
     )
+    largest_rows = {
+        key.group: row for key, row in statistics.largest_rows.items() if key.model == i
+    }
+    return replace(intervals, largest_rows=largest_rows)
 
 
 def evaluate_on_moments(

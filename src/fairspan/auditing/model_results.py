@@ -170,6 +170,7 @@ def _group_results(
             observed_kurtosis=float(intervals.kurtosis[i]),
             drift=drift[i],
             observed_rounding=float(model_errors.roundings[i]),
+            largest_row=intervals.largest_rows.get(i),
             **vars(estimates.groups[i]),
         )
         for i, label in enumerate(model_errors.group_labels)

@@ -1,7 +1,7 @@
 """Errors of models on the audited rows, and their intervals."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fairspan.auditing.intervals import (
     jackknife_standard_error,
     widest_pair,
 )
+from fairspan.auditing.largest_rows import LargestRow
 from fairspan.auditing.models import AuditedModel
 from fairspan.metrics import GroupErrors, group_errors
 from fairspan.moments.compute import Moments
@@ -114,6 +115,8 @@ class ErrorIntervals:
         Degrees of freedom of the standard errors; need not be integers.
     kurtosis : (k,) array
         Kurtosis of the rows' squared residuals; 0 if unknown.
+    largest_rows : mapping of int to LargestRow
+        Row with the largest error, by index of the groups of which a few rows dominate the error.
     """
 
     errors: Sequence[Estimate]
@@ -121,6 +124,7 @@ class ErrorIntervals:
     standard_errors: FloatArray
     df: FloatArray | float
     kurtosis: FloatArray
+    largest_rows: Mapping[int, LargestRow] = field(default_factory=dict)
 
     @classmethod
     def unknown(cls, errors: FloatArray) -> "ErrorIntervals":

@@ -9,6 +9,7 @@ import numpy as np
 from fairspan.auditing.estimates import GroupEstimates, State
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
+from fairspan.auditing.largest_rows import LargestRow
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.certificate_parts import PartAttribute
@@ -53,6 +54,8 @@ class GroupResult(GroupEstimates):
     observed_rounding : float
         The size up to which an error or a loss is rounding. Neither other groups nor features of
         larger numbers decide it.
+    largest_row : LargestRow or None
+        Row with the largest error, if a few rows dominate the error of the group and are known.
     """
 
     group: Label
@@ -66,6 +69,7 @@ class GroupResult(GroupEstimates):
     observed_kurtosis: float = 0.0
     drift: Estimate = UNKNOWN
     observed_rounding: float = 0.0
+    largest_row: LargestRow | None = None
 
     @property
     def n_rows_needed(self) -> int | None:

@@ -1,7 +1,7 @@
 """Second pass of an audit: means and standard errors of the rows' squared residuals."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,14 @@ from fairspan.auditing.cross_fitting import (
     measure_quantities,
 )
 from fairspan.auditing.kept_rows import GroupRows, groups_to_keep
+from fairspan.auditing.largest_rows import (
+    GroupModel,
+    LargestRow,
+    RowError,
+    describe_largest_rows,
+    keep_largest_rows,
+    merge_largest_rows,
+)
 from fairspan.linalg.threads import single_thread_if_small
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Reconstructor, squared_residuals
@@ -53,6 +61,8 @@ class RowStatistics:
     effective_counts : (k,) array or None
         Effective number of rows of each group, (sum of w)^2 / sum of w^2 (Kish 1965), with the
         weights w of rows or clusters; None if these are not known.
+    largest_rows : mapping of GroupModel to LargestRow
+        Row with the largest error, for the groups and models of which a few rows dominate it.
     """
 
     means: FloatArray
@@ -64,6 +74,14 @@ class RowStatistics:
     df_override: FloatArray | None = None
     kept_rows: Mapping[int, GroupRows] = field(default_factory=dict)
     effective_counts: FloatArray | None = None
+    largest_rows: Mapping[GroupModel, LargestRow] = field(default_factory=dict)
+
+    def without_columns(self) -> "RowStatistics":
+        """Return the statistics without those about columns, which are not those of the table."""
+        largest_rows = {
+            key: LargestRow(row.name, row.error_share) for key, row in self.largest_rows.items()
+        }
+        return replace(self, monotone_columns=(), largest_rows=largest_rows)
 
     @property
     def df(self) -> FloatArray:
@@ -119,7 +137,18 @@ def compute_row_statistics(
     with single_thread_if_small(rows.n_features):
         sums = aggregate(rows, aggregator)
     assert sums is not None
-    return aggregator.finish(sums)
+    statistics = aggregator.finish(sums)
+    group_weights = sums.totals[:, 0].sum(axis=0)
+    largest_rows = describe_largest_rows(
+        sums.largest_rows,
+        rows,
+        moments,
+        optima,
+        models,
+        total_errors=group_weights * statistics.means[:, Quantity.ERROR],
+        kurtosis=statistics.kurtosis[:, Quantity.ERROR],
+    )
+    return replace(statistics, largest_rows=largest_rows)
 
 
 @dataclass(eq=False)
@@ -142,6 +171,8 @@ class RunningSums:
         each column; empty before the first row.
     kept_rows : dict of int to GroupRows
         Rows of the groups to keep, by index.
+    largest_rows : dict of GroupModel to RowError
+        Row with the largest error of each group under each model.
     """
 
     power_sums: FloatArray
@@ -149,6 +180,7 @@ class RunningSums:
     monotonicity: FloatArray
     cluster_sums: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     kept_rows: dict[int, GroupRows] = field(default_factory=dict)
+    largest_rows: dict[GroupModel, RowError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +254,13 @@ class RowStatisticsAggregator:
                 weights = block_weights[positions] / self.weight_units[group]
                 cell_rows = block.values[positions]
                 values = self._measure(cell_rows, group, fold)
+                keep_largest_rows(
+                    sums.largest_rows,
+                    group,
+                    weighted_errors=values[:, Quantity.ERROR] * weights,
+                    values=cell_rows,
+                    positions=row_offset + block.positions[positions],
+                )
                 values = (values - references[:, :, group, None]) / scales
                 clusters = select_rows(block.clusters, positions)
                 _accumulate(sums, values, weights, fold, group, clusters)
@@ -248,6 +287,7 @@ class RowStatisticsAggregator:
             monotonicity=_merge_monotonicity(left.monotonicity, right.monotonicity),
             cluster_sums={**left_clusters, **right_clusters, **shared_clusters},
             kept_rows=_merge_kept_rows(left.kept_rows, right.kept_rows),
+            largest_rows=merge_largest_rows(left.largest_rows, right.largest_rows),
         )
 
     def finish(self, sums: RunningSums) -> RowStatistics:

@@ -231,6 +231,11 @@ class DaskRows(PartitionedColumnRows):
     row_offsets: tuple[int, ...] | None
 
     @property
+    def has_row_offsets(self) -> bool:
+        """Whether the number of rows before each partition is known."""
+        return self.row_offsets is not None
+
+    @property
     def n_rows(self) -> int | None:
         """Number of rows; known for some arrays."""
         return None if self.row_offsets is None else self.row_offsets[-1]

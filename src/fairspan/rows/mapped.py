@@ -103,6 +103,11 @@ class WrappedRows(BaseRows, ABC):
         return self.source_info.row_offset
 
     @property
+    def has_row_offsets(self) -> bool:
+        """Whether each partition knows the number of rows before it."""
+        return self.source_info.has_row_offsets
+
+    @property
     def has_classes(self) -> bool:
         """Whether each row has a class (y)."""
         return self.source_info.has_classes

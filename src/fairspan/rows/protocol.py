@@ -41,6 +41,11 @@ class BaseRows:
         return 0
 
     @property
+    def has_row_offsets(self) -> bool:
+        """Whether each partition knows how many rows of the table are before it."""
+        return not self.is_partitioned
+
+    @property
     def has_classes(self) -> bool:
         """Whether each row has a class (y)."""
         return False

@@ -142,8 +142,8 @@ ENTRIES = {
         title="a few rows dominate an error",
         about="rows",
         severity="warning",
-        message="{groups}: under {models}, a few rows dominate the error, so intervals may miss "
-        "the true value far more often than their level suggests. {remedy}",
+        message="{groups}: under {models}, a few rows dominate the error{rows}, so intervals may "
+        "miss the true value far more often than their level suggests. {remedy}",
         remedy="Inspect the rows with the largest values; take logarithms of heavy-tailed columns, "
         "or cap them (how-to guide: Outliers and heavy tails).",
         caveat="a few rows dominate the error of a group",

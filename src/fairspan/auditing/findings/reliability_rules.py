@@ -9,6 +9,7 @@ from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.intervals import is_heavy_tailed
+from fairspan.auditing.largest_rows import LargestRow
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii
@@ -141,11 +142,49 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
     if affected_models:
         groups = _groups_where(affected_models, _has_heavy_tails)
         model_names = join_truncated([model.name for model in affected_models])
+        features = {group.largest_row.feature for group in groups if group.largest_row}
         yield make_finding(
             "FS109",
-            {"groups": quote_groups(groups), "models": model_names},
+            {
+                "groups": quote_groups(groups),
+                "models": model_names,
+                "rows": _describe_largest_rows(groups),
+            },
             groups=labels_of(groups),
+            columns=sorted(filter(None, features)),
         )
+
+
+def _describe_largest_rows(groups: Sequence[GroupResult]) -> str:
+    """Return a parenthesis with the largest row of each group; empty if none is known."""
+    descriptions = [
+        f"{_describe_row(group.largest_row)} of the error of {quote_group(group.group)}"
+        for group in groups
+        if group.largest_row
+    ]
+    if not descriptions:
+        return ""
+    return f" ({join_truncated(descriptions)})"
+
+
+def _describe_row(row: LargestRow) -> str:
+    """Return the name of a row, its largest value and its share in an error."""
+    parts = [row.name or "one row"]
+    if row.feature is not None:
+        parts.append(f"{row.feature} {_format_value(row.value)}")
+    return f"{', '.join(parts)}: {ascii_share(row.error_share)}"
+
+
+def _format_value(value: float) -> str:
+    """Format a value of the table in ASCII characters.
+
+    Examples
+    --------
+    >>> _format_value(1e9), _format_value(-99999.0), _format_value(0.25)
+    ('1e9', '-99999', '0.25')
+    """
+    mantissa, _, exponent = f"{value:.6g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def few_effective_rows(models: Sequence[ModelResult]) -> Iterator[Finding]:

@@ -246,6 +246,18 @@ class FileRows(PartitionedColumnRows):
         return sum(counts) if len(counts) == len(self.parts) else None
 
     @property
+    def has_row_offsets(self) -> bool:
+        """Whether the number of rows before each part is known, as for Parquet and for one part."""
+        return len(self.parts) == 1 or self.n_rows is not None
+
+    def row_name(self, index: int) -> str | None:
+        """Return a row's number and line in a single CSV file; None for other files."""
+        if len(self.parts) > 1:
+            return None
+        line = self.parts[0].line_name(index)
+        return None if line is None else f"row {index + 1} ({line})"
+
+    @property
     def n_partitions(self) -> int:
         """Number of parts: files and their row groups."""
         return len(self.parts)
