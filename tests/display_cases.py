@@ -42,6 +42,8 @@ def make_records(groups, models, quantity, ends=(), dimensions=(None,), **more):
         f"{quantity}{end}": each for end, each in zip(("_low", "_high"), ends, strict=False)
     }
     columns = {name: np.ravel(np.array(each, dtype=object)) for name, each in figures.items()}
+    # Shares of a variance of one equal the values in squared units.
+    columns.setdefault("observed_total_variance", np.ones(len(places)))
     return [
         {
             **dict(zip(("model", "n_components", "group"), place, strict=True)),
@@ -96,7 +98,9 @@ def make_displays(groups, seed=0):
             selected_value=0.1,
         ),
         "errors by feature": FeatureErrorDisplay(
-            FeatureErrors("PCA", groups, groups, *rng.random((2, k, k)), has_remainder=True),
+            FeatureErrors(
+                "PCA", groups, groups, *rng.random((2, k, k)), np.ones(k), has_remainder=True
+            ),
             is_expected=True,
         ),
         "loadings": LoadingsDisplay(rng.standard_normal((3, k)), groups),

@@ -22,6 +22,7 @@ from fairspan.estimator.fit_settings import FitSettings
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
+from fairspan.formatting.units import Unit
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.linalg.threads import limit_blas_threads
@@ -282,7 +283,11 @@ class Frontier:
         return np.array([point.errors for point in (*self._vertices, *outer_points)])
 
     def plot(
-        self, ax: "Axes | None" = None, *, criteria: Sequence[str | Criterion] | None = None
+        self,
+        ax: "Axes | None" = None,
+        *,
+        criteria: Sequence[str | Criterion] | None = None,
+        unit: Unit = "share",
     ) -> PlottedDisplay:
         """Plot the frontier; needs the extra `plot`.
 
@@ -292,6 +297,8 @@ class Frontier:
             Axes to draw on; by default, those of a new figure.
         criteria : sequence of str or criterion objects, optional
             Criteria whose solutions are shown; by default all built-in ones that are feasible.
+        unit : {"share", "squared"}
+            Errors as shares of each group's variance, or in squared units of the features.
 
         Returns
         -------
@@ -299,7 +306,7 @@ class Frontier:
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
         # By name, since the display is built on frontiers.
-        display = load_class("result display", "frontier").from_frontier(self, criteria)
+        display = load_class("result display", "frontier").from_frontier(self, criteria, unit=unit)
         return cast(PlottedDisplay, display.plot(ax))
 
     def __repr__(self) -> str:
@@ -348,6 +355,11 @@ class Frontier:
     ) -> tuple[str, ...]:
         values = [weights[0], *self.round_to_zero(errors), *self.round_to_zero(losses), total]
         return name, *(f"{value:.4g}" for value in values)
+
+    @property
+    def variances(self) -> FloatArray:
+        """Variance of each group about the center, (2,), of which an error is a part."""
+        return self._pca.problem.second_moments.traces
 
     def round_to_zero(self, errors: FloatArray) -> FloatArray:
         """Set errors or losses that are rounding error to zero, shape (..., 2)."""

@@ -211,10 +211,11 @@ def test_who_pays_for_plain_pca(unit):
     fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
     result = audit(fair, rows, GROUPS, folds=5)
     [found] = [each for each in result.findings if each.code == "FS205"]
-    table = result.frame()
-    losses = dict(zip(fair.groups_, table["expected_loss"][2:], strict=True))
+    table = result.frame()[2:]
+    shares = table["expected_loss"] / table["observed_total_variance"]
+    losses = dict(zip(fair.groups_, shares, strict=True))
     assert found.groups[0] == max(losses, key=losses.get)
-    assert " %)" in found.message or " times)" in found.message
+    assert f" {100 * max(shares):.1f} % of the variance" in found.message
 
 
 @pytest.mark.sweep
@@ -230,7 +231,7 @@ def test_no_percentage_of_a_best_error_that_is_only_rounding():
         assert best["line"] < 1e-13
         found = next(each for each in result.findings if each.code == "FS205")
         assert found.groups[0] == "line"
-        assert "%" not in found.message
+        assert not re.search(r"\d{3} %", found.message)
         assert not re.search(r"\d{5} %", str(result))
 
 
@@ -354,8 +355,8 @@ def test_findings_and_verdict_read_the_same_figures():
     assert claims <= 1
 
 
-def test_the_largest_loss_and_the_largest_lost_share_are_distinguished():
-    """By share 'small' loses more, of little variance; the verdict begins with it."""
+def test_the_largest_loss_is_that_of_the_largest_share():
+    """In squared units 'wide' loses more; the finding and the verdict begin with 'small'."""
     rng = np.random.default_rng(0)
     spreads = {"wide": [6, 1, 3, 3, 1, 1], "small": [0.2, 1.1, 0.1, 0.1, 0.1, 0.1]}
     rows = np.vstack([rng.standard_normal((900, 6)) * spread for spread in spreads.values()])
@@ -363,6 +364,8 @@ def test_the_largest_loss_and_the_largest_lost_share_are_distinguished():
     model = PCA(3).fit(rng.standard_normal((900, 6)) * [6, 0.1, 2.9, 1, 3, 0.1])
     result = audit({"PCA": model}, rows, groups)
     [said] = [each.message for each in result.findings if each.code == "FS205"]
-    assert said.index("'wide'") < said.index("'small'")
-    assert said.endswith(": 85.2 %.")
+    wide, small = result.models[0].groups
+    assert wide.expected_loss.value > small.expected_loss.value
+    assert said.index("'small'") < said.index("'wide'")
+    assert "Its error is 85.2 % of the variance above" in said
     assert result.verdict.groups == ("small", "wide")

@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit_table import audit_table
 from fairspan.auditing.audited_rows import AuditedRows
+from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.auditing.recommendation import Recommendation
 from fairspan.auditing.results import ModelResult, change_records
-from fairspan.auditing.units import Unit, check_unit
 from fairspan.auditing.verdict import Verdict
 from fairspan.class_loaders import load_class
 from fairspan.errors import InvalidInput
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
+from fairspan.formatting.units import Unit, check_unit
 from fairspan.typing import PlottedDisplay
 
 if TYPE_CHECKING:
@@ -182,7 +183,13 @@ class Audit:
             "feature_errors": feature_error_records,
         }
 
-    def plot(self, ax: "Axes | None" = None, *, quantity: str | None = None) -> PlottedDisplay:
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        quantity: str | None = None,
+        unit: Unit = "share",
+    ) -> PlottedDisplay:
         """Plot one quantity for every model and group (requires the `plot` extra).
 
         Parameters
@@ -193,6 +200,9 @@ class Audit:
             Quantity to plot: "expected_loss" on new rows (default if it was estimated),
             "observed_error", "observed_loss" or "observed_variance_kept" (as a share). Only the
             first two have intervals.
+        unit : {"share", "squared"}
+            Errors and losses as shares of each group's variance, or in squared units of the
+            features.
 
         Returns
         -------
@@ -202,12 +212,14 @@ class Audit:
         Raises
         ------
         InvalidParameter
-            `quantity` is not one of the allowed values.
+            `quantity` or `unit` is not one of the allowed values.
         InvalidInput
             The expected loss was requested, but the audit has no estimates.
         """
+        check_unit(unit)
         # By name, since displays are built on audits, and few audits are drawn.
         display = load_class("result display", "audit").compute(self, quantity)
+        display.unit = unit
         return cast(PlottedDisplay, display.plot(ax))
 
     def table(self, unit: Unit = "share") -> Table:
@@ -240,10 +252,41 @@ class Audit:
                 findings.append(str(finding))
         return replace(table, notes=(*verdicts, *findings))
 
+    def decision_table(self) -> Table:
+        """Return what each group gains or pays under each fair model, compared with PCA.
+
+        One row per model, one column per group: the expected loss under PCA, and under a fair model
+        the change in expected error, a gain or a cost, with the state of the loss. All are in per
+        cent of the group's variance, with intervals that hold for all groups jointly.
+
+        Raises
+        ------
+        InvalidInput
+            No fair model is compared with PCA by estimates for new rows.
+        """
+        if not self.has_decisions:
+            raise InvalidInput(
+                "This audit compares no fair model with PCA on new rows",
+                "Allowed: audits of a FairPCA, of rows with folds or several blocks of moments",
+                "Audit a FairPCA, with which PCA is audited as well, with the default, folds=10",
+            )
+        return decision_table(self.models, self.materiality, self.level)
+
+    @property
+    def has_decisions(self) -> bool:
+        """Whether any fair model is compared with PCA by estimates for new rows."""
+        return any(
+            decision.outcome is not None
+            for row in decisions(self.models, self.materiality)
+            for decision in row
+        )
+
     def to_text(
         self, width: int = MAX_WIDTH, paint: Styler = unstyled, unit: Unit = "share"
     ) -> str:
         """Format the verdicts, tables and findings as text of at most `width` columns.
+
+        If fair models are compared with PCA, the decision table comes before the others.
 
         Parameters
         ----------
@@ -258,6 +301,10 @@ class Audit:
             lines += wrap_text(f"{title}: {verdict}", width, "  ")
         if lines:
             lines.append("")
+        if self.has_decisions:
+            table = [self.decision_table().to_text(width, paint), ""]
+            # With several verdicts, their comparison comes first.
+            lines = [*table, *lines] if len(self.verdicts) > 1 else [*lines, *table]
         lines += [self.table(unit).to_text(width, paint), ""]
         if self.rows.missing:
             lines += [missing_values_table(self.rows.missing).to_text(width, paint), ""]

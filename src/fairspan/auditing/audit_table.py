@@ -9,7 +9,6 @@ from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.auditing.units import Unit, unit_phrase
 from fairspan.formatting.numbers import (
     format_integer,
     format_level,
@@ -28,6 +27,7 @@ from fairspan.formatting.table import (
     share_column,
     share_estimate_column,
 )
+from fairspan.formatting.units import Unit, unit_phrase
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.rows.labels import printable
 

@@ -47,6 +47,8 @@ class FeatureErrors:
         Errors on the audited rows; each row sums to the group's error.
     expected_error : (k, p) array
         Errors on new rows; NaN for groups without estimates.
+    variances : (k,) array
+        Variance of each group, of which errors are a part.
     has_remainder : bool
         Whether the last entry is the sum of the remaining features.
     """
@@ -56,6 +58,7 @@ class FeatureErrors:
     features: tuple[str, ...]
     observed_error: FloatArray
     expected_error: FloatArray
+    variances: FloatArray
     has_remainder: bool = False
 
     @property
@@ -94,6 +97,7 @@ class FeatureErrors:
             (*(self.features[i] for i in positions), *remainder_name),
             _select(self.observed_error),
             _select(self.expected_error),
+            self.variances,
             has_remainder=len(remainder_positions) > 0,
         )
 
@@ -206,6 +210,7 @@ def compute_feature_errors(
         names or tuple(f"x{i}" for i in range(moments.n_features)),
         observed,
         np.where(is_estimated[:, None], expected, np.nan),
+        _mean_squares(moments, frame).sum(axis=1),
     )
 
 
@@ -265,8 +270,7 @@ def _residual_diagonals(
     frame : ReferenceFrame
     projector : Projector
     """
-    mean_squares = moments.variances + (moments.means - frame.center) ** 2
-    second_moment_diagonal = mean_squares / frame.scale**2
+    second_moment_diagonal = _mean_squares(moments, frame)
     encoder_columns = projector.encoder.T
     decoder = projector.decoder
     # S_g E', (k, p, d), and E S_g E', (k, d, d).
@@ -279,3 +283,9 @@ def _residual_diagonals(
     errors = second_moment_diagonal - 2 * cross_diagonal + reconstructed_diagonal
     # Clip rounding errors: a feature may be reconstructed exactly.
     return np.asarray(np.maximum(errors, 0.0))
+
+
+def _mean_squares(moments: Moments, frame: ReferenceFrame) -> FloatArray:
+    """Mean squared (scaled) features about the center, (k, p): the diagonals of S_g."""
+    mean_squares = moments.variances + (moments.means - frame.center) ** 2
+    return np.asarray(mean_squares / frame.scale**2)

@@ -14,6 +14,7 @@ from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.certificate_parts import PartAttribute
 from fairspan.certificates.status import tolerance_suffix
+from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base_moments import Center
 from fairspan.rows.labels import Label
 from fairspan.typing import FloatArray
@@ -81,6 +82,20 @@ class GroupResult(GroupEstimates):
         if not rows > 0:
             return None
         return round_up_two_digits(rows)
+
+    @property
+    def observed_loss_share(self) -> float:
+        """Observed loss as a share of the variance; zero if it is within rounding error."""
+        loss = float(zero_negligible(self.observed_loss, self.observed_rounding))
+        return loss / (self.observed_total_variance or 1.0)
+
+    @property
+    def expected_loss_share(self) -> float:
+        """Expected loss likewise, clipped at zero; NaN if it is unknown."""
+        # The corrected loss may be negative by chance.
+        loss = np.maximum(self.expected_loss.value, 0.0)
+        loss = float(zero_negligible(loss, self.observed_rounding))
+        return loss / (self.observed_total_variance or 1.0)
 
     @property
     def has_few_effective_rows(self) -> bool:
@@ -369,6 +384,22 @@ class ModelResult:
             for group in self.groups
             if group.is_estimated
         }
+
+    def loss_shares(self) -> dict[Label, float]:
+        """Return the losses of :meth:`losses` as shares of each group's variance.
+
+        Losses within their rounding error bound are zero.
+        """
+        if not self.has_estimates:
+            return {group.group: group.observed_loss_share for group in self.groups}
+        return {
+            group.group: group.expected_loss_share for group in self.groups if group.is_estimated
+        }
+
+    @property
+    def total_variance(self) -> float:
+        """Mean variance over all rows, of which the total error is a part."""
+        return sum(group.proportion * group.observed_total_variance for group in self.groups)
 
     @property
     def expected_total_error(self) -> float:

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
 
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.records import (
     BEST_NAME,
     PCA_NAME,
     Record,
     distinct_names,
+    materiality_by_group,
+    plotted_values,
     records_without_rounding,
     to_columns,
-    values_of,
 )
 from fairspan.displays.style import (
+    BAND_ALPHA,
     BEST_STYLE,
     FOREGROUND,
     MUTED,
@@ -29,15 +32,18 @@ from fairspan.displays.style import (
     available_width,
     format_ticks,
     label_rows,
+    materiality_handle,
+    materiality_label,
     row_figure_size,
     series_style,
     shorten_names,
 )
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import readable_name
-from fairspan.formatting.numbers import format_level, format_tick
+from fairspan.formatting.numbers import format_level
+from fairspan.formatting.units import Unit
 from fairspan.parameters import check_choice
-from fairspan.typing import FloatArray
+from fairspan.typing import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -65,6 +71,15 @@ _TITLES_AND_LABELS = {
     "observed_loss": ("Excess loss of each group on the audited rows", "excess loss"),
     "observed_variance_kept": ("Share of variance kept in each group", "share of variance kept"),
 }
+UNIT_LABELS: Mapping[Unit, str] = {
+    "share": "share of the group's variance",
+    "squared": "squared units of the features",
+}
+"""Units in axis labels."""
+LOSSES = ("expected_loss", "observed_loss")
+"""Quantities that are compared with the materiality threshold."""
+MIN_REACH = 4.0
+"""Axes of losses reach at least this multiple of the threshold, so that small losses look small."""
 # Share of a row's height used by its models.
 _MODEL_SPREAD = 0.66
 # Row height without intervals, height per model with intervals, and minimum row height, in inches.
@@ -86,13 +101,15 @@ _BEST_MARKER_SIZE = 15.0
 class AuditDisplay(BaseDisplay):
     """Plot one quantity by group and model, with intervals if available.
 
-    Expected losses are colored by state, and their intervals may extend beyond the axes. Created by
-    :meth:`fairspan.Audit.plot`.
+    Expected losses are colored by state, and their intervals may extend beyond the axes. Losses
+    below the materiality threshold are within a band. Created by :meth:`fairspan.Audit.plot`.
 
     Attributes
     ----------
     records : sequence of mappings
-        One record per model and group, with the keys of :meth:`fairspan.Audit.to_records`.
+        One record per model and group, with the keys of :meth:`fairspan.Audit.to_records`. Values
+        are in squared units of the features; the plot divides them by `observed_total_variance` if
+        `unit` is "share".
     quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}
     pca_models : tuple of str
         Names of the models that are ordinary PCA.
@@ -100,6 +117,11 @@ class AuditDisplay(BaseDisplay):
         Confidence level.
     show_observed : bool
         Whether the observed loss is shown along with the expected one.
+    unit : {"share", "squared"}
+        Unit of errors and losses in the plot: shares of the group's variance, or squared units of
+        the features.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
     """
 
     records: Sequence[Record]
@@ -107,6 +129,8 @@ class AuditDisplay(BaseDisplay):
     pca_models: tuple[str, ...] = (PCA_NAME,)
     level: float = 0.95
     show_observed: bool = False
+    unit: Unit = "share"
+    materiality: float = DEFAULT_OPTIONS.materiality
 
     @classmethod
     def compute(cls, audit: Any, quantity: str | None = None) -> Self:
@@ -128,7 +152,13 @@ class AuditDisplay(BaseDisplay):
         # Observed values within their rounding errors are drawn at zero.
         records = [record for model in audit.models for record in records_without_rounding(model)]
         pca_models = tuple(model.name for model in audit.models if model.is_pca)
-        return cls(records, cast(AuditQuantity, quantity), pca_models, audit.level)
+        return cls(
+            records,
+            cast(AuditQuantity, quantity),
+            pca_models,
+            audit.level,
+            materiality=audit.materiality,
+        )
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -141,11 +171,15 @@ class AuditDisplay(BaseDisplay):
         return tuple(dict.fromkeys(record["model"] for record in self.records))
 
     def values(self, suffix: str = "") -> FloatArray:
-        """Values by model and group, (m, k), or their limits (suffix "_low" or "_high").
+        """Values in the plot by model and group, (m, k), or their limits ("_low" or "_high").
 
         A value that is not available is NaN. The records are ordered by model, then by group.
         """
-        return values_of(self.records, self.quantity + suffix).reshape(len(self.models), -1)
+        return self._plotted(self.quantity + suffix).reshape(len(self.models), -1)
+
+    def _plotted(self, name: str) -> FloatArray:
+        """Return one value of every record in the unit of the plot."""
+        return plotted_values(self.records, name, self.unit)
 
     def figure_size(self) -> tuple[float, float]:
         """Figure size in inches."""
@@ -154,8 +188,10 @@ class AuditDisplay(BaseDisplay):
         return row_figure_size(self.groups, row_height)
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
-        """Columns with one row per model and group."""
+        """Columns with one row per model and group, errors and losses in squared units."""
         names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
+        if self.quantity != "observed_variance_kept":
+            names.append("observed_total_variance")
         if self.quantity == "expected_loss":
             names.append("state")
         if self.show_observed:
@@ -187,7 +223,7 @@ class AuditDisplay(BaseDisplay):
         ]
         labels = [readable_name(name) for name in self.models]
         if self.show_observed:
-            observed = values_of(self.records, "observed_loss")
+            observed = self._plotted("observed_loss")
             handles += axes.plot(
                 observed, y_positions.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
             )
@@ -195,24 +231,62 @@ class AuditDisplay(BaseDisplay):
         for state, handle in self._state_handles().items():
             handles.append(handle)
             labels.append(state)
+        if self._has_threshold:
+            handles.append(self._draw_threshold(axes))
+            labels.append(materiality_label(self.materiality))
         if self.quantity == "expected_loss":
             axes.axvline(0, color=FOREGROUND, linewidth=0.8, zorder=1)
             axes.set_xlim(*limits)
         elif self.quantity != "observed_variance_kept":
             # Start at zero so that sizes are comparable.
-            axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+            start, end = axes.get_xlim()
+            axes.set_xlim(min(0.0, start), max(end, self._min_end()))
         handles, labels = self._draw_extras(axes, handles, labels)
         self._annotate_missing(axes)
-        axes.set_xlabel(_TITLES_AND_LABELS[self.quantity][1])
+        axes.set_xlabel(self._axis_label())
         width = available_width(axes)
         # The names of the groups take part of the width, so ticks and legend get half of it.
         label_rows(axes, self.groups)
-        format_ticks(axes, "x", width=width / 2)
-        if self.quantity == "observed_variance_kept":
-            axes.xaxis.set_major_formatter(lambda share, _: f"{format_tick(100 * share)} %")
+        is_share = self.unit == "share" or self.quantity == "observed_variance_kept"
+        format_ticks(axes, "x", width=width / 2, is_share=is_share)
         labels = shorten_names(labels, width / 2)
         add_header(axes, self._title(), handles, labels, note=self._note())
         return (axes,)
+
+    def _axis_label(self) -> str:
+        label = _TITLES_AND_LABELS[self.quantity][1]
+        if self.quantity == "observed_variance_kept":
+            return label
+        return f"{label}, {UNIT_LABELS[self.unit]}"
+
+    @property
+    def _has_threshold(self) -> bool:
+        """Whether the materiality threshold is shown."""
+        return self.quantity in LOSSES and self.materiality > 0
+
+    def _thresholds(self) -> FloatArray:
+        """Materiality threshold of each group in the unit of the plot, (k,)."""
+        k = self.values().shape[1]
+        return materiality_by_group(self.records[:k], self.materiality, self.unit)
+
+    def _min_end(self) -> float:
+        """Smallest end of an axis of losses: a few times the materiality threshold."""
+        if not self._has_threshold:
+            return 0.0
+        return MIN_REACH * float(np.nanmax(self._thresholds(), initial=0.0))
+
+    def _draw_threshold(self, axes: Axes) -> "Artist":
+        """Draw the band of losses below the materiality threshold in the row of every group."""
+        thresholds = self._thresholds()
+        rows = np.arange(len(thresholds))
+        bars = axes.barh(
+            rows, thresholds, height=1.0, color=MUTED, alpha=BAND_ALPHA, zorder=0.4, linewidth=0
+        )
+        for bar in bars:
+            bar.set_gid("materiality")
+        style: dict[str, Any] = {"color": MUTED, "linewidth": 1, "zorder": 0.5}
+        axes.vlines(thresholds, rows - 0.5, rows + 0.5, gid="materiality", **style)
+        return materiality_handle()
 
     def _y_positions(self) -> FloatArray:
         """Y coordinates by model and group, (m, k); group g is centered at y = g."""
@@ -313,8 +387,14 @@ class AuditDisplay(BaseDisplay):
             return -np.inf, np.inf
         values = self.values().ravel()
         if self.show_observed:
-            values = np.concatenate([values, values_of(self.records, "observed_loss")])
-        return axis_limits(self.records, self.quantity, values, _MAX_UNCERTAIN_RATIO)
+            values = np.concatenate([values, self._plotted("observed_loss")])
+        return axis_limits(
+            self._plotted("expected_loss_low"),
+            self._plotted("expected_loss_high"),
+            (self._states() == INCONCLUSIVE).ravel(),
+            np.append(values, self._min_end()),
+            _MAX_UNCERTAIN_RATIO,
+        )
 
     def _draw_extras(
         self, axes: Axes, handles: "list[Artist]", labels: list[str]
@@ -370,7 +450,11 @@ def _draw_intervals(
 
 
 def axis_limits(
-    records: Sequence[Record], quantity: str, values: FloatArray, max_extra: float
+    low: FloatArray,
+    high: FloatArray,
+    is_inconclusive: BoolArray,
+    values: FloatArray,
+    max_extra: float,
 ) -> tuple[float, float]:
     """Return axis limits that contain zero, all values, and all conclusive intervals.
 
@@ -379,19 +463,18 @@ def axis_limits(
 
     Parameters
     ----------
-    records : sequence of mappings
-        Records with the intervals of the quantity and their states.
-    quantity : str
+    low, high : (n,) arrays
+        Intervals; NaN where there is none.
+    is_inconclusive : (n,) array of bool
+        Whether the state is inconclusive.
     values : array
         Values that are drawn; NaN where there is none.
     max_extra : float
         Maximum extra range for inconclusive intervals, as a multiple of the range of the
         conclusive ones.
     """
-    low = values_of(records, f"{quantity}_low")
-    high = values_of(records, f"{quantity}_high")
     has_interval = ~np.isnan(low)
-    is_conclusive = has_interval & [record.get("state") != INCONCLUSIVE for record in records]
+    is_conclusive = has_interval & ~is_inconclusive
     start = np.min(low[has_interval], initial=0.0)
     end = np.max(high[has_interval], initial=0.0)
     if is_conclusive.any():

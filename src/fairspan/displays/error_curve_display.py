@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fairspan.displays.audit_display import INCONCLUSIVE, axis_limits
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
+from fairspan.displays.audit_display import (
+    INCONCLUSIVE,
+    LOSSES,
+    MIN_REACH,
+    UNIT_LABELS,
+    axis_limits,
+)
 from fairspan.displays.base_display import BaseDisplay, describe_unproven
 from fairspan.displays.records import (
     BEST_NAME,
@@ -18,13 +25,16 @@ from fairspan.displays.records import (
     distinct_names,
     expected_records,
     fitted_moments,
+    materiality_by_group,
     observed_records,
     open_display_rows,
+    plotted_values,
     refit,
     to_columns,
     values_of,
 )
 from fairspan.displays.style import (
+    BAND_ALPHA,
     BEST_STYLE,
     FAIR_STYLE,
     FOREGROUND,
@@ -36,25 +46,26 @@ from fairspan.displays.style import (
     available_width,
     format_ticks,
     grid_shape,
+    materiality_handle,
+    materiality_label,
     named_panels,
     panel_figure_size,
 )
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_level
+from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.part_parameters import check_n_components
 from fairspan.progress import overall_progress, track
-from fairspan.typing import BoolArray, IntegerArray
+from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 if TYPE_CHECKING:
-    from matplotlib.lines import Line2D
+    from matplotlib.artist import Artist
 
     from fairspan.estimator.fair_pca import FairPCA
 
 _OBSERVED_LINE: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
-# Opacity of the bands: overlapping ones of two models can still be told apart.
-_BAND_ALPHA = 0.16
 # Above this number of dimensions, markers are smaller.
 _MAX_LARGE_MARKERS = 12
 # Extra axis range for inconclusive estimates, as a share of the range of the conclusive ones: less
@@ -93,7 +104,8 @@ class ErrorCurveDisplay(BaseDisplay):
         One record per model, dimension and group, with the keys of
         :meth:`fairspan.Audit.to_records` and `status`, the status of each fit. The models are
         "PCA", the criterion, and for errors "best possible". Intervals are for one dimension at a
-        time; points with the state "inconclusive" are gray.
+        time; points with the state "inconclusive" are gray. Values are in squared units of the
+        features; the plot divides them by `observed_total_variance` if `unit` is "share".
     quantity : {"observed_error", "observed_loss", "expected_error", "expected_loss"}
     selected_dimension : int or None
         The selected number of dimensions.
@@ -103,6 +115,10 @@ class ErrorCurveDisplay(BaseDisplay):
         Confidence level.
     no_estimates_reason : str
         Why there are no estimates for new rows, if rows were given.
+    unit : {"share", "squared"}
+        Unit of the plot: shares of the group's variance, or squared units of the features.
+    materiality : float
+        Materiality threshold, as a share of a group's variance; losses below it are within a band.
     """
 
     records: Sequence[Record]
@@ -111,6 +127,8 @@ class ErrorCurveDisplay(BaseDisplay):
     show_observed: bool = False
     level: float = 0.95
     no_estimates_reason: str = ""
+    unit: Unit = "share"
+    materiality: float = DEFAULT_OPTIONS.materiality
 
     @classmethod
     def from_estimator(
@@ -122,6 +140,7 @@ class ErrorCurveDisplay(BaseDisplay):
         dimensions: Sequence[int] | None = None,
         quantity: Quantity = "loss",
         show_observed: bool = False,
+        unit: Unit = "share",
         ax: "Axes | None" = None,
     ) -> Self:
         """Fit PCA and the criterion at each dimension, and plot their losses or errors.
@@ -143,6 +162,8 @@ class ErrorCurveDisplay(BaseDisplay):
             Excess loss e_g - e*_g over the group's best subspace, or error e_g.
         show_observed : bool
             Also show the observed values.
+        unit : {"share", "squared"}
+            Shares of the group's variance, or squared units of the features.
         ax : matplotlib Axes, optional
             Axes to draw on; by default, a new pyplot figure.
 
@@ -155,7 +176,7 @@ class ErrorCurveDisplay(BaseDisplay):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidParameter
-            Invalid dimension or quantity, or settings of the estimator changed after the fit.
+            Invalid dimension, quantity or unit, or settings of the estimator changed after the fit.
         InvalidInput
             Rows without groups, or with other features.
         UnknownGroup
@@ -179,7 +200,12 @@ class ErrorCurveDisplay(BaseDisplay):
         >>> display.quantity, display.records[0]["state"]
         ('expected_loss', 'no material harm')
         """
-        settings = {"dimensions": dimensions, "quantity": quantity, "show_observed": show_observed}
+        settings = {
+            "dimensions": dimensions,
+            "quantity": quantity,
+            "show_observed": show_observed,
+            "unit": unit,
+        }
         return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)
 
     @classmethod
@@ -194,6 +220,7 @@ class ErrorCurveDisplay(BaseDisplay):
         dimensions: Sequence[int] | None = None,
         quantity: Quantity = "loss",
         show_observed: bool = False,
+        unit: Unit = "share",
     ) -> Self:
         """Compute the losses or errors at each dimension; parameters as for `from_estimator`.
 
@@ -202,6 +229,7 @@ class ErrorCurveDisplay(BaseDisplay):
         moments = fitted_moments(estimator, cls.__name__)
         check_choice("quantity", quantity, ("error", "loss"))
         check_bool("show_observed", show_observed)
+        check_unit(unit)
         selected = estimator.subspace_.dimension
         shown = _select_dimensions(dimensions, selected, moments.n_features).tolist()
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
@@ -229,6 +257,7 @@ class ErrorCurveDisplay(BaseDisplay):
             selected,
             show_observed=show_observed and is_expected,
             no_estimates_reason=reason,
+            unit=unit,
         )
 
     @cached_property
@@ -249,8 +278,9 @@ class ErrorCurveDisplay(BaseDisplay):
         return panel_figure_size(len(self.groups))
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
-        """Columns with one row per model, dimension and group, including confidence limits."""
+        """Columns with one row per model, dimension and group, with limits, in squared units."""
         names = [f"{self.quantity}{suffix}" for suffix in ("", "_low", "_high")]
+        names.append("observed_total_variance")
         if self._is_expected:
             names.append("state")
         if self.show_observed:
@@ -273,7 +303,8 @@ class ErrorCurveDisplay(BaseDisplay):
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         k = len(self.groups)
-        panels = named_panels(axes, self.groups, "dimensions", _LABELS[self.quantity])
+        label = f"{_LABELS[self.quantity]}\n{UNIT_LABELS[self.unit]}"
+        panels = named_panels(axes, self.groups, "dimensions", label)
         _, n_columns = grid_shape(k)
         panel_width = available_width(axes) / n_columns
         self._draw_selected(panels)
@@ -290,8 +321,10 @@ class ErrorCurveDisplay(BaseDisplay):
                 self._draw_line(panel, model, style, g, is_connected)
             if has_estimate.any() and not has_estimate[g].any():
                 _mark_as_missing(panel)
+        self._draw_thresholds(panels)
         self._set_limits(panels)
-        _format_axes(panels[0], panel_width)  # panels share their limits
+        # Panels share their limits.
+        _format_axes(panels[0], panel_width, is_share=self.unit == "share")
         legend = self._legend()
         add_header(axes, _TITLES[self.quantity], [*legend.values()], [*legend], note=self._note())
         return panels
@@ -305,23 +338,57 @@ class ErrorCurveDisplay(BaseDisplay):
                 self.selected_dimension, color=MUTED, linewidth=1, zorder=0, gid=f"marked-{i}"
             )
 
+    @property
+    def _has_threshold(self) -> bool:
+        """Whether the materiality threshold is shown."""
+        return self.quantity in LOSSES and self.materiality > 0
+
+    def _thresholds(self) -> FloatArray:
+        """Materiality threshold of each group in the unit of the plot, (k,)."""
+        k = len(self.groups)
+        return materiality_by_group(self.records[:k], self.materiality, self.unit)
+
+    def _draw_thresholds(self, panels: Sequence[Axes]) -> None:
+        """Draw the band of losses below the materiality threshold of the group of each panel."""
+        if not self._has_threshold:
+            return
+        for panel, threshold in zip(panels, self._thresholds().tolist(), strict=True):
+            if not np.isnan(threshold):
+                band = panel.axhspan(0, threshold, color=MUTED, alpha=BAND_ALPHA, linewidth=0)
+                band.set(zorder=0.4, gid="materiality")
+                panel.axhline(threshold, color=MUTED, linewidth=1, zorder=0.5, gid="materiality")
+
     def _set_limits(self, panels: Sequence[Axes]) -> None:
         """Set the limits of the y axis, which the panels share.
 
         Observed values are not negative, so they start at zero. Expected ones may be, and their
-        inconclusive intervals may be too long to show.
+        inconclusive intervals may be too long to show. Losses reach a few times the materiality
+        threshold.
         """
+        min_end = 0.0
+        if self._has_threshold:
+            min_end = MIN_REACH * float(np.nanmax(self._thresholds(), initial=0.0))
         if not self._is_expected:
-            panels[0].set_ylim(bottom=0)
+            panels[0].set_ylim(0, max(panels[0].get_ylim()[1], min_end))
             return
         for panel in panels:
             panel.axhline(0, color=FOREGROUND, linewidth=0.6, zorder=1)
-        values = values_of(self.records, self.quantity)
+        values = self._plotted(self.records)
         if self.show_observed:
-            observed = values_of(self.records, self._observed_quantity)
+            observed = plotted_values(self.records, self._observed_quantity, self.unit)
             values = np.concatenate([values, observed])
-        limits = axis_limits(self.records, self.quantity, values, _MAX_UNCERTAIN_SHARE)
+        limits = axis_limits(
+            self._plotted(self.records, "_low"),
+            self._plotted(self.records, "_high"),
+            np.array([record.get("state") == INCONCLUSIVE for record in self.records]),
+            np.append(values, min_end),
+            _MAX_UNCERTAIN_SHARE,
+        )
         panels[0].set_ylim(*limits)
+
+    def _plotted(self, records: Sequence[Record], suffix: str = "") -> FloatArray:
+        """Return the quantity of some records, or its limits, in the unit of the plot."""
+        return plotted_values(records, f"{self.quantity}{suffix}", self.unit)
 
     def _draw_line(
         self, axes: Axes, model: str, style: SeriesStyle, g: int, is_connected: BoolArray
@@ -334,13 +401,11 @@ class ErrorCurveDisplay(BaseDisplay):
         records = self.records_of(model, g)
         if self.show_observed:
             all_d = values_of(records, "n_components")
-            observed = values_of(records, self._observed_quantity)
+            observed = plotted_values(records, self._observed_quantity, self.unit)
             axes.plot(all_d, observed, color=style.color, zorder=1.8, **_OBSERVED_LINE)
         records = [record for record, shown in zip(records, is_connected, strict=True) if shown]
         d = values_of(records, "n_components")
-        values, low, high = (
-            values_of(records, f"{self.quantity}{suffix}") for suffix in ("", "_low", "_high")
-        )
+        values, low, high = (self._plotted(records, suffix) for suffix in ("", "_low", "_high"))
         marker_style: dict[str, Any] = {
             "marker": "" if style is BEST_STYLE else style.marker,
             "markersize": 5.5 if len(d) <= _MAX_LARGE_MARKERS else 4,
@@ -375,13 +440,13 @@ class ErrorCurveDisplay(BaseDisplay):
             color = MUTED if is_inconclusive[has_interval].any() else style.color
             axes.vlines(d, low, high, color=color, linewidth=1.6)
         if has_interval.any():
-            axes.fill_between(d, low, high, color=style.color, alpha=_BAND_ALPHA, linewidth=0)
+            axes.fill_between(d, low, high, color=style.color, alpha=BAND_ALPHA, linewidth=0)
 
-    def _legend(self) -> "dict[str, Line2D]":
+    def _legend(self) -> "dict[str, Artist]":
         """Return the legend's handles by label."""
         from matplotlib.lines import Line2D
 
-        handles = {}
+        handles: dict[str, Artist] = {}
         for model, style in self._styles().items():
             line = Line2D([], [], color=style.color, linestyle=style.line)
             line.set_markerfacecolor(style.marker_fill(style.color))
@@ -393,6 +458,8 @@ class ErrorCurveDisplay(BaseDisplay):
         if self.selected_dimension is not None:
             line = Line2D([], [], color=MUTED, linewidth=1)
             handles[f"selected: {self.selected_dimension}"] = line
+        if self._has_threshold:
+            handles[materiality_label(self.materiality)] = materiality_handle()
         return handles
 
     def _note(self) -> str:
@@ -434,11 +501,12 @@ def _mark_as_missing(panel: Axes) -> None:
         line.set_color(MUTED)
 
 
-def _format_axes(panel: Axes, panel_width: float) -> None:
+def _format_axes(panel: Axes, panel_width: float, *, is_share: bool) -> None:
     """Format the ticks of a panel whose width is in points; dimensions are integers."""
     from matplotlib.ticker import MaxNLocator
 
-    format_ticks(panel, width=panel_width)
+    format_ticks(panel, "x", width=panel_width)
+    format_ticks(panel, "y", is_share=is_share)
     n_ticks = min(max(int(panel_width / _WIDTH_PER_TICK), _MIN_TICKS), _MAX_TICKS)
     panel.xaxis.set_major_locator(MaxNLocator(nbins=n_ticks, integer=True, min_n_ticks=1))
 

@@ -29,8 +29,10 @@ from fairspan.displays.style import (
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import readable_name
 from fairspan.formatting.numbers import format_tick
+from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_choice, check_integer
 from fairspan.rows.labels import printable
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.estimator.fair_pca import FairPCA
@@ -59,10 +61,13 @@ class FeatureErrorDisplay(BaseDisplay):
         Errors of the features shown.
     is_expected : bool
         Whether they are expected errors on new rows.
+    unit : {"share", "squared"}
+        Unit of the plot: shares of each group's variance, or squared units of the features.
     """
 
     errors: FeatureErrors
     is_expected: bool = False
+    unit: Unit = "share"
 
     @classmethod
     def from_estimator(
@@ -72,6 +77,7 @@ class FeatureErrorDisplay(BaseDisplay):
         sensitive_features: object = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
+        unit: Unit = "share",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the errors under a fitted estimator.
@@ -113,7 +119,8 @@ class FeatureErrorDisplay(BaseDisplay):
         >>> display.frame()["feature"].unique().tolist()
         ['x2', 'x0', 'x1']
         """
-        return cls._compute_and_plot(ax, estimator, X, sensitive_features, n_features=n_features)
+        settings = {"n_features": n_features, "unit": unit}
+        return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)
 
     @classmethod
     def from_audit(
@@ -122,6 +129,7 @@ class FeatureErrorDisplay(BaseDisplay):
         model: str | None = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
+        unit: Unit = "share",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the errors under one model of an audit.
@@ -156,7 +164,7 @@ class FeatureErrorDisplay(BaseDisplay):
         name = next(iter(errors_by_model), "") if model is None else model
         if errors_by_model:
             check_choice("model", name, tuple(errors_by_model))
-        return cls._from_errors(errors_by_model.get(name), n_features).plot(ax)
+        return cls._from_errors(errors_by_model.get(name), n_features, unit).plot(ax)
 
     @classmethod
     def compute(
@@ -166,6 +174,7 @@ class FeatureErrorDisplay(BaseDisplay):
         sensitive_features: object = None,
         *,
         n_features: int = MAX_FEATURES_SHOWN,
+        unit: Unit = "share",
     ) -> Self:
         """Compute the errors of each feature; parameters and exceptions as for `from_estimator`.
 
@@ -176,19 +185,21 @@ class FeatureErrorDisplay(BaseDisplay):
         rows = open_display_rows(estimator, X, sensitive_features, cls.__name__)
         if rows is not None:
             result = audit_rows([model], rows).models[0]
-            return cls._from_errors(result.feature_errors, n_features)
+            return cls._from_errors(result.feature_errors, n_features, unit)
         # Moments alone give no estimates for new rows in any group: the errors are observed ones.
         is_estimated = np.zeros(moments.n_groups, dtype=bool)
-        return cls._from_errors(compute_feature_errors(model, moments, is_estimated), n_features)
+        errors = compute_feature_errors(model, moments, is_estimated)
+        return cls._from_errors(errors, n_features, unit)
 
     @classmethod
-    def _from_errors(cls, errors: FeatureErrors | None, n_features: int) -> Self:
+    def _from_errors(cls, errors: FeatureErrors | None, n_features: int, unit: Unit) -> Self:
         """Create the display of the features with the largest errors.
 
         The errors are expected ones if every group has them, otherwise observed ones. Raises
         InvalidInput for None: too many features, or a model that is not a projection.
         """
         check_integer("n_features", n_features)
+        check_unit(unit)
         if errors is None:
             raise InvalidInput(
                 "There are no errors by feature",
@@ -196,10 +207,10 @@ class FeatureErrorDisplay(BaseDisplay):
                 "Use fewer features, or plot the groups with AuditDisplay",
             )
         is_expected = not np.isnan(errors.expected_error).any()
-        return cls(errors.top(n_features), is_expected)
+        return cls(errors.top(n_features), is_expected, unit)
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
-        """Columns with one row per group and feature shown."""
+        """Columns with one row per group and feature shown, in squared units."""
         records = self.errors.records
         columns: dict[str, list[object]] = {}
         for name in ("model", "group", "feature"):
@@ -214,9 +225,24 @@ class FeatureErrorDisplay(BaseDisplay):
         groups_width = _NAMES_WIDTH + _GROUP_WIDTH * len(self.errors.groups)
         return max(width, min(groups_width, _MAX_WIDTH)), height
 
+    def _plotted_errors(self) -> FloatArray:
+        """Return the errors by group and feature, (k, p), in the unit of the plot."""
+        errors = self.errors.best_estimate
+        if self.unit == "squared":
+            return errors
+        variances = self.errors.variances
+        # A group without variance has no errors.
+        return errors / np.where(variances > 0, variances, 1.0)[:, None]
+
+    def _format(self, value: float) -> str:
+        """Format an error with two significant digits, as a percentage if it is a share."""
+        if self.unit == "share":
+            return f"{format_tick(float(f'{100 * value:.2g}'))} %"
+        return format_tick(float(f"{value:.2g}"))
+
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         # Expected errors, or observed ones: one row per feature, one column per group.
-        values = self.errors.best_estimate.T
+        values = self._plotted_errors().T
         # The last row may be the remainder, the sum of all other features. Exclude it from the
         # color range: it may be far larger than any single feature.
         n_individual = len(values) - self.errors.has_remainder
@@ -231,11 +257,11 @@ class FeatureErrorDisplay(BaseDisplay):
         # Feature names take part of the width.
         name_width = _PLOT_WIDTH_SHARE * available_width(axes) / len(groups)
         axes.set_xticks(range(len(groups)), shorten_names(groups, name_width))
-        annotate_cells(
-            axes, image, values, lambda value: format_tick(float(f"{value:.2g}")), label="error"
-        )
+        annotate_cells(axes, image, values, self._format, label="error")
         scope = "new rows" if self.is_expected else "the audited rows"
         note = "In squared units of the features, scaled if the model scales."
+        if self.unit == "share":
+            note = "In per cent of the variance of the group."
         if self.errors.has_remainder:
             note += " The last row is a sum."
         title = f"Error of each feature on {scope}, {readable_name(self.errors.model)}"

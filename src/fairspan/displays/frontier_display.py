@@ -23,7 +23,13 @@ from fairspan.displays.style import (
     shorten_names,
 )
 from fairspan.formatting.names import plot_label, readable_name
-from fairspan.formatting.numbers import format_ascii_number, format_count
+from fairspan.formatting.numbers import (
+    format_ascii_number,
+    format_count,
+    format_share,
+    to_ascii,
+)
+from fairspan.formatting.units import Unit, check_unit
 from fairspan.pareto import Frontier, frontier_for_display
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.typing import FloatArray
@@ -70,6 +76,11 @@ class FrontierDisplay(BaseDisplay):
         Errors of the criteria's solutions. A solution far from the frontier is shown as an arrow at
         the edge.
     n_components : int
+    variances : (2,) array or None
+        Variances of the groups, of which errors are shown as shares if `unit` is "share".
+    unit : {"share", "squared"}
+        Unit of the plot: shares of each group's variance, or squared units of the features, as in
+        the other attributes. Groups without variance, or unknown ones, have squared units.
     """
 
     errors: FloatArray
@@ -78,6 +89,8 @@ class FrontierDisplay(BaseDisplay):
     pca_errors: FloatArray
     solutions: Mapping[str, FloatArray]
     n_components: int
+    variances: FloatArray | None = None
+    unit: Unit = "share"
 
     @classmethod
     def from_estimator(
@@ -85,6 +98,7 @@ class FrontierDisplay(BaseDisplay):
         estimator: "FairPCA",
         *,
         criteria: Sequence[str | Criterion] | None = None,
+        unit: Unit = "share",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the frontier for the training rows of an estimator.
@@ -95,6 +109,8 @@ class FrontierDisplay(BaseDisplay):
             Estimator fitted to two groups.
         criteria : sequence of str or criterion objects, optional
             Criteria whose solutions are shown; by default all.
+        unit : {"share", "squared"}
+            Shares of each group's variance, or squared units of the features.
         ax : matplotlib Axes, optional
             Axes to draw on; by default, a new pyplot figure.
 
@@ -120,11 +136,15 @@ class FrontierDisplay(BaseDisplay):
         >>> display.solutions["minimax_loss"].round(2)
         array([2.77, 2.77])
         """
-        return cls._compute_and_plot(ax, estimator, criteria)
+        return cls._compute_and_plot(ax, estimator, criteria, unit=unit)
 
     @classmethod
     def compute(
-        cls, estimator: "FairPCA", criteria: Sequence[str | Criterion] | None = None
+        cls,
+        estimator: "FairPCA",
+        criteria: Sequence[str | Criterion] | None = None,
+        *,
+        unit: Unit = "share",
     ) -> Self:
         """Compute the frontier for the training rows; parameters as for `from_estimator`."""
         moments = fitted_moments(estimator, cls.__name__)
@@ -133,11 +153,15 @@ class FrontierDisplay(BaseDisplay):
         frontier = frontier_for_display(
             moments, subspace.dimension, subspace.center, scale=is_scaled
         )
-        return cls.from_frontier(frontier, criteria)
+        return cls.from_frontier(frontier, criteria, unit=unit)
 
     @classmethod
     def from_frontier(
-        cls, frontier: Frontier, criteria: Sequence[str | Criterion] | None = None
+        cls,
+        frontier: Frontier,
+        criteria: Sequence[str | Criterion] | None = None,
+        *,
+        unit: Unit = "share",
     ) -> Self:
         """Compute the display of a frontier, with ordinary PCA and the solutions of criteria.
 
@@ -146,12 +170,15 @@ class FrontierDisplay(BaseDisplay):
         frontier : Frontier
         criteria : sequence of str or criterion objects, optional
             Criteria whose solutions are shown; by default all.
+        unit : {"share", "squared"}
+            Shares of each group's variance, or squared units of the features.
 
         Returns
         -------
         FrontierDisplay
             Errors within their rounding error bounds are zero.
         """
+        check_unit(unit)
         if criteria is None:
             located = frontier.locate_all()
         else:
@@ -170,6 +197,8 @@ class FrontierDisplay(BaseDisplay):
             pca_errors=frontier.round_to_zero(pca.errors),
             solutions=solutions,
             n_components=frontier.n_components,
+            variances=frontier.variances,
+            unit=unit,
         )
 
     def figure_size(self) -> tuple[float, float]:
@@ -177,7 +206,10 @@ class FrontierDisplay(BaseDisplay):
         return 6.6, 4.8 + _LEGEND_ROW_HEIGHT * len(self.solutions)
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
-        """Columns of the plotted points; `kind` is "frontier", "PCA" or the name of a criterion."""
+        """Columns of the points in squared units, with their kind.
+
+        `kind` is "frontier", "PCA" or the name of a criterion.
+        """
         solutions = {"PCA": self.pca_errors, **self.solutions}
         points = np.vstack([self.errors, *solutions.values()])
         return {
@@ -185,13 +217,32 @@ class FrontierDisplay(BaseDisplay):
             **{f"error of {group}": points[:, g].tolist() for g, group in enumerate(self.groups)},
         }
 
+    @property
+    def _shows_shares(self) -> bool:
+        """Whether errors are shown as shares of the variances."""
+        if self.unit == "squared" or self.variances is None:
+            return False
+        return bool((self.variances > 0).all())
+
+    def in_unit(self, errors: FloatArray) -> FloatArray:
+        """Return errors, (..., 2) in squared units, in the unit of the plot."""
+        if self.variances is None or not self._shows_shares:
+            return errors
+        return np.asarray(errors / self.variances)
+
+    def _format(self, value: float) -> str:
+        """Format an error in the unit of the plot."""
+        if not self._shows_shares:
+            return format_ascii_number(value)
+        return to_ascii(format_share(value))
+
     def distant_solutions(self) -> Mapping[str, FloatArray]:
         """Solutions that lie outside the axes."""
         low, high = self._limits()
         return {
             name: errors
             for name, errors in self.solutions.items()
-            if (errors < low).any() or (errors > high).any()
+            if (self.in_unit(errors) < low).any() or (self.in_unit(errors) > high).any()
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
@@ -224,13 +275,14 @@ class FrontierDisplay(BaseDisplay):
                     (start[0], start[1]),
                     arrowprops={"arrowstyle": "->", "color": style.color, "linewidth": 2.2},
                 )
-                position = ", ".join(map(format_ascii_number, errors.tolist()))
+                position = ", ".join(map(self._format, errors.tolist()))
                 label += f" ({position}), outside the axes"
             handles.append(marker)
             labels.append(label)
-        format_ticks(axes)
+        format_ticks(axes, is_share=self._shows_shares)
         first, second = shorten_names(self.groups, 0.5 * available_width(axes))
-        axes.set(xlabel=f"error of {first}", ylabel=f"error of {second}")
+        unit = "share of its variance" if self._shows_shares else "squared units"
+        axes.set(xlabel=f"error of {first}, {unit}", ylabel=f"error of {second}, {unit}")
         dimensions = format_count(self.n_components, "dimension")
         add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
         return (axes,)
@@ -240,13 +292,15 @@ class FrontierDisplay(BaseDisplay):
 
         Returns the handles and labels of their legend entries.
         """
-        limits = np.array([axes.get_xlim(), axes.get_ylim()])
-        ends = [limits[:, 0].min(), limits[:, 1].max()]
+        # Equal errors in squared units are on a line through the origin, here cut at the axes.
+        limits = np.array([axes.get_xlim(), axes.get_ylim()]).T
+        size = self.in_unit(np.ones(2))
+        ends = np.outer([(limits[0] / size).min(), (limits[1] / size).max()], size)
         (diagonal,) = axes.plot(
-            ends, ends, color=FOREGROUND, alpha=NOTE_ALPHA, linewidth=1.2, linestyle=(0, (1, 2))
+            *ends.T, color=FOREGROUND, alpha=NOTE_ALPHA, linewidth=1.2, linestyle=(0, (1, 2))
         )
         (frontier_line,) = axes.plot(
-            *self.errors.T,
+            *self.in_unit(self.errors).T,
             color=FOREGROUND,
             linewidth=2.2,
             marker="." if len(self.errors) == 1 else "",  # a line through one point is invisible
@@ -254,7 +308,7 @@ class FrontierDisplay(BaseDisplay):
         )
         # Hollow and large, so that it surrounds the marker of a coinciding solution.
         (pca_marker,) = axes.plot(
-            *self.pca_errors,
+            *self.in_unit(self.pca_errors),
             PCA_STYLE.marker,
             markersize=_PCA_MARKER_SIZE,
             fillstyle="none",
@@ -269,13 +323,17 @@ class FrontierDisplay(BaseDisplay):
         labels = ["frontier", "equal errors", "PCA"]
         if self.achievable_region is not None:
             handles += axes.fill(
-                *self.achievable_region.T, color=MUTED, alpha=0.16, linewidth=0, gid="region"
+                *self.in_unit(self.achievable_region).T,
+                color=MUTED,
+                alpha=0.16,
+                linewidth=0,
+                gid="region",
             )
             labels.append("achievable errors")
         return handles, labels
 
     def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
-        """Return the names and errors of the solutions, merging those whose markers would overlap.
+        """Return names and positions of the solutions, merging those whose markers would overlap.
 
         A solution joins the first entry of the result whose errors are close to its own; the entry
         keeps its errors.
@@ -283,7 +341,8 @@ class FrontierDisplay(BaseDisplay):
         low, high = self._limits()
         max_distance = _MERGE_DISTANCE * (high - low)
         merged: list[tuple[list[str], FloatArray]] = []
-        for name, errors in self.solutions.items():
+        for name, squared_errors in self.solutions.items():
+            errors = self.in_unit(squared_errors)
             overlapping = [
                 names
                 for names, position in merged
@@ -297,7 +356,7 @@ class FrontierDisplay(BaseDisplay):
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         """Axis limits that contain the frontier, PCA and the solutions that are not distant."""
-        points = np.vstack([self.errors, self.pca_errors])
+        points = self.in_unit(np.vstack([self.errors, self.pca_errors]))
         points = np.vstack([points, *self._reachable_solutions(points)])
         low = points.min(axis=0)
         high = points.max(axis=0)
@@ -311,7 +370,7 @@ class FrontierDisplay(BaseDisplay):
         return middle - half_range, middle + half_range
 
     def _reachable_solutions(self, points: FloatArray) -> list[FloatArray]:
-        """Return the errors of the solutions that are near enough to be within the axes.
+        """Return the positions of the solutions that are near enough to be within the axes.
 
         The points are those of the frontier and PCA, (n, 2). A solution is near if it exceeds their
         bounding box by at most `_MAX_DISTANCE` of its width and height; a side that is very short
@@ -323,6 +382,6 @@ class FrontierDisplay(BaseDisplay):
         max_distance = _MAX_DISTANCE * np.maximum(extent, extent.max() * _MARGIN)
         return [
             errors
-            for errors in self.solutions.values()
+            for errors in map(self.in_unit, self.solutions.values())
             if (errors >= low - max_distance).all() and (errors <= high + max_distance).all()
         ]

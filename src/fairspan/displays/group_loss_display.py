@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from fairspan.displays.records import (
     fitted_moments,
     observed_records,
     open_display_rows,
+    values_of,
 )
 from fairspan.displays.style import FOREGROUND, Axes
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import plot_label, readable_name
 from fairspan.formatting.numbers import format_tick
+from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_bool
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 
@@ -38,7 +40,9 @@ class GroupLossDisplay(AuditDisplay):
         `expected_loss` or `observed_loss` of each group under ordinary PCA and under the criterion.
     n_components : int
     bound : float or None
-        Lower bound on the largest loss of any subspace; None if the criterion does not bound it.
+        Lower bound on the largest loss of any subspace, in squared units; None if the criterion
+        does not bound it. As a share, it is marked for each group: under any subspace, at least
+        one group reaches its mark.
     status : str
         Status of the fit: "optimal" ("optimal within 1 %" with a loose tolerance), "estimated",
         "open gap" or "unresolved".
@@ -56,6 +60,7 @@ class GroupLossDisplay(AuditDisplay):
         sensitive_features: object = None,
         *,
         show_observed: bool = False,
+        unit: Unit = "share",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the losses under ordinary PCA and under an estimator.
@@ -73,6 +78,8 @@ class GroupLossDisplay(AuditDisplay):
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         show_observed : bool
             Also show the observed losses on `X`.
+        unit : {"share", "squared"}
+            Shares of the group's variance, or squared units of the features.
         ax : matplotlib Axes, optional
             Axes to draw on; by default, a new pyplot figure.
 
@@ -98,11 +105,11 @@ class GroupLossDisplay(AuditDisplay):
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = GroupLossDisplay.from_estimator(fair)
         >>> display.values().round(2), round(display.bound, 2)
-        (array([[0.  , 4.  ],
-               [2.77, 2.77]]), 2.77)
+        (array([[0.  , 1.  ],
+               [0.31, 0.69]]), 2.77)
         """
         return cls._compute_and_plot(
-            ax, estimator, X, sensitive_features, show_observed=show_observed
+            ax, estimator, X, sensitive_features, show_observed=show_observed, unit=unit
         )
 
     @classmethod
@@ -113,6 +120,7 @@ class GroupLossDisplay(AuditDisplay):
         sensitive_features: object = None,
         *,
         show_observed: bool = False,
+        unit: Unit = "share",
     ) -> Self:
         """Compute the losses of each group under PCA and the estimator.
 
@@ -122,6 +130,7 @@ class GroupLossDisplay(AuditDisplay):
         """
         moments = fitted_moments(estimator, cls.__name__)
         check_bool("show_observed", show_observed)
+        check_unit(unit)
         d = estimator.subspace_.dimension
         fits = {d: estimator}  # by dimension, of which there is one here
         status = estimator.solution_.status_text
@@ -135,10 +144,13 @@ class GroupLossDisplay(AuditDisplay):
                     "rows",
                     "Omit X",
                 )
-            return cls(records, show_observed=show_observed, n_components=d, status=status)
+            return cls(
+                records, show_observed=show_observed, unit=unit, n_components=d, status=status
+            )
         return cls(
             observed_records(estimator, fits, moments),
             "observed_loss",
+            unit=unit,
             n_components=d,
             bound=_loss_bound(estimator),
             status=status,
@@ -154,9 +166,18 @@ class GroupLossDisplay(AuditDisplay):
     ) -> "tuple[list[Artist], list[str]]":
         if self.bound is None:
             return handles, labels
-        line = axes.axvline(self.bound, color=FOREGROUND, linewidth=1.6, gid="bound", zorder=1.5)
+        style: dict[str, Any] = {"color": FOREGROUND, "linewidth": 1.6, "gid": "bound"}
         kind = "estimated" if self.status == "estimated" else "proven"
-        return [*handles, line], [*labels, f"{kind} lower bound"]
+        if self.unit == "squared":
+            line = axes.axvline(self.bound, zorder=1.5, **style)
+            return [*handles, line], [*labels, f"{kind} lower bound"]
+        variances = values_of(self.records, "observed_total_variance")[: len(self.groups)]
+        for row, variance in enumerate(variances.tolist()):
+            if variance > 0:
+                share = self.bound / variance
+                axes.plot([share] * 2, [row - 0.4, row + 0.4], zorder=1.5, **style)
+        (handle,) = axes.plot([], [], **style)
+        return [*handles, handle], [*labels, f"{kind} bound: one group reaches its mark"]
 
     def _title(self) -> str:
         if self.quantity == "expected_loss":
@@ -174,14 +195,17 @@ class GroupLossDisplay(AuditDisplay):
             return f"{name} minimizes another quantity, so it does not bound the largest loss."
         if self.status.startswith("optimal"):  # "optimal within 1 %" gives "Proven within 1 %"
             proven = self.status.replace("optimal", "Proven")
-            return f"{proven}: no subspace has a smaller largest loss than {name}."
+            return (
+                f"{proven}: no subspace has a smaller largest loss than {name}, in squared units."
+            )
         if self.status == "estimated":
             return "The lower bound is an estimate: it relies on iteratively computed eigenvectors."
         if self.status == "unresolved":
             return "The gap to the lower bound is within the rounding error for these data."
         # Three significant digits, since a gap is known only roughly.
-        gap = format_tick(float(f"{self.values()[-1].max() - self.bound:.3g}"))
-        return f"Open gap: a largest loss smaller by up to {gap} cannot be excluded."
+        losses = values_of(self.records, self.quantity)[-len(self.groups) :]
+        gap = format_tick(float(f"{losses.max() - self.bound:.3g}"))
+        return f"Open gap: a largest loss smaller by up to {gap} squared units cannot be excluded."
 
 
 def _loss_bound(estimator: "FairPCA") -> float | None:

@@ -25,6 +25,7 @@ from fairspan.errors import (
     InvalidType,
     describe_type,
 )
+from fairspan.formatting.units import Unit
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.metrics import group_errors
 from fairspan.model.subspace import FairSubspace
@@ -54,6 +55,26 @@ BEST_NAME = "best possible"
 def values_of(records: Iterable[Record], name: str) -> FloatArray:
     """Return one value of every record; NaN if it is missing."""
     return np.array([record.get(name) for record in records], dtype=np.float64)
+
+
+def plotted_values(records: Sequence[Record], name: str, unit: Unit) -> FloatArray:
+    """Return one value of every record in the unit of a plot.
+
+    As shares, errors and losses are divided by the variance of the group, `observed_total_variance`
+    of the record; they are NaN for a group without variance. Shares of variance kept stay.
+    """
+    values = values_of(records, name)
+    if unit == "squared" or name.startswith("observed_variance_kept"):
+        return values
+    variances = values_of(records, "observed_total_variance")
+    return values / np.where(variances > 0, variances, np.nan)
+
+
+def materiality_by_group(records: Sequence[Record], materiality: float, unit: Unit) -> FloatArray:
+    """Return the materiality threshold of the group of every record, in the unit of a plot."""
+    if unit == "share":
+        return np.full(len(records), materiality)
+    return materiality * values_of(records, "observed_total_variance")
 
 
 def distinct_names(records: Iterable[Record], name: str) -> tuple[str, ...]:
@@ -383,7 +404,7 @@ def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]
     Parameters
     ----------
     records : iterable of mappings
-        Records of any one model, which give the dimension and group of each value.
+        Records of any one model, which give the dimension, group and variance of each value.
     quantity : str
         Name of the values in the new records.
     best : iterable of float
@@ -394,6 +415,7 @@ def best_records(records: Iterable[Record], quantity: str, best: Iterable[float]
             "model": BEST_NAME,
             "n_components": record["n_components"],
             "group": record["group"],
+            "observed_total_variance": record["observed_total_variance"],
             quantity: value,
         }
         for record, value in zip(records, best, strict=True)

@@ -31,6 +31,8 @@ FOREGROUND = "#1b1e23"
 MUTED = "#8b929c"
 # Opacity of notes, which use the foreground color so that pages can restyle them.
 NOTE_ALPHA = 0.72
+# Opacity of bands: overlapping ones can still be told apart.
+BAND_ALPHA = 0.16
 BLUE = "#0072b2"
 VERMILION = "#d55e00"
 GREEN = "#009e73"
@@ -273,8 +275,28 @@ def label_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(axis="x", visible=True, color=MUTED, alpha=0.3, linewidth=0.6)
 
 
-def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -> None:
-    """Format ticks as plain numbers without a common offset or factor.
+def materiality_handle() -> "matplotlib.artist.Artist":
+    """Return the legend handle of the band below the materiality threshold."""
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor=MUTED, edgecolor=MUTED, alpha=2 * BAND_ALPHA)
+
+
+def materiality_label(materiality: float) -> str:
+    """Return the legend label of the band below the materiality threshold.
+
+    Examples
+    --------
+    >>> materiality_label(0.01)
+    'below materiality, 1 %'
+    """
+    return f"below materiality, {format_tick(100 * materiality)} %"
+
+
+def format_ticks(
+    axes: Axes, which: str = "xy", *, width: float | None = None, is_share: bool = False
+) -> None:
+    """Format ticks as plain numbers or percentages, without a common offset or factor.
 
     An axis whose range is tiny compared with its values is widened, so that tick labels differ.
 
@@ -284,8 +306,13 @@ def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -
     which : {"x", "y", "xy"}
     width : float, optional
         Width in points that limits the number of x ticks; by default that of the axes.
+    is_share : bool
+        Whether to show shares as percentages.
     """
     from matplotlib.ticker import MaxNLocator
+
+    def _format(value: float, _: object) -> str:
+        return f"{format_tick(100 * value)} %" if is_share else format_tick(value)
 
     for name in which:
         axis = getattr(axes, f"{name}axis")
@@ -294,7 +321,7 @@ def format_ticks(axes: Axes, which: str = "xy", *, width: float | None = None) -
         if high - low < min_range:
             middle = (low + high) / 2
             getattr(axes, f"set_{name}lim")(middle - min_range / 2, middle + min_range / 2)
-        axis.set_major_formatter(lambda value, _: format_tick(value))
+        axis.set_major_formatter(_format)
     if "x" in which:
         if width is None:
             width = available_width(axes)

@@ -114,6 +114,11 @@ class Column:
     is_secondary: bool = False
     total: Cell = Cell("")
 
+    @property
+    def full_heading(self) -> str:
+        """Heading with the group name."""
+        return f"{self.heading} {self.group}".strip()
+
 
 @dataclass(frozen=True)
 class Table:
@@ -212,12 +217,21 @@ class Table:
         return "\n".join(text)
 
     def _render_details(self, row: Sequence[Cell], right_edges: Sequence[int]) -> list[str]:
-        """Render the details of a row on separate lines, each aligned with its column."""
-        lines = []
+        """Render the details of a row on separate lines, each aligned with its column.
+
+        Details share a line if they fit side by side.
+        """
+        lines: list[str] = []
         for column, cell, right_edge in zip(self.columns, row, right_edges, strict=True):
-            if cell.detail:
-                heading = column.detail_heading.removesuffix(" interval")
-                lines.append(f"{heading}: {to_ascii(cell.detail)}".rjust(right_edge))
+            if not cell.detail:
+                continue
+            heading = column.detail_heading.removesuffix(" interval")
+            detail = f"{heading}: {to_ascii(cell.detail)}"
+            start = right_edge - display_width(detail)
+            if lines and display_width(lines[-1]) < start:
+                lines[-1] += " " * (start - display_width(lines[-1])) + detail
+            else:
+                lines.append(" " * start + detail)
         return lines
 
     def to_html(self) -> str:
@@ -321,7 +335,7 @@ class Table:
         columns: list[tuple[str, Sequence[Cell], bool]]
         columns = [(first.heading, name_cells, first.is_text)]
         for column in self.columns[1:]:
-            columns.append((column.heading, column.cells, column.is_text))
+            columns.append((column.full_heading, column.cells, column.is_text))
             if inline_details and any(cell.detail for cell in column.cells):
                 detail_cells = [Cell(cell.detail) for cell in column.cells]
                 columns.append((column.detail_heading, detail_cells, False))
@@ -357,7 +371,7 @@ class Table:
         for column, cell in zip(self.columns[1:], row[1:], strict=True):
             value = cell.text if column.is_text else to_ascii(cell.text)
             detail = f" ({to_ascii(cell.detail)})" if cell.detail else ""
-            pairs.append(f"{column.heading} {value}{detail}")
+            pairs.append(f"{column.full_heading} {value}{detail}")
         return ", ".join(pairs)
 
     def _row_to_html(

@@ -289,7 +289,12 @@ def expected_losses_figure(report: Report) -> PageFigure:
     names = " and ".join(model.name for model in models)
     caption = f"Expected loss of {_describe_drawn_groups(report)} on new rows under {names}."
     alt_text = f"Expected losses under {'. '.join(descriptions)}."
-    display = AuditDisplay([*chain(*records_by_model)], "expected_loss", level=report.audit.level)
+    display = AuditDisplay(
+        [*chain(*records_by_model)],
+        "expected_loss",
+        level=report.audit.level,
+        materiality=report.audit.materiality,
+    )
     return draw_figure(
         display, element_prefix="e", caption=caption, alt_text=alt_text, fit_phone=True
     )
@@ -318,6 +323,7 @@ def losses_figure(report: Report) -> PageFigure:
     display = GroupLossDisplay(
         [*pca_records, *main_records],
         "observed_loss",
+        materiality=report.audit.materiality,
         n_components=report.main.n_components,
         bound=certificate.lower_bound if has_bound else None,
         status=certificate.status_text,
@@ -360,6 +366,7 @@ def dimensions_figure(report: Report) -> PageFigure:
         report.pca.n_components,
         show_observed=curves.has_estimates,
         level=report.audit.level,
+        materiality=report.audit.materiality,
     )
     largest_losses = [
         f"{_format_largest(result.pca_losses)} and {_format_largest(result.fair_losses)} "
@@ -383,8 +390,8 @@ def dimensions_figure(report: Report) -> PageFigure:
     points: list[list[PanelPoint]] = []
     if curves.frontier is None:
         points = [
-            [(panel, step.n_components, float(step.losses[g])) for panel, g in enumerate(groups)]
-            for step in curves.steps
+            [(panel, step.n_components, losses[g]) for panel, g in enumerate(groups)]
+            for step, losses in zip(curves.steps, _loss_shares(report), strict=True)
         ]
     _, n_panel_columns = style.grid_shape(len(groups))
     return draw_figure(
@@ -418,6 +425,7 @@ def frontier_figure(report: Report) -> PageFigure:
         pca_errors=pca_errors,
         solutions=errors_by_model,
         n_components=report.pca.n_components,
+        variances=_variances(report),
     )
     descriptions = [f"PCA {_format_pair(pca_errors)}"]
     descriptions += [f"{name} {_format_pair(errors)}" for name, errors in errors_by_model.items()]
@@ -437,7 +445,9 @@ def frontier_figure(report: Report) -> PageFigure:
         f"other. The filled mark shows the slider's position.{arrow_note}"
     )
     # One mark at each step, in the only panel (0), at both errors.
-    points: list[list[PanelPoint]] = [[(0, *step.errors.tolist())] for step in curves.steps]
+    points: list[list[PanelPoint]] = [
+        [(0, *display.in_unit(step.errors).tolist())] for step in curves.steps
+    ]
     return draw_figure(
         display,
         element_prefix="f",
@@ -473,11 +483,31 @@ def _drawn_groups(report: Report) -> list[int]:
 
 
 def _drawn_records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the records of the drawn groups with their display names.
+    """Return the records of the drawn groups with their display names and variances.
 
     `records` has one record per group of the report.
     """
-    return [{**records[g], "group": report.group_names[g]} for g in _drawn_groups(report)]
+    return [
+        {
+            **records[g],
+            "group": report.group_names[g],
+            "observed_total_variance": report.pca.groups[g].observed_total_variance,
+        }
+        for g in _drawn_groups(report)
+    ]
+
+
+def _variances(report: Report) -> FloatArray:
+    """Return the variance of each group, (k,), of which figures show errors as shares."""
+    return np.array([group.observed_total_variance for group in report.pca.groups])
+
+
+def _loss_shares(report: Report) -> list[list[float]]:
+    """Return the losses at each step of the slider, as shares of each group's variance."""
+    variances = _variances(report)
+    # A group without variance has no loss.
+    sizes = np.where(variances > 0, variances, 1.0)
+    return [(step.losses / sizes).tolist() for step in report.curves.steps]
 
 
 def _describe_drawn_groups(report: Report) -> str:

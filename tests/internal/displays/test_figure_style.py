@@ -66,6 +66,7 @@ def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
         *models,
         "harmed",
         "no material harm",
+        "below materiality, 1 %",
     ]
     assert [to_hex(line.get_color()) for line in legend.get_lines()] == [FOREGROUND] * 3 + [
         PURPLE,
@@ -92,7 +93,8 @@ def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10
-    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, MUTED]
+    intervals = [each for each in axes.collections if each.get_gid() != "materiality"]
+    assert [to_hex(each.get_color()[0]) for each in intervals] == [PURPLE, MUTED]
     arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
     (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
@@ -121,7 +123,11 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     start, end = picture.axes_[0].get_ylim()
     assert -5 < start < -2
     assert 1.2 < end < 5
-    gray = [line for line in picture.axes_[1].lines if line.get_color() == MUTED]
+    gray = [
+        line
+        for line in picture.axes_[1].lines
+        if line.get_color() == MUTED and line.get_gid() != "materiality"
+    ]
     assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
     (text,) = picture.axes_[2].texts
     assert text.get_text() == "too few rows"

@@ -10,7 +10,13 @@ from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_ascii_number, format_count, format_interval, to_ascii
+from fairspan.formatting.numbers import (
+    format_ascii_number,
+    format_count,
+    share_decimals,
+    share_with_interval,
+    to_ascii,
+)
 
 # Maximum kurtosis of the rows' squared residuals at which a decrease of the error is reported. For
 # normal rows it is about 3 + 12 / m with m equal directions left out: 9 with two. In simulations
@@ -43,14 +49,9 @@ def drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
         yield make_finding("FS209", figures, case=case, model=model.name)
         drifted = [group for group in model.groups if _has_drifted(group)]
         if drifted:
-            changes = [
-                f"{quote_group(group.group)} by {format_ascii_number(group.drift.value)} "
-                f"({to_ascii(format_interval(group.drift.low, group.drift.high))})"
-                for group in drifted
-            ]
             yield make_finding(
                 "FS210",
-                {"changes": join_truncated(changes)},
+                {"changes": join_truncated([*map(_describe_drift, drifted)])},
                 model=model.name,
                 groups=labels_of(drifted),
             )
@@ -67,6 +68,19 @@ def _has_drifted(group: GroupResult) -> bool:
         return False
     has_light_tails = 0 < group.observed_kurtosis <= _MAX_KURTOSIS_OF_DECREASE
     return drift.low > 0 or (drift.high < 0 and has_light_tails)
+
+
+def _describe_drift(group: GroupResult) -> str:
+    """Describe a significant change in error since the fit, as a share of the group's variance."""
+    drift = group.drift.relative_to(group.observed_total_variance)
+    verb = "has risen"
+    if drift.value < 0:
+        verb = "has fallen"
+        drift = -drift
+    decimals = share_decimals([(drift.low, drift.high)])
+    share, interval = share_with_interval(drift.value, drift.low, drift.high, decimals)
+    change = f"{share} of its variance (interval {interval})"
+    return f"{quote_group(group.group)} {verb} by {to_ascii(change)}"
 
 
 def _describe_refit_bound(bound: RefitBound) -> str:

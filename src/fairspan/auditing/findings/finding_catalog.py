@@ -170,7 +170,8 @@ ENTRIES = {
         about="a model",
         severity="info",
         message="{model}: the interval of the difference in error between {first} and {second} on "
-        "{scope} ({interval}) contains zero, so neither group is shown to have the larger error.",
+        "{scope} ({interval} squared units) contains zero, so neither group is shown to have the "
+        "larger error.",
         remedy="The limits of the interval show which differences remain possible. More rows make "
         "it narrower.",
     ),
@@ -178,8 +179,8 @@ ENTRIES = {
         title="one group has a larger error than another",
         about="a model",
         severity="warning",
-        message="{model} reconstructs {worse} worse than {better} on {scope}, by {difference} "
-        "({relative_difference}interval of the difference {interval}).",
+        message="{model}: on {scope}, the error of {worse} is larger than that of {better} by "
+        "{difference} squared units ({relative_difference}interval {interval}).",
         remedy='Decide whether equal errors are desirable. If so, use "error_gap" or '
         '"equal_error"; if that only raises the smaller error, report the difference instead.',
     ),
@@ -220,16 +221,9 @@ ENTRIES = {
         title="the group with the largest loss",
         about="a model",
         severity="info",
-        message="{model}: {groups} {have} the largest loss on {scope}. {their_error_is} {loss}"
-        "{relative_loss} above the smallest error that {dimensions} can achieve for {each_group} "
+        message="{model}: {groups} {have} the largest loss on {scope}. {their_error_is} {loss} of "
+        "the variance above the smallest error that {dimensions} can achieve for {each_group} "
         "alone; for {smallest_group} the loss is {smallest_loss}.",
-        other_messages={
-            "another has the largest share": "{model}: {groups} {have} the largest loss on "
-            "{scope}. {their_error_is} {loss}{relative_loss} above the smallest error that "
-            "{dimensions} can achieve for {each_group} alone; for {smallest_group} the loss is "
-            "{smallest_loss}. Relative to its variance, {largest_share_group} has the largest "
-            "loss: {largest_share}.",
-        },
         remedy="Compare with a model fitted with a fair criterion.",
     ),
     "FS206": FindingEntry(
@@ -283,8 +277,8 @@ ENTRIES = {
         title="errors changed since the fit",
         about="a model",
         severity="warning",
-        message="{model}: the error has changed significantly since the fit, for {changes}. The "
-        "intervals allow for errors that are larger on any new rows than on those of the fit.",
+        message="{model}: since the fit, the error of {changes}. The intervals allow for errors "
+        "that are larger on any new rows than on those of the fit.",
         remedy="Find out what changed in the rows of these groups. Refit the model if FS209 says "
         "that it may help.",
     ),
@@ -301,9 +295,9 @@ ENTRIES = {
         title="what fair PCA changes and costs",
         about="models",
         severity="info",
-        message="{model} versus {baseline} on {scope}: the largest excess loss changes from "
-        "{loss_before} to {loss_after}, the error over all rows from {error_before} to "
-        "{error_after} ({error_change}).",
+        message="{model} versus {baseline} on {scope}: the largest loss of a group changes from "
+        "{loss_before} to {loss_after} of its variance, the error over all rows from "
+        "{error_before} to {error_after} of the variance ({error_change}).",
         remedy="Decide whether the smaller loss justifies the larger error over all rows.",
     ),
     "FS303": FindingEntry(

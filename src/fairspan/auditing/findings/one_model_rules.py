@@ -1,12 +1,12 @@
 """FS107 and FS201 to FS208: observations about one model."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.findings.finding import Finding, Setting
 from fairspan.auditing.findings.finding_catalog import make_finding
 from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
-from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of, relative_loss
+from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
     format_ascii_number,
@@ -15,8 +15,10 @@ from fairspan.formatting.numbers import (
     format_relative,
     to_ascii,
 )
-from fairspan.rows.labels import Label, format_list
+from fairspan.rows.labels import format_list
 
+# Shares of variance lost that differ by less are tied: they differ by rounding only.
+_LOSS_SHARE_TOL = 1e-12
 # A larger ratio of two errors says only that one of them is negligible, so it is not shown.
 _MAX_ERROR_RATIO = 1e6
 
@@ -64,32 +66,24 @@ def lossless(model: ModelResult) -> Iterator[Finding]:
 
 
 def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
-    """FS205: the group with the largest loss under ordinary PCA.
+    """FS205: the group with the largest loss under ordinary PCA, as a share of its variance.
 
     None for other models, if all losses are negligible, or if there are estimates for new rows and
     the largest loss is not shown to be above zero.
     """
-    losses = model.losses()
-    if not model.is_pca or len(losses) < 2 or max(losses.values()) <= model.rounding_bound:
+    losses = model.loss_shares()
+    if not model.is_pca or len(losses) < 2 or not any(losses.values()):
         return
     group_by_label = {group.group: group for group in model.groups}
-    largest_labels, loss = argmax_with_ties(losses, model.rounding_bound)
+    largest_labels, loss = argmax_with_ties(losses, _LOSS_SHARE_TOL)
     smallest_label = min(losses, key=lambda label: losses[label])
-    largest_group = group_by_label[largest_labels[0]]
     scope = "these rows"
-    best_error = largest_group.observed_best_error
-    case = None
-    share_figures: dict[str, str] = {}
     if model.has_estimates:
         # Report only losses that are significant; the verdict covers the others.
         states = {group_by_label[label].state for label in largest_labels}
         if not states <= {"harmed", "minor"}:
             return
         scope = "new rows"
-        best_error = largest_group.expected_best_error
-        share_figures = _largest_share_figures(model, losses, largest_labels)
-        if share_figures:
-            case = "another has the largest share"
     verb = "has"
     errors = "Its error is"
     each_group = "this group"
@@ -97,10 +91,6 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
         verb = "have"
         errors = "Their errors are"
         each_group = "each group"
-    relative_text = ""
-    # A ratio to a negligible best error would be meaningless.
-    if best_error > largest_group.observed_rounding and len(largest_labels) == 1:
-        relative_text = f" ({to_ascii(format_relative(loss / best_error))})"
     names = join_truncated([quote_group(label) for label in largest_labels])
     yield make_finding(
         "FS205",
@@ -109,37 +99,16 @@ def largest_pca_loss(model: ModelResult) -> Iterator[Finding]:
             "have": verb,
             "scope": scope,
             "their_error_is": errors,
-            "loss": format_ascii_number(loss),
-            "relative_loss": relative_text,
+            "loss": ascii_share(loss),
             "dimensions": _dimension_count(model),
             "each_group": each_group,
             "smallest_group": quote_group(smallest_label),
-            "smallest_loss": format_ascii_number(losses[smallest_label]),
-            **share_figures,
+            "smallest_loss": ascii_share(losses[smallest_label]),
         },
-        case=case,
         model=model.name,
         # All groups may tie: then the smallest loss is one of the largest.
         groups=tuple(dict.fromkeys([*largest_labels, smallest_label])),
     )
-
-
-def _largest_share_figures(
-    model: ModelResult, losses: Mapping[Label, float], largest_labels: Sequence[Label]
-) -> dict[str, str]:
-    """Name and share of the group whose loss is the largest share of its own variance.
-
-    Empty unless that group is harmed and is not among `largest_labels`, the groups of the largest
-    loss in units of error, so that the message has to name it as well.
-    """
-    estimated = [group for group in model.groups if group.group in losses]
-    largest_share_group = max(estimated, key=relative_loss)
-    if largest_share_group.group in largest_labels or largest_share_group.state != "harmed":
-        return {}
-    return {
-        "largest_share_group": quote_group(largest_share_group.group),
-        "largest_share": ascii_share(relative_loss(largest_share_group)),
-    }
 
 
 def disparity(model: ModelResult) -> Iterator[Finding]:
@@ -160,15 +129,18 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
         errors = {group.group: group.expected_error.value for group in model.groups}
     if not difference.has_interval or model.is_lossless:
         return
-    first, second = pair
+    # Subtract the smaller error from the larger one, and name the groups in this order.
+    better, worse = pair
+    if difference.value < 0:
+        worse, better = pair
+        difference = -difference
     interval = to_ascii(format_interval(difference.low, difference.high))
     if difference.contains_zero:
-        # Named in the order of the subtraction, so that the sign of the limits can be interpreted.
         yield make_finding(
             "FS201",
             {
-                "first": quote_group(second),
-                "second": quote_group(first),
+                "first": quote_group(worse),
+                "second": quote_group(better),
                 "scope": scope,
                 "interval": interval,
             },
@@ -176,11 +148,6 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
             groups=pair,
         )
         return
-    worse = first
-    better = second
-    if difference.value > 0:
-        worse = second
-        better = first
     # Not for ratios that are huge because the smaller error is negligible.
     relative_text = ""
     if errors[worse] < _MAX_ERROR_RATIO * errors[better]:
@@ -192,7 +159,7 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
             "worse": quote_group(worse),
             "better": quote_group(better),
             "scope": scope,
-            "difference": format_ascii_number(abs(difference.value)),
+            "difference": format_ascii_number(difference.value),
             "relative_difference": relative_text,
             "interval": interval,
         },

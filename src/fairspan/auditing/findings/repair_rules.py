@@ -9,7 +9,7 @@ from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_ascii_number, format_change, to_ascii
+from fairspan.formatting.numbers import format_change, to_ascii
 
 # Smallest drop in the share of variance kept that is reported: one percentage point.
 _MIN_VARIANCE_LOST = 0.01
@@ -42,19 +42,20 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """
     for model, pca in _pairs_with_pca(models):
         scope = _comparison_scope(model, pca)
-        loss_before, error_before = _largest_loss_and_total_error(pca, scope)
-        loss_after, error_after = _largest_loss_and_total_error(model, scope)
-        if loss_before <= pca.rounding_bound:
+        loss_before = _largest_loss_share(pca, scope)
+        if loss_before == 0:
             continue
+        error_before = _total_error(pca, scope)
+        error_after = _total_error(model, scope)
         yield make_finding(
             "FS302",
             {
                 "baseline": pca.name,
                 "scope": scope,
-                "loss_before": format_ascii_number(loss_before),
-                "loss_after": format_ascii_number(loss_after),
-                "error_before": format_ascii_number(error_before),
-                "error_after": format_ascii_number(error_after),
+                "loss_before": ascii_share(loss_before),
+                "loss_after": ascii_share(_largest_loss_share(model, scope)),
+                "error_before": ascii_share(error_before / pca.total_variance),
+                "error_after": ascii_share(error_after / model.total_variance),
                 "error_change": to_ascii(format_change(error_after / error_before - 1)),
             },
             model=model.name,
@@ -106,11 +107,16 @@ def _pairs_with_pca(models: Sequence[ModelResult]) -> list[tuple[ModelResult, Mo
     return [(model, pca) for model, pca in pairs if pca is not None and len(pca.groups) > 1]
 
 
-def _largest_loss_and_total_error(model: ModelResult, scope: str) -> tuple[float, float]:
-    """Return the largest loss of a group and the error over all rows, in "new rows" or "these"."""
+def _largest_loss_share(model: ModelResult, scope: str) -> float:
+    """Return the largest loss of a group as a share of its variance, on "new rows" or "these"."""
     if scope == "new rows":
-        return max(model.losses().values()), model.expected_total_error
-    return model.observed_largest_loss, model.observed_total_error
+        return max(model.loss_shares().values())
+    return max(group.observed_loss_share for group in model.groups)
+
+
+def _total_error(model: ModelResult, scope: str) -> float:
+    """Return the error over all rows, on "new rows" or "these rows"."""
+    return model.expected_total_error if scope == "new rows" else model.observed_total_error
 
 
 def _comparison_scope(model: ModelResult, pca: ModelResult) -> str:

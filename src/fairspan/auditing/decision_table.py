@@ -1,0 +1,228 @@
+"""Decision table: what each group gains or pays under each fair model, compared with PCA."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairspan.auditing.estimates import STATE_MEANINGS, State
+from fairspan.auditing.group_names import format_group
+from fairspan.auditing.intervals import DEFAULT_LEVEL, UNKNOWN, Estimate, none_if_nan
+from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.formatting.numbers import format_level, share_decimals, share_with_interval
+from fairspan.formatting.table import Cell, Column, Table
+from fairspan.rows.labels import Label, printable
+
+Outcome = Literal["gain", "cost", "no material change", "unclear"]
+"""Effect of a model on a group: the sign of the change in error, if its interval shows it.
+
+Otherwise there is no material change if the entire interval is within the materiality threshold.
+"""
+_PERCENT_SIGN = "\u00a0%"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Effect of one model on one group, in shares of the variance of the group.
+
+    Attributes
+    ----------
+    model : str
+    baseline : str or None
+        Baseline PCA that the model is compared with; None for a baseline itself.
+    group : label
+    n_rows : int
+    change : Estimate
+        Change in expected error from the baseline: a gain is negative. Unknown for a baseline.
+    loss : Estimate
+        Expected loss.
+    state : {"harmed", "minor", "no material harm", "inconclusive"}
+        State of the loss.
+    state_reason : str
+        Reason for an inconclusive state, if it is not the width of the interval.
+    outcome : {"gain", "cost", "no material change", "unclear"} or None
+        None for a baseline, and without an estimate of the change.
+    """
+
+    model: str
+    baseline: str | None
+    group: Label
+    n_rows: int
+    change: Estimate
+    loss: Estimate
+    state: State
+    state_reason: str
+    outcome: Outcome | None
+
+    @property
+    def record(self) -> dict[str, object]:
+        """Return a flat dictionary; values that are not available are None."""
+        return {
+            "model": self.model,
+            "baseline": self.baseline,
+            "group": self.group,
+            "n_rows": self.n_rows,
+            **self.change.to_record("change_share"),
+            **self.loss.to_record("loss_share"),
+            "state": self.state,
+            "outcome": self.outcome,
+        }
+
+
+def decisions(models: Sequence[ModelResult], materiality: float) -> list[list[Decision]]:
+    """Return the effects by model and group: every baseline, followed by its fair models.
+
+    Empty unless a fair model is compared with ordinary PCA.
+
+    Parameters
+    ----------
+    models : sequence of ModelResult
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
+    """
+    by_name = {model.name: model for model in models}
+    baselines = dict.fromkeys(model.baseline for model in models if model.baseline in by_name)
+    rows = []
+    for name in baselines:
+        compared = [model for model in models if model.baseline == name]
+        for model in (by_name[str(name)], *compared):
+            baseline = name if model.baseline == name else None
+            rows.append(
+                [_decision(model.name, baseline, group, materiality) for group in model.groups]
+            )
+    return rows
+
+
+def _decision(model: str, baseline: str | None, group: GroupResult, materiality: float) -> Decision:
+    variance = group.observed_total_variance
+    change = UNKNOWN
+    outcome = None
+    if baseline is not None:
+        change = group.expected_change.without_rounding(group.observed_rounding)
+        change = change.relative_to(variance)
+        outcome = classify_change(change, materiality)
+    return Decision(
+        model=model,
+        baseline=baseline,
+        group=group.group,
+        n_rows=group.n_rows,
+        change=change,
+        loss=group.expected_loss.without_rounding(group.observed_rounding).relative_to(variance),
+        state=group.state,
+        state_reason=group.state_reason,
+        outcome=outcome,
+    )
+
+
+def classify_change(change: Estimate, materiality: float) -> Outcome | None:
+    """Classify a change in error by its interval; None without one.
+
+    Parameters
+    ----------
+    change : Estimate
+        As a share of the group's variance.
+    materiality : float
+        Materiality threshold, likewise.
+
+    Examples
+    --------
+    >>> classify_change(Estimate(-0.02, -0.03, -0.01), 0.01)
+    'gain'
+    >>> classify_change(Estimate(0.002, -0.003, 0.007), 0.01)
+    'no material change'
+    """
+    if change.low is None or change.high is None:
+        return None
+    if change.high < 0:
+        return "gain"
+    if change.low > 0:
+        return "cost"
+    if max(-change.low, change.high) <= materiality:
+        return "no material change"
+    return "unclear"
+
+
+def decision_table(
+    models: Sequence[ModelResult], materiality: float, level: float = DEFAULT_LEVEL
+) -> Table:
+    """Build the table: one row per model, one column per group.
+
+    A baseline has the loss of each group, a fair model what the group gains or pays; below are the
+    states. Cells of harmed groups are emphasized.
+
+    Parameters
+    ----------
+    models : sequence of ModelResult
+        Including a fair model and its baseline.
+    materiality : float
+        Materiality threshold, as a share of a group's variance.
+    level : float
+        Confidence level of the intervals.
+    """
+    rows = decisions(models, materiality)
+    estimates = [
+        decision.loss if decision.baseline is None else decision.change
+        for row in rows
+        for decision in row
+    ]
+    decimals = share_decimals([(estimate.low, estimate.high) for estimate in estimates])
+    names = [printable(row[0].model) for row in rows]
+    columns = [Column("model", [Cell(name, name) for name in names], is_text=True)]
+    for by_model in zip(*rows, strict=True):
+        cells = [_decision_cell(decision, decimals) for decision in by_model]
+        group = format_group(by_model[0].group)
+        columns.append(Column("", cells, group, detail_heading="state", is_text=True))
+    # A rule separates the baselines with their models.
+    first_rows = [i for i, row in enumerate(rows) if row[0].baseline is None]
+    baselines = ", ".join(names[i] for i in first_rows)
+    caption = (
+        f"Loss of each group under {baselines} on new data, and what it gains or pays under the "
+        f"other models, in per cent of its variance. The {format_level(level)} intervals hold for "
+        "all groups jointly."
+    )
+    return Table(caption, tuple(columns), tuple((i, "") for i in first_rows[1:]))
+
+
+def _decision_cell(decision: Decision, decimals: int) -> Cell:
+    """Return the cell of a model and group, with the state as its detail."""
+    state = decision.state
+    attributes = {"data-state": state, "title": STATE_MEANINGS[state]}
+    if decision.outcome is not None:
+        attributes["data-outcome"] = decision.outcome
+    value = decision.loss if decision.baseline is None else decision.change
+    return Cell(
+        _describe_effect(decision, decimals),
+        none_if_nan(value.value),
+        detail=state,
+        is_worst=state == "harmed",
+        attributes=attributes,
+    )
+
+
+def _describe_effect(decision: Decision, decimals: int) -> str:
+    """Describe the loss under a baseline, or the gain or cost under a fair model.
+
+    Where the sign of the change is not shown, the interval is that of the cost.
+
+    Examples
+    --------
+    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)", "unclear: cost -0.4 to 2.1 %".
+    """
+    if decision.baseline is None:
+        return _with_interval("loss", decision.loss, decimals)
+    if decision.outcome == "gain":
+        return _with_interval("gain", -decision.change, decimals)
+    if decision.outcome == "cost":
+        return _with_interval("cost", decision.change, decimals)
+    if decision.outcome is None:
+        return "not estimated"
+    interval = share_with_interval(None, decision.change.low, decision.change.high, decimals)[1]
+    return f"{decision.outcome}: cost {interval}"
+
+
+def _with_interval(word: str, share: Estimate, decimals: int) -> str:
+    if none_if_nan(share.value) is None:
+        return "not estimated"
+    value, interval = share_with_interval(share.value, share.low, share.high, decimals)
+    if not interval:
+        return f"{word} {value}"
+    return f"{word} {value} ({interval.removesuffix(_PERCENT_SIGN)})"
