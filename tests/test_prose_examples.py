@@ -44,8 +44,8 @@ def test_a_verdict(fair_audit):
 
 def test_a_finding_about_models(fair_audit):
     assert message_of("FS302", fair_audit[1]) == (
-        "fair versus PCA on new rows: the largest excess loss changes from 5.28 to 0.9308, the "
-        "error over all rows from 0.7832 to 1.079 (+37.8 %)."
+        "fair versus PCA on new rows: the largest loss of a group changes from 72.8 % to 12.8 % "
+        "of its variance, the error over all rows from 0.9 % to 1.2 % of the variance (+37.8 %)."
     )
 
 

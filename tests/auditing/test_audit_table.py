@@ -52,10 +52,11 @@ def audited():
 def test_figures_are_those_of_the_table(quantity):
     from matplotlib.figure import Figure
 
-    picture = audited().plot(Figure().add_subplot(), quantity=quantity)
+    picture = audited().plot(Figure().add_subplot(), quantity=quantity, unit="squared")
     frame, table = picture.frame(), audited().frame()
     ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "observed_error")
-    assert list(frame.columns) == ["model", "group", quantity, *ends]
+    variances = ["observed_total_variance"] * (quantity != "observed_variance_kept")
+    assert list(frame.columns) == ["model", "group", quantity, *ends, *variances]
     pd.testing.assert_frame_equal(frame, table[frame.columns])
     assert picture.models == ("minimax loss", "PCA")
     assert picture.pca_models == ("PCA",)
@@ -68,7 +69,9 @@ def test_figures_are_those_of_the_table(quantity):
 
 def test_moments_have_no_intervals():
     picture = audit(fair(), moments=GroupMoments.from_rows(ROWS.X, ROWS.labels)).plot()
-    assert list(picture.frame().columns) == ["model", "group", "observed_error"]
+    assert list(picture.frame().columns) == [
+        *("model", "group", "observed_error", "observed_total_variance"),
+    ]
 
 
 def test_a_loss_that_is_only_rounding_is_drawn_as_zero():

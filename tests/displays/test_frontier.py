@@ -92,8 +92,14 @@ def test_the_display_is_the_frontier_with_its_landmarks():
     what = display.frame()["kind"]
     assert (what == "frontier").sum() == len(display.errors)
     lines = {line.get_gid(): line for line in display.ax_.lines}
-    np.testing.assert_array_equal(lines["frontier"].get_xdata(), display.errors[:, 0])
-    np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.pca_errors[1:])
+    # Errors are drawn as shares of the variances of the groups, whose features are scaled.
+    scaled = (rows.X - fair.mean_) / fair.scale_
+    variances = [(scaled[rows.labels == label] ** 2).sum(axis=1).mean() for label in ("a", "b")]
+    np.testing.assert_allclose(lines["frontier"].get_xdata(), display.errors[:, 0] / variances[0])
+    np.testing.assert_allclose(lines["PCA"].get_ydata(), display.pca_errors[1:] / variances[1])
+    squared = curve.plot(criteria=["minimax_loss"], unit="squared")
+    lines = {line.get_gid(): line for line in squared.ax_.lines}
+    np.testing.assert_array_equal(lines["frontier"].get_xdata(), squared.errors[:, 0])
 
 
 def test_requested_criteria_alone_are_shown():

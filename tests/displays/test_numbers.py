@@ -73,7 +73,9 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     display = ErrorCurveDisplay.compute(fair_model(), quantity="error")
     frame = display.frame()
     assert display.quantity == "observed_error"
-    assert list(frame.columns) == ["model", "n_components", "group", "observed_error", "status"]
+    assert list(frame.columns) == [
+        *("model", "n_components", "group", "observed_error", "observed_total_variance", "status"),
+    ]
     assert sorted(set(frame["n_components"])) == [1, 2, 3, 4, 5]
     losses = ErrorCurveDisplay.compute(fair_model(), dimensions=[4, 2])
     assert losses.quantity == "observed_loss"
@@ -116,7 +118,7 @@ def test_curves_of_held_out_rows_are_those_of_audits():
     assert tuple(frame["state"]) == models["PCA"].states
     assert list(display.frame().columns) == [
         *("model", "n_components", "group", "expected_loss", "expected_loss_low"),
-        *("expected_loss_high", "state", "observed_loss", "status"),
+        *("expected_loss_high", "observed_total_variance", "state", "observed_loss", "status"),
     ]
 
 
@@ -145,7 +147,7 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
 
 
 def test_losses_by_group_are_those_of_an_audit():
-    display = GroupLossDisplay.compute(fair_model(), X, GROUPS, show_observed=True)
+    display = GroupLossDisplay.compute(fair_model(), X, GROUPS, show_observed=True, unit="squared")
     models = {model.name: model for model in audited().models}
     assert display.models == ("PCA", "minimax_loss")
     for i, name in enumerate(display.models):
@@ -157,8 +159,8 @@ def test_losses_by_group_are_those_of_an_audit():
         shown = display.frame().query(f"model == '{name}'")
         assert tuple(shown["state"]) == models[name].states
     assert list(display.frame().columns) == [
-        *("model", "group", "expected_loss", "expected_loss_low", "expected_loss_high", "state"),
-        *("observed_loss", "bound"),
+        *("model", "group", "expected_loss", "expected_loss_low", "expected_loss_high"),
+        *("observed_total_variance", "state", "observed_loss", "bound"),
     ]
 
 
@@ -190,7 +192,8 @@ def test_a_dimension_without_an_answer_is_a_gap():
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
     models = {m.name: m for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
-    kept, lost = VarianceKeptDisplay.compute(fair), GroupLossDisplay.compute(fair)
+    kept = VarianceKeptDisplay.compute(fair)
+    lost = GroupLossDisplay.compute(fair, unit="squared")
     for name in ("PCA", "minimax_loss"):
         shares = figures(models[name], "observed_variance_kept")
         np.testing.assert_allclose(select(kept, name, 2), shares, rtol=1e-9)
@@ -283,8 +286,13 @@ def test_errors_by_feature_are_the_squares_that_are_left():
     )
     assert first.is_expected
     assert first.frame().equals(other.frame())
-    plain = FeatureErrorDisplay.from_audit(result, "PCA")
+    plain = FeatureErrorDisplay.from_audit(result, "PCA", unit="squared")
     assert np.ptp(plain.ax_.images[0].get_array() - plain.errors.expected_error.T) == 0
+    shares = FeatureErrorDisplay.from_audit(result, "PCA").ax_.images[0].get_array()
+    total = [group.observed_total_variance for group in result.models[1].groups]
+    np.testing.assert_allclose(shares * total, plain.errors.expected_error.T)
+    # All features together make up the error of the group.
+    np.testing.assert_allclose(plain.errors.variances, total)
     with pytest.raises(InvalidParameter, match="Allowed"):
         FeatureErrorDisplay.from_audit(result, "ordinary")
 
@@ -361,7 +369,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
         groups = np.repeat(["a", "b"], 60)
     fair = FairPCA(2).fit(wide, sensitive_features=groups)
     assert type(fair.moments_).__name__.lower().startswith(kind)
-    losses = GroupLossDisplay.from_estimator(fair).values()[1]
+    losses = GroupLossDisplay.from_estimator(fair, unit="squared").values()[1]
     np.testing.assert_allclose(losses, fair.group_losses_)
     curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
     found = select(curve, "minimax_loss", 2)
@@ -403,3 +411,51 @@ def test_a_path_over_a_parameter_of_the_estimator_itself_has_its_name():
         fair_model(), parameter="tol", values=[1e-6, 1e-3]
     )
     assert (display.parameter, list(display.values)) == ("tol", [1e-9, 1e-6, 1e-3])
+
+
+def test_losses_are_drawn_as_shares_of_each_groups_variance():
+    total = [((X - X.mean(axis=0))[label == GROUPS] ** 2).sum(axis=1).mean() for label in "ab"]
+    display = GroupLossDisplay.compute(fair_model(), X, GROUPS)
+    squared = select(display, "PCA", 2, "expected_loss")
+    np.testing.assert_allclose(display.values()[0], squared / total, rtol=1e-9)
+    curve = ErrorCurveDisplay.from_estimator(fair_model(), dimensions=[1, 2])
+    for g, panel in enumerate(curve.axes_):
+        (line,) = (each for each in panel.lines if each.get_gid() == f"PCA-{g}")
+        losses = [each["observed_loss"] for each in curve.records_of("PCA", g)]
+        np.testing.assert_allclose(line.get_ydata(), np.array(losses) / total[g], rtol=1e-9)
+    with pytest.raises(InvalidParameter, match="percent"):
+        GroupLossDisplay.compute(fair_model(), unit="percent")
+
+
+@pytest.mark.parametrize("unit", ["share", "squared"])
+def test_the_bound_of_each_group_is_that_on_the_largest_loss(unit):
+    display = GroupLossDisplay.from_estimator(fair_model(), unit=unit)
+    marks = [
+        line for line in display.ax_.lines if line.get_gid() == "bound" and len(line.get_xdata())
+    ]
+    drawn = [float(line.get_xdata()[0]) for line in marks]
+    total = [((X - X.mean(axis=0))[label == GROUPS] ** 2).sum(axis=1).mean() for label in "ab"]
+    expected = [display.bound / each for each in total] if unit == "share" else [display.bound]
+    assert drawn == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("unit", ["share", "squared"])
+def test_losses_that_do_not_matter_look_small(unit):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 4)) * [4, 2, 1, 1]
+    result = audit(
+        FairPCA(2).fit(rows, sensitive_features=["a", "b"] * 2000), rows, ["a", "b"] * 2000
+    )
+    assert set(result.models[1].states) == {"no material harm"}
+    display = result.plot(unit=unit)
+    thresholds = [0.01] * 2
+    if unit == "squared":
+        thresholds = [0.01 * group.observed_total_variance for group in result.models[0].groups]
+    bars = [patch for patch in display.ax_.patches if patch.get_gid() == "materiality"]
+    assert [bar.get_width() for bar in bars] == pytest.approx(thresholds)
+    start, end = display.ax_.get_xlim()
+    assert start <= 0
+    assert end >= 4 * max(thresholds)
+    # All losses together take less than a quarter of the axis.
+    assert np.nanmax(display.values("_high")) < end / 4
+    assert "below materiality, 1 %" in display_texts(display)
