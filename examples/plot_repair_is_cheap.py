@@ -19,11 +19,13 @@ repaired, plain = found.models
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for model, color, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
     for place, group in enumerate(model.groups):
-        loss, y = group.expected_loss, place + shift
-        axes.plot([loss.low, loss.high], [y, y], color=color)
-        axes.plot(loss.value, y, "o", color=color, label=None if place else model.name)
+        share = group.expected_loss.relative_to(group.observed_total_variance)
+        y = place + shift
+        axes.plot([100 * share.low, 100 * share.high], [y, y], color=color)
+        axes.plot(100 * share.value, y, "o", color=color, label=None if place else model.name)
+axes.axvspan(0, 100 * found.materiality, color="0.92", zorder=0, label="below materiality")
 axes.set_yticks([0, 1], [group.group for group in plain.groups])
-axes.set(xlabel="expected loss on new rows", ylim=(1.5, -0.5))
+axes.set(xlabel="expected loss on new rows, % of the group's variance", ylim=(1.5, -0.5))
 axes.legend()
 plt.show()
 

@@ -84,12 +84,12 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
         errors = errors_through(PCA(d).fit(X), X, GROUPS)
         np.testing.assert_allclose(select(display, "PCA", d), errors, atol=1e-9)
         fair = errors_through(FairPCA(d).fit(X, sensitive_features=GROUPS), X, GROUPS)
-        np.testing.assert_allclose(select(display, "minimax_loss", d), fair, atol=1e-9)
+        np.testing.assert_allclose(select(display, "minimax loss", d), fair, atol=1e-9)
         best = [minimum_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
         np.testing.assert_allclose(select(display, "best possible", d), best, atol=1e-9)
         if d in (2, 4):
             np.testing.assert_allclose(select(losses, "PCA", d), errors - best, atol=1e-9)
-            assert np.ptp(select(losses, "minimax_loss", d)) <= 1e-6
+            assert np.ptp(select(losses, "minimax loss", d)) <= 1e-6
     assert display.selected_dimension == 2
 
 
@@ -149,7 +149,7 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
 def test_losses_by_group_are_those_of_an_audit():
     display = GroupLossDisplay.compute(fair_model(), X, GROUPS, show_observed=True, unit="squared")
     models = {model.name: model for model in audited().models}
-    assert display.models == ("PCA", "minimax_loss")
+    assert display.models == ("PCA", "minimax loss")
     for i, name in enumerate(display.models):
         for end in ("", "_low", "_high"):
             expected = figures(models[name], f"expected_loss{end}")
@@ -194,7 +194,7 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     models = {m.name: m for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
     kept = VarianceKeptDisplay.compute(fair)
     lost = GroupLossDisplay.compute(fair, unit="squared")
-    for name in ("PCA", "minimax_loss"):
+    for name in ("PCA", "minimax loss"):
         shares = figures(models[name], "observed_variance_kept")
         np.testing.assert_allclose(select(kept, name, 2), shares, rtol=1e-9)
         losses = figures(models[name], "observed_loss")
@@ -372,7 +372,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     losses = GroupLossDisplay.from_estimator(fair, unit="squared").values()[1]
     np.testing.assert_allclose(losses, fair.group_losses_)
     curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
-    found = select(curve, "minimax_loss", 2)
+    found = select(curve, "minimax loss", 2)
     np.testing.assert_allclose(found, fair.group_errors_, rtol=1e-6)
     kept = VarianceKeptDisplay.from_estimator(fair)
     np.testing.assert_allclose(

@@ -5,17 +5,18 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairspan.auditing.group_names import format_group, quote_group
+from fairspan.auditing.intervals import none_if_nan
 from fairspan.cli.command_terminal import JSON_VERSION, painter_for
 from fairspan.cli.finding_hints import in_command_terms
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
-from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
+from fairspan.formatting.table import Cell, Column, Table, name_column, share_estimate_column
 from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
 from fairspan.problem.part_parameters import reported_parameters
 from fairspan.rows.labels import printable
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 # Maximum width of a group name.
 _MAX_NAME_WIDTH = 24
 _BY_DIMENSION_CAPTION = (
-    "Loss expected on new rows under PCA, by number of dimensions d. States and intervals hold for "
-    "all groups at once, at one d."
+    "Loss expected on new rows under PCA, in per cent of the group's variance, by number of "
+    "dimensions d. States and intervals hold for all groups at once, at one d."
 )
 
 
@@ -109,23 +110,24 @@ def by_dimension_text(result: "Audit") -> str:
     """
     names = [format_group(group.group) for group in result.models[0].groups]
     names = shorten_names(names, _MAX_NAME_WIDTH) or names  # in full if they would not differ
-    records = result.to_records()
+    groups = [group for model in result.models for group in model.groups]
+    losses = [group.expected_loss.relative_to(group.observed_total_variance) for group in groups]
     # Show d only in the first line of each dimension.
-    dimensions = [Cell("")] * len(records)
-    for i in range(0, len(records), len(names)):
-        dimensions[i] = Cell(str(records[i]["n_components"]))
+    dimensions = [Cell("")] * len(groups)
+    for i, model in enumerate(result.models):
+        dimensions[i * len(names)] = Cell(str(model.n_components))
     table = Table(
         _BY_DIMENSION_CAPTION,
         (
             Column("d", dimensions),
             name_column("group", names * len(result.models)),
-            estimate_column(
+            share_estimate_column(
                 "loss",
-                records,
-                "expected_loss",
+                [none_if_nan(loss.value) for loss in losses],
+                [(loss.low, loss.high) for loss in losses],
                 detail_heading=f"{format_level(result.level)} interval",
             ),
-            name_column("state", [cast(str, each["state"]) for each in records]),
+            name_column("state", [group.state for group in groups]),
         ),
     )
     reason_counts = Counter(

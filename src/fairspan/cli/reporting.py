@@ -158,7 +158,7 @@ def _provenance(
 
 
 def report_summary(report: Report, page: Path | None) -> str:
-    """Summarize the verdict and the findings, wrapped to the terminal width.
+    """Summarize the decision table, the verdict and the findings, wrapped to the terminal width.
 
     Findings on models other than PCA and the main one are left to the page.
     """
@@ -180,6 +180,8 @@ def report_summary(report: Report, page: Path | None) -> str:
         *wrap_text(description, width),
         "",
     ]
+    if report.audit.has_decisions:
+        lines += [report.audit.decision_table().to_text(width, paint), ""]
     if report.verdict is not None:
         lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
     for each in report.audit.findings:

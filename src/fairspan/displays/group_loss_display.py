@@ -168,16 +168,17 @@ class GroupLossDisplay(AuditDisplay):
             return handles, labels
         style: dict[str, Any] = {"color": FOREGROUND, "linewidth": 1.6, "gid": "bound"}
         kind = "estimated" if self.status == "estimated" else "proven"
+        label = f"{kind} lower bound"
         if self.unit == "squared":
             line = axes.axvline(self.bound, zorder=1.5, **style)
-            return [*handles, line], [*labels, f"{kind} lower bound"]
+            return [*handles, line], [*labels, label]
         variances = values_of(self.records, "observed_total_variance")[: len(self.groups)]
         for row, variance in enumerate(variances.tolist()):
             if variance > 0:
                 share = self.bound / variance
                 axes.plot([share] * 2, [row - 0.4, row + 0.4], zorder=1.5, **style)
         (handle,) = axes.plot([], [], **style)
-        return [*handles, handle], [*labels, f"{kind} bound: one group reaches its mark"]
+        return [*handles, handle], [*labels, label]
 
     def _title(self) -> str:
         if self.quantity == "expected_loss":
@@ -195,9 +196,9 @@ class GroupLossDisplay(AuditDisplay):
             return f"{name} minimizes another quantity, so it does not bound the largest loss."
         if self.status.startswith("optimal"):  # "optimal within 1 %" gives "Proven within 1 %"
             proven = self.status.replace("optimal", "Proven")
-            return (
-                f"{proven}: no subspace has a smaller largest loss than {name}, in squared units."
-            )
+            if self.unit == "share":
+                return f"{proven}: under every subspace, a group loses as much as its mark."
+            return f"{proven}: no subspace has a smaller largest loss than {name}."
         if self.status == "estimated":
             return "The lower bound is an estimate: it relies on iteratively computed eigenvectors."
         if self.status == "unresolved":

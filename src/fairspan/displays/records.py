@@ -13,7 +13,13 @@ import numpy as np
 
 from fairspan.auditing.dimensions_to_audit import dimension_name
 from fairspan.auditing.group_names import format_group
-from fairspan.auditing.models import CURVE_TOL, known_labels_of, ordinary_pca, read_model
+from fairspan.auditing.models import (
+    CURVE_TOL,
+    known_labels_of,
+    model_name,
+    ordinary_pca,
+    read_model,
+)
 from fairspan.auditing.results import ModelResult
 from fairspan.auditing.stages import audit_rows
 from fairspan.displays.base_display import INFEASIBLE
@@ -169,8 +175,8 @@ def known_group_moments(estimator: "FairPCA", rows: Rows) -> Moments:
 
 
 def objective_name(estimator: "FairPCA") -> str:
-    """Name of the criterion, including the restriction if there is one."""
-    return str(estimator.solution_.problem_text)
+    """Name of the criterion, including the restriction if there is one, as in audits."""
+    return model_name(estimator.solution_)
 
 
 def refit(estimator: "FairPCA", **settings: Any) -> Any:

@@ -81,7 +81,7 @@ class VarianceKeptDisplay(AuditDisplay):
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = VarianceKeptDisplay.from_estimator(fair)
         >>> display.models, display.values().round(2)
-        (('PCA', 'minimax_loss', 'best possible'), array([[1.  , 0.  ],
+        (('PCA', 'minimax loss', 'best possible'), array([[1.  , 0.  ],
                [0.69, 0.31],
                [1.  , 1.  ]]))
         """

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from math import floor, log10
+from statistics import median_high
 
 # Typographic characters: minus sign, multiplication sign, en dash and non-breaking space.
 _MINUS = "\u2212"
@@ -128,7 +129,7 @@ def format_share(value: float | None) -> str:
 
 
 def share_decimals(intervals: Iterable[tuple[float | None, float | None]]) -> int:
-    """Return the decimals of percentages that show the width of the narrowest interval.
+    """Return the decimals of percentages that show the widths of at least half of the intervals.
 
     Examples
     --------
@@ -142,7 +143,7 @@ def share_decimals(intervals: Iterable[tuple[float | None, float | None]]) -> in
     ]
     if not widths:
         return _MIN_SHARE_DECIMALS
-    needed = -floor(log10(min(widths)))
+    needed = -floor(log10(median_high(widths)))
     return min(max(needed, _MIN_SHARE_DECIMALS), _MAX_SHARE_DECIMALS)
 
 
@@ -151,7 +152,7 @@ def share_with_interval(
 ) -> tuple[str, str]:
     r"""Format a share and its interval as percentages; without an interval, its text is empty.
 
-    None becomes a dash. Shares that would round to zero have one significant digit.
+    None becomes a dash. A narrow interval gets as many decimals as show its width. Shares that would round to zero have one significant digit.
 
     Examples
     --------
@@ -161,6 +162,7 @@ def share_with_interval(
     >>> share_with_interval(0.00012, None, None)[0].split()
     ['0.01', '%']
     """
+    decimals = max(decimals, share_decimals([(low, high)]))
     text = _DASH
     if share is not None:
         text = _with_percent_sign(_format_percentage(share, decimals))

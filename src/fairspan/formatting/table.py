@@ -499,7 +499,9 @@ def share_estimate_column(
     cells = []
     for i, (share, (low, high)) in enumerate(zip(shares, intervals, strict=True)):
         text, interval = share_with_interval(share, low, high, decimals)
-        detail = interval if shows_intervals else ""
+        detail = interval
+        if not shows_intervals:
+            detail = ""
         cells.append(Cell(text, share, detail=detail, is_worst=i in worst_rows))
     has_details = any(cell.detail for cell in cells)
     return Column(heading, cells, detail_heading=detail_heading if has_details else "")
