@@ -152,7 +152,8 @@ def share_with_interval(
 ) -> tuple[str, str]:
     r"""Format a share and its interval as percentages; without an interval, its text is empty.
 
-    None becomes a dash. A narrow interval gets as many decimals as show its width. Shares that would round to zero have one significant digit.
+    None becomes a dash. A narrow interval gets as many decimals as show its width. Shares that
+    would round to zero have one significant digit.
 
     Examples
     --------
