@@ -336,3 +336,40 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
         values = ([group[name] for group in groups] for groups in (theirs, ours))
         for one, other in zip(*values, strict=True):
             assert one == (other if other is None else pytest.approx(other, rel=1e-8))
+
+
+@PAGES
+def test_words_of_states_and_outcomes_are_never_broken(made, show):
+    page = show(made()[1], viewport={"width": 390, "height": 800})
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    # A word that is broken over two lines has more boxes than one.
+    broken = page.evaluate(
+        """() => {
+            const broken = [];
+            for (const cell of document.querySelectorAll("td[data-state]")) {
+                const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+                while (walker.nextNode()) {
+                    for (const word of walker.currentNode.data.matchAll(/\\w+/g)) {
+                        const range = document.createRange();
+                        range.setStart(walker.currentNode, word.index);
+                        range.setEnd(walker.currentNode, word.index + word[0].length);
+                        if (range.getClientRects().length > 1) broken.push(word[0]);
+                    }
+                }
+            }
+            return broken;
+        }"""
+    )
+    assert page.locator("td[data-state]").count() > 5
+    assert broken == []
+
+
+@PAGES
+def test_verdict_and_picture_are_on_the_first_screen(made, show):
+    report, text = made()
+    page = show(text)
+    for selector in (".purpose", "#summary .lead", "#summary .kind", "#summary figure"):
+        box = page.locator(selector).first.bounding_box()
+        assert box["y"] < 900, selector
+    assert page.locator("#summary table").count() == 0
+    assert page.locator("#summary .kind").text_content().lower() == report.verdict.kind.lower()

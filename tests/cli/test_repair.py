@@ -103,7 +103,7 @@ def test_a_table_without_harm_needs_no_next_command():
     groups = np.repeat(["a", "b"], 600)
     for repaired in (False, True):
         audit = audited(X, groups, repaired=repaired)
-        assert audit.verdict.kind == "no material harm"
+        assert not audit.verdict.kind.startswith("harm")
         arguments = ["audit", "rows.csv", "--group", "g"]
         assert next_command(arguments, audit, ModelOptions(repair=repaired)) is None
 

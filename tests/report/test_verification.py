@@ -280,7 +280,7 @@ def test_held_out_rows_judge_the_models(tmp_path, no_figures):
     here, page = given["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
     assert here["lower_bound"] <= here["objective"]
     assert "drift since the fit" in page
-    assert "<p>FS209 minimax_loss: " in page
+    assert "<p>FS209 minimax loss: " in page
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_figures):

@@ -16,6 +16,7 @@ _DIMENSION_OPTIONS = ("-d", "--dimensions")
 # Verdicts on a repair after which the page, which compares all criteria, is worth reading.
 _KINDS_TO_COMPARE: tuple[VerdictKind, ...] = (
     "harm, repair at a cost",
+    "harm, repair at a possible cost",
     "harm, repair does not help",
     "harm, repair shifts it",
 )

@@ -72,7 +72,7 @@ _TITLES_AND_LABELS = {
     "observed_variance_kept": ("Share of variance kept in each group", "share of variance kept"),
 }
 UNIT_LABELS: Mapping[Unit, str] = {
-    "share": "share of the group's variance",
+    "share": "share of variance",
     "squared": "squared units of the features",
 }
 """Units in axis labels."""

@@ -20,8 +20,9 @@ from fairspan.displays import (
 )
 from fairspan.displays.base_display import SAVE_METADATA, BaseDisplay, new_figure, reproducible_svg
 from fairspan.extending import Display
-from fairspan.formatting.numbers import format_interval, format_level, format_number
+from fairspan.formatting.numbers import format_level, format_share, share_with_interval
 from fairspan.report.report import Report
+from fairspan.report.shares import share_of, shares_of_variances
 from fairspan.typing import FloatArray
 
 # A data point: panel index and data coordinates.
@@ -261,12 +262,9 @@ def pca_errors_figure(report: Report) -> PageFigure:
     records = _drawn_records(report, report.pca.records)
     level = report.audit.level
     has_intervals = all(record["observed_error_low"] is not None for record in records)
-    descriptions = []
-    for record in records:
-        text = f"{record['group']} {format_number(record['observed_error'])}"
-        if has_intervals:
-            text += f" ({_format_interval(record, 'observed_error')})"
-        descriptions.append(text)
+    descriptions = [
+        f"{record['group']} {_describe_share(record, 'observed_error')}" for record in records
+    ]
     interval_note = f", with its {format_level(level)} interval" if has_intervals else ""
     caption = f"Error of {_describe_drawn_groups(report)} under PCA{interval_note}."
     alt_text = f"Errors under PCA: {'; '.join(descriptions)}."
@@ -303,9 +301,20 @@ def expected_losses_figure(report: Report) -> PageFigure:
 def _describe_estimate(record: Mapping[str, Any]) -> str:
     if record["expected_loss"] is None:
         return f"{record['group']} {record['state']}"
-    loss = format_number(record["expected_loss"])
-    interval = _format_interval(record, "expected_loss")
-    return f"{record['group']} {loss} ({interval}), {record['state']}"
+    return f"{record['group']} {_describe_share(record, 'expected_loss')}, {record['state']}"
+
+
+def _describe_share(record: Mapping[str, Any], name: str) -> str:
+    """Describe a value with its interval, if it has one, as a share of the group's variance."""
+    variance = record["observed_total_variance"]
+    low = record[f"{name}_low"]
+    high = record[f"{name}_high"]
+    if low is None or high is None:
+        return format_share(share_of(record[name], variance))
+    value, interval = share_with_interval(
+        share_of(record[name], variance), share_of(low, variance), share_of(high, variance)
+    )
+    return f"{value} ({interval})"
 
 
 def losses_figure(report: Report) -> PageFigure:
@@ -330,8 +339,9 @@ def losses_figure(report: Report) -> PageFigure:
     )
     descriptions = []
     for pca_record, main_record in zip(pca_records, main_records, strict=True):
-        pca_loss = format_number(pca_record["observed_loss"])
-        main_loss = format_number(main_record["observed_loss"])
+        variance = pca_record["observed_total_variance"]
+        pca_loss = format_share(share_of(pca_record["observed_loss"], variance))
+        main_loss = format_share(share_of(main_record["observed_loss"], variance))
         descriptions.append(f"{pca_record['group']} {pca_loss} and {main_loss}")
     caption = (
         f"Observed excess loss of {_describe_drawn_groups(report)} under PCA and under {name}."
@@ -369,8 +379,8 @@ def dimensions_figure(report: Report) -> PageFigure:
         materiality=report.audit.materiality,
     )
     largest_losses = [
-        f"{_format_largest(result.pca_losses)} and {_format_largest(result.fair_losses)} "
-        f"at d = {result.n_components}"
+        f"{_format_largest(result.pca_losses, report)} and "
+        f"{_format_largest(result.fair_losses, report)} at d = {result.n_components}"
         for result in curves.dimensions
     ]
     drawn_groups = _describe_drawn_groups(report)
@@ -379,10 +389,8 @@ def dimensions_figure(report: Report) -> PageFigure:
     if curves.has_estimates:
         caption = (
             "Points with bands: expected loss on new rows, under PCA by number of dimensions and "
-            f"under {name} at the selected one. At other dimensions the bands come from the "
-            "variation between folds; those of an audit by dimension, which evaluates each "
-            "row, are narrower and may show harm at more dimensions. Dotted: "
-            f"{observed_losses}."
+            f"under {name} at the selected one. Elsewhere the bands are rough; an audit with "
+            f"--by-dimension gives tighter ones. Dotted: {observed_losses}."
         )
     alt_text = f"Largest loss of a group under PCA and {name}: {'; '.join(largest_losses)}."
     # At each step of the slider, one mark per group in its own panel, at the loss of the fair fit.
@@ -427,10 +435,11 @@ def frontier_figure(report: Report) -> PageFigure:
         n_components=report.pca.n_components,
         variances=_variances(report),
     )
-    descriptions = [f"PCA {_format_pair(pca_errors)}"]
-    descriptions += [f"{name} {_format_pair(errors)}" for name, errors in errors_by_model.items()]
-    frontier_start = _format_pair(curves.frontier.errors[0])
-    frontier_end = _format_pair(curves.frontier.errors[-1])
+    descriptions = [f"PCA {_format_pair(pca_errors, report)}"]
+    for name, errors in errors_by_model.items():
+        descriptions.append(f"{name} {_format_pair(errors, report)}")
+    frontier_start = _format_pair(curves.frontier.errors[0], report)
+    frontier_end = _format_pair(curves.frontier.errors[-1], report)
     alt_text = (
         f"Errors of {first} and {second}. The frontier runs from {frontier_start} to "
         f"{frontier_end}; {'; '.join(descriptions)}."
@@ -504,10 +513,7 @@ def _variances(report: Report) -> FloatArray:
 
 def _loss_shares(report: Report) -> list[list[float]]:
     """Return the losses at each step of the slider, as shares of each group's variance."""
-    variances = _variances(report)
-    # A group without variance has no loss.
-    sizes = np.where(variances > 0, variances, 1.0)
-    return [(step.losses / sizes).tolist() for step in report.curves.steps]
+    return [shares_of_variances(step.losses, report.pca).tolist() for step in report.curves.steps]
 
 
 def _describe_drawn_groups(report: Report) -> str:
@@ -519,18 +525,16 @@ def _describe_drawn_groups(report: Report) -> str:
     return f"the {n_drawn} of {n_groups} groups with the largest losses under PCA{harmed}"
 
 
-def _format_interval(record: Mapping[str, Any], name: str) -> str:
-    return format_interval(record[f"{name}_low"], record[f"{name}_high"])
-
-
-def _format_largest(values: FloatArray) -> str:
-    if np.isnan(values).all():
+def _format_largest(losses: FloatArray, report: Report) -> str:
+    """Format the largest loss as a share of the variance of its group."""
+    if np.isnan(losses).all():
         return "none"
-    return format_number(float(np.nanmax(values)))
+    return format_share(float(np.nanmax(shares_of_variances(losses, report.pca))))
 
 
-def _format_pair(errors: FloatArray) -> str:
-    return " and ".join(map(format_number, errors.tolist()))
+def _format_pair(errors: FloatArray, report: Report) -> str:
+    """Format the errors of both groups as shares of their variances."""
+    return " and ".join(map(format_share, shares_of_variances(errors, report.pca).tolist()))
 
 
 def _frontier_through(frontier: FloatArray, solutions: FloatArray) -> FloatArray:

@@ -6,16 +6,12 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from math import isfinite
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairspan.auditing.estimates import State
-from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import format_group
-from fairspan.auditing.verdict import VerdictKind
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
 from fairspan.formatting.numbers import (
@@ -28,33 +24,35 @@ from fairspan.formatting.numbers import (
     format_share,
 )
 from fairspan.formatting.table import Table, name_to_html
-from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.report import figures
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
+from fairspan.report.sentence_context import sentence_context, split_findings
+from fairspan.report.shares import share_of, shares_of_variances, total_variance
 from fairspan.report.slider_data import SliderStep
 from fairspan.report.tables.all_tables import report_tables
 from fairspan.report.tables.slider_tables import LOADING_DECIMALS, step_texts
-from fairspan.report.tables.table_columns import INCONCLUSIVE, most_affected_group, tied_maxima
+from fairspan.report.tables.table_columns import tied_maxima
 from fairspan.report.tables.user_model_tables import user_model_table
-from fairspan.rows.labels import Label, printable
-from fairspan.version import __version__
+from fairspan.rows.labels import printable
 
 _TEMPLATES = Path(__file__).parent / "template"
 # Characters that could close a script element or open a comment.
 _JSON_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-# Parts omitted from the JSON download: displays, slider data, and data shown in tables.
-_EXCLUDED_FROM_DOWNLOAD = ("slider", "displays", "by_dimension", "feature_errors", "verification")
+# Parts omitted from the JSON download: displays, slider data, data shown in tables, and changes,
+# which are also in the groups of the models.
+_EXCLUDED_FROM_DOWNLOAD = (
+    "slider",
+    "displays",
+    "by_dimension",
+    "changes",
+    "feature_errors",
+    "verification",
+)
 # Significant digits of the JSON download: with nine it has half the size of the full precision.
 _DOWNLOAD_DIGITS = 9
-_HARMLESS_STATE: State = "no material harm"
-# The verdicts that sentences.html counts.
-_VERDICT_KINDS: dict[str, VerdictKind] = {
-    "helps": "harm, repair helps",
-    "at_a_cost": "harm, repair at a cost",
-    "shifts": "harm, repair shifts it",
-    "harms": "no material harm, repair harms",
-}
+# Number of features listed on the page: more names would be most of its size.
+_MAX_LISTED_FEATURES = 1000
 
 
 def render_page(report: Report) -> str:
@@ -95,6 +93,7 @@ def _page_context(report: Report) -> dict[str, object]:
         "sentence": lambda name: render_sentence(name, report),
         "shorten_names": report.shorten_names,
         "tables": report_tables(report),
+        "listed_features": report.feature_names[:_MAX_LISTED_FEATURES],
         "user_model_tables": _user_model_tables(report),
         "pca_figure": figures.pca_errors_figure(report),
         "losses_figure": losses_figure,
@@ -146,29 +145,13 @@ def _download_json(report: Report) -> Markup:
     return Markup(report.shorten_names(str(text), escape_name))
 
 
-def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
-    """Split the findings into those about the rows, ordinary PCA and the main model, and others."""
-    main_models = {None, report.pca.name, report.main.name}
-    main_findings = []
-    other_findings = []
-    for finding in report.audit.findings:
-        if finding.model in main_models:
-            main_findings.append(finding)
-        else:
-            other_findings.append(finding)
-    return main_findings, other_findings
-
-
 def render_sentence(name: str, report: Report) -> Markup:
     """Render the sentence that a macro of sentences.html makes from the results.
-
-    Losses are observed ones, unless a variable is about estimates for new rows. "Tied" values are
-    equal up to the tolerance of a fit.
 
     Parameters
     ----------
     name : str
-        Name of the macro, which takes no arguments and uses the variables given here.
+        Name of the macro, which takes no arguments and uses the variables of `sentence_context`.
     report : Report
 
     Returns
@@ -176,62 +159,9 @@ def render_sentence(name: str, report: Report) -> Markup:
     Markup
         HTML in one line.
     """
-    pca = report.pca
-    main = report.main
-    certificate = report.main_fit.certificate
-    pca_losses = [group.observed_loss for group in pca.groups]
-    main_losses = [group.observed_loss for group in main.groups]
-    # By number of dimensions.
-    largest_pca_losses = [float(result.pca_losses.max()) for result in report.curves.dimensions]
-    # Results under PCA and under the main model, of groups whose loss increases.
-    increased_losses = [
-        (before, after)
-        for before, after in zip(pca.groups, main.groups, strict=True)
-        if after.observed_loss > before.observed_loss * (1 + LOOSE_TOL)
-    ]
-    main_findings, _ = split_findings(report)  # without those on other models
-    context = {
-        "report": report,
-        "pca": pca,
-        "main": main,
-        "certificate": certificate,
-        "has_bound": isfinite(certificate.lower_bound),
-        "error_change": report.relative_error_change(main),
-        "version": __version__,
-        "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
-        "highlighted_group": most_affected_group(pca),
-        "dimensions": format_count(pca.n_components, "dimension"),
-        "increased_losses": increased_losses,
-        "tied_largest": tied_maxima(main_losses),
-        "largest_pca_losses": largest_pca_losses,
-        "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
-        "harm_by_dimension": harm_by_dimension(report),
-        "main_findings": main_findings,
-        "inconclusive_state": INCONCLUSIVE,
-        "harmless_state": _HARMLESS_STATE,
-        "verdict_kinds": _VERDICT_KINDS,
-    }
-    sentences = _jinja_environment().get_template("sentences.html").make_module(context)
+    template = _jinja_environment().get_template("sentences.html")
+    sentences = template.make_module(sentence_context(report))
     return Markup(re.sub("[ \n]+", " ", getattr(sentences, name)()).strip())
-
-
-def harm_by_dimension(report: Report) -> list[tuple[int, Label, float]]:
-    """Return the dimensions at which PCA harms a group on new rows.
-
-    Each is a tuple of the dimension, the harmed group with the largest expected loss, and that
-    loss.
-    """
-    harmful = []
-    for dimension in report.curves.dimensions:
-        losses = [
-            (estimates.expected_loss.value, g)
-            for g, estimates in enumerate(dimension.pca_estimates)
-            if estimates.state == "harmed"
-        ]
-        if losses:
-            loss, g = max(losses)
-            harmful.append((dimension.n_components, report.curves.groups[g], loss))
-    return harmful
 
 
 def content_security_policy(style: str, script: str, *, has_displays: bool = False) -> str:
@@ -335,7 +265,7 @@ def slider_data(
     steps = [
         {
             "label": step.label,
-            "announcement": _announcement(step, names),
+            "announcement": _announcement(step, report),
             "texts": texts.in_order(),
             "marks": marks,
             # Adding zero turns -0.0 into 0.0.
@@ -350,19 +280,22 @@ def slider_data(
     }
 
 
-def _announcement(step: SliderStep, names: Sequence[str]) -> str:
+def _announcement(step: SliderStep, report: Report) -> str:
     """Return the text that screen readers announce when the slider reaches a step.
 
     It gives the error of each of two groups; with more groups, the largest loss and its groups.
+    Both are in per cent of the variance of the group.
     """
-    total = f"total error {format_number(step.total_error)}"
-    losses = step.losses.tolist()
+    names = report.group_names
+    total = f"total error {format_share(share_of(step.total_error, total_variance(report.pca)))}"
+    losses = shares_of_variances(step.losses, report.pca).tolist()
     if len(names) == 2:
+        shares = shares_of_variances(step.errors, report.pca).tolist()
         errors = [
-            f"{name} {format_number(error)}" for name, error in zip(names, step.errors, strict=True)
+            f"{name} {format_share(share)}" for name, share in zip(names, shares, strict=True)
         ]
         return f"{step.label}: error of {', of '.join(errors)}; {total}."
     if max(losses) == 0:
         return f"{step.label}: no group has a loss; {total}."
     tied = describe_tied(names, tied_maxima(losses))
-    return f"{step.label}: largest loss {format_number(max(losses))}, of {tied}; {total}."
+    return f"{step.label}: largest loss {format_share(max(losses))}, of {tied}; {total}."

@@ -9,15 +9,15 @@ import pytest
 
 import fairspan as fs
 from fairspan.cli.reporting import report_summary
-from fairspan.formatting.numbers import format_number
+from fairspan.formatting.numbers import format_share
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
 from fairspan.report.figures import dimensions_figure
 from fairspan.report.page import render_page, render_sentence
 from fairspan.report.report_settings import ReportSettings
 from fairspan.report.tables.all_tables import report_tables
+from fairspan.report.tables.decision_tables import decisions_table
 from fairspan.report.tables.expected_error_tables import (
-    changes_table,
     expected_criteria_table,
     expected_pca_table,
 )
@@ -68,12 +68,15 @@ def test_figures_and_verdict_are_those_of_the_audit(made):
 
 def test_the_verdict_is_the_headline(made, no_figures):
     summary, verdict = text_in(render_page(made), "summary"), made.verdict
-    headline = f"Summary {verdict.kind[0].upper()}{verdict.kind[1:]}. "
-    assert summary.startswith(headline + verdict.summary)
-    assert verdict.recommendation in summary
+    headline = re.sub("<.*?>", "", str(render_sentence("headline", made)))
+    assert summary.startswith(f"Summary {' '.join(headline.split())}")
+    kind = f"{verdict.kind[0].upper()}{verdict.kind[1:]} "
+    assert summary.index(kind + verdict.summary) < summary.index(verdict.recommendation)
     # Observed figures are no headline.
-    assert "costs" not in summary
     assert "the best that" not in summary
+    # The verdict comes before every table.
+    assert parse_page(render_page(made)).with_id("summary").all("table") is not None
+    assert next(parse_page(render_page(made)).with_id("summary").all("table"), None) is None
 
 
 @pytest.mark.long
@@ -96,8 +99,10 @@ def test_a_group_without_variance_is_not_said_to_have_too_few_rows(made):
         replace(model, groups=(flat, *main.groups[1:])) if model is main else model
         for model in made.audit.models
     ]
-    table = changes_table(replace(made, audit=replace(made.audit, models=tuple(models))))
-    assert [row[2].detail for row in table.rows][::2] == ["no variance", "too few rows"]
+    flat_report = replace(made, audit=replace(made.audit, models=tuple(models)))
+    *_, flat_row, _ = decisions_table(flat_report).rows
+    assert flat_row[1].sort_value is None
+    assert flat_row[2].sort_value is not None
 
 
 def test_the_summary_names_a_page_only_if_there_is_one(made):
@@ -109,13 +114,14 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
     table = expected_criteria_table(made)
     for row, model in zip(table.rows, made.audit.models, strict=True):
         known = [each for each in model.groups if each.is_estimated]
-        harmed = [each for each in known if each.state == "harmed"]
-        assert row[1].sort_value in [each.expected_loss.value for each in harmed or known]
-        told = next(each for each in known if each.expected_loss.value == row[1].sort_value)
+        shares = [each.expected_loss.value / each.observed_total_variance for each in known]
+        assert row[1].sort_value == max(shares)
+        told = known[shares.index(max(shares))]
         assert row[2].sort_value == told.group
-        ends = [float(text.replace(",", "")) for text in row[1].detail.split()[::2]]
-        interval = [told.expected_loss.low, told.expected_loss.high]
-        assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
+        ends = [float(text.replace("\u2212", "-")) for text in row[1].detail.split()[:3:2]]
+        limits = [told.expected_loss.low, told.expected_loss.high]
+        interval = [100 * limit / told.observed_total_variance for limit in limits]
+        assert ends == pytest.approx(interval, abs=0.06)
         assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
     X, groups = rows_with_few()
     of_two = make_report(X[:400], groups[:400], 2, compare=[])
@@ -128,10 +134,16 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
     report = replace_figures(made, 0, [{"state": "inconclusive"}] * 3)
-    assert '<span class="figure">Inconclusive</span>' in render_sentence(
-        "expected_key_figures", report
-    )
-    assert "not shown" in render_sentence("expected_pca_lead", report)
+    shares = {
+        group: group.expected_loss.value / group.observed_total_variance
+        for group in made.pca.groups
+        if group.is_estimated
+    }
+    group = max(shares, key=shares.get)
+    limit = format_share(group.expected_loss.high / group.observed_total_variance)
+    figures = str(render_sentence("expected_key_figures", report))
+    assert f'<span class="figure">up to {limit}</span>' in figures
+    assert "do not tell of any group" in render_sentence("expected_pca_lead", report)
 
 
 def test_each_number_of_dimensions_is_evaluated_by_folds(made):
@@ -158,16 +170,17 @@ def test_each_number_of_dimensions_is_evaluated_by_folds(made):
 def test_the_page_tells_where_pca_harms(made, no_figures):
     section = text_in(render_page(made), "dimensions")
     harmed = [
-        (figures.expected_loss.value, each.n_components)
+        (figures.expected_loss.value / group.observed_total_variance, each.n_components)
         for each in made.curves.dimensions
-        for figures in each.pca_estimates
+        for figures, group in zip(each.pca_estimates, made.pca.groups, strict=False)
         if figures.state == "harmed"
     ]
     assert harmed
-    loss, d = max(harmed)
+    share, d = max(harmed)
     n_harmed = len({d for _, d in harmed})
     assert f"at {n_harmed} of the 5 " in section
-    assert re.search(rf" {format_number(loss)} of '.*?', at d = {d}\.", section)
+    shown = " ".join(format_share(share).split())
+    assert re.search(rf" {shown} of the variance of '.*?', at d = {d}\.", section)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from fairspan import EqualError
 from fairspan.auditing.intervals import Estimate
-from fairspan.formatting.numbers import format_number
+from fairspan.formatting.numbers import format_share
 from fairspan.report import figures
 from fairspan.report.figures import inline_svg
 from fairspan.report.page import render_page, slider_data
@@ -141,8 +141,9 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
         assert whose.text == _whose(losses, report.group_names)
     steps, told = report.curves.steps, set()
     rows = steps_table(report).rows
+    variances = np.array([group.observed_total_variance for group in report.pca.groups])
     for step, row in zip(steps[:-1], rows[:-1], strict=True):  # of all, nothing is lost
-        for figures_here, at in ((step.errors, 1), (step.losses, 3)):
+        for figures_here, at in ((step.errors / variances, 1), (step.losses / variances, 3)):
             g = int(np.argmax(figures_here))
             assert row[at].sort_value == figures_here[g]
             assert row[at + 1].text == _whose(figures_here, report.group_names)
@@ -183,7 +184,10 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
     steps = of_minimax_loss.curves.steps
     told = slider_data(of_minimax_loss, [[] for _ in steps])["data"]["steps"]
     for step, each in zip(steps, told, strict=True):
-        first, second = map(format_number, step.errors)
+        first, second = (
+            format_share(error / group.observed_total_variance)
+            for error, group in zip(step.errors, of_minimax_loss.pca.groups, strict=True)
+        )
         assert f"group 00 {first}" in each["announcement"]
         assert f"group 01 {second}" in each["announcement"]
 

@@ -3,8 +3,8 @@
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.formatting.table import Table
 from fairspan.report.report import Report
+from fairspan.report.tables.decision_tables import decisions_table
 from fairspan.report.tables.expected_error_tables import (
-    changes_table,
     expected_criteria_table,
     expected_losses_table,
     expected_pca_table,
@@ -41,6 +41,6 @@ def report_tables(report: Report) -> dict[str, Table]:
         tables["expected_pca"] = expected_pca_table(report)
         tables["expected_criteria"] = expected_criteria_table(report)
         tables["expected_losses"] = expected_losses_table(report)
-        if not report.main.is_pca:
-            tables["changes"] = changes_table(report)
+    if report.audit.has_decisions:
+        tables["decisions"] = decisions_table(report)
     return tables

@@ -13,8 +13,9 @@ from fairspan.formatting.numbers import (
     format_number,
     format_share,
 )
-from fairspan.formatting.table import Cell, Column, Table, name_column, number_column
+from fairspan.formatting.table import Cell, Column, Table, name_column, share_column
 from fairspan.report.report import Report
+from fairspan.report.shares import share_of, shares_of_variances, total_variance
 from fairspan.report.tables.table_columns import (
     group_or_largest_columns,
     groups_column,
@@ -29,13 +30,17 @@ LOADING_DECIMALS = 2
 def steps_table(report: Report) -> Table:
     """Table of the steps of the report's slider, along the frontier or over the dimensions."""
     steps = report.curves.steps
+    errors = [shares_of_variances(step.errors, report.pca) for step in steps]
+    losses = [shares_of_variances(step.losses, report.pca) for step in steps]
+    variance = total_variance(report.pca)
+    total_errors = [share_of(step.total_error, variance) for step in steps]
     return Table(
-        "All steps",
+        "All steps, in per cent of the variance",
         (
             name_column("step", [step.label for step in steps]),
-            *group_or_largest_columns(report, "error", [step.errors for step in steps]),
-            *group_or_largest_columns(report, "loss", [step.losses for step in steps]),
-            number_column("total error", [step.total_error for step in steps]),
+            *group_or_largest_columns(report, "error", errors, is_share=True),
+            *group_or_largest_columns(report, "loss", losses, is_share=True),
+            share_column("total error", total_errors),
         ),
     )
 
@@ -69,25 +74,28 @@ class StepTexts(NamedTuple):
 def step_texts(report: Report) -> list[StepTexts]:
     """Format the values of each step, with the same decimals across steps.
 
-    Values of different steps can then be compared when the slider moves.
+    Values of different steps can then be compared when the slider moves. Errors and losses are
+    shares of the variance.
     """
     steps = report.curves.steps
-    error_decimals, loss_decimals, variance_decimals, total_decimals = (
-        common_decimals(float(x) for step in steps for x in np.atleast_1d(getattr(step, name)))
-        for name in ("errors", "losses", "variances", "total_error")
-    )
+    variance_decimals = common_decimals(float(x) for step in steps for x in step.variances)
+    variance = total_variance(report.pca)
     return [
         StepTexts(
-            errors=[format_number(error, error_decimals) for error in step.errors],
-            losses=[format_number(loss, loss_decimals) for loss in step.losses],
+            errors=_format_shares(step.errors, report),
+            losses=_format_shares(step.losses, report),
             variance_kept=[
                 format_share(share) for share in replace_nan_by_none(step.variance_kept)
             ],
-            total_error=format_number(step.total_error, total_decimals),
+            total_error=format_share(share_of(step.total_error, variance)),
             variances=[format_number(variance, variance_decimals) for variance in step.variances],
         )
         for step in steps
     ]
+
+
+def _format_shares(values: FloatArray, report: Report) -> list[str]:
+    return [format_share(share) for share in shares_of_variances(values, report.pca).tolist()]
 
 
 def _step_cell(text: str, index: int) -> Cell:

@@ -7,32 +7,22 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.estimates import State
-from fairspan.auditing.results import GroupResult, ModelResult, relative_loss
+from fairspan.auditing.results import GroupResult
 from fairspan.formatting.names import describe_tied, format_parameters
 from fairspan.formatting.numbers import (
     common_decimals,
     format_change,
     format_integer,
     format_number,
+    format_share,
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.problem.part_parameters import reported_parameters
 from fairspan.report.report import Report
+from fairspan.report.shares import lost_share
 
 INCONCLUSIVE: State = "inconclusive"
-
-
-def most_affected_group(model: ModelResult) -> int | None:
-    """Return the index of the harmed group with the largest relative loss, as in the verdict.
-
-    If no group is harmed, that of the group with the largest relative loss among all groups with
-    estimates; None if no group has estimates.
-    """
-    estimated = [i for i, group in enumerate(model.groups) if group.is_estimated]
-    harmed = [i for i in estimated if model.groups[i].state == "harmed"]
-    candidates = harmed or estimated
-    return max(candidates, key=lambda i: relative_loss(model.groups[i]), default=None)
 
 
 def tied_maxima(values: Sequence[float]) -> list[int]:
@@ -71,13 +61,12 @@ def counts_column(heading: str, values: Sequence[int]) -> Column:
 def models_table(report: Report, *columns: Column) -> Table:
     """Table of all models: criterion, the given columns, cost in total error, and status."""
     models = report.audit.models
-    decimals = common_decimals(model.observed_total_error for model in models)
-    # Each cell shows the change relative to PCA, is sorted by it, and has the total error below.
+    # Each cell shows the change relative to PCA, is sorted by it, and has the share of the variance
+    # that is lost below.
     costs = []
     for model in models:
         change = report.relative_error_change(model)
-        total_error = format_number(model.observed_total_error, decimals)
-        costs.append(Cell(format_change(change), change, total_error))
+        costs.append(Cell(format_change(change), change, f"{format_share(lost_share(model))} lost"))
     return Table(
         "Ordinary PCA and fair criteria",
         (
@@ -151,7 +140,9 @@ def replace_nan_by_none(values: Iterable[float]) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[object]) -> list[Column]:
+def group_or_largest_columns(
+    report: Report, quantity: str, rows: Sequence[object], *, is_share: bool = False
+) -> list[Column]:
     """Columns of a quantity: both groups if there are two, else the largest value and its groups.
 
     The two groups are compared with each other, so their columns have the same decimals.
@@ -163,13 +154,18 @@ def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[objec
         Name of the quantity in the headings.
     rows : sequence of sequences of k float
         Values of the groups in each row of the table.
+    is_share : bool
+        Whether they are shares, shown in per cent.
     """
     values = np.array(rows, dtype=np.float64)
     if len(report.group_names) == 2:
         decimals = common_decimals(values.ravel().tolist())
         columns = []
         for name, group_values in zip(report.group_names, values.T.tolist(), strict=True):
-            cells = [Cell(format_number(x, decimals), x) for x in group_values]
+            cells = [
+                Cell(format_share(x) if is_share else format_number(x, decimals), x)
+                for x in group_values
+            ]
             columns.append(Column(f"{quantity},", cells, name))
         return columns
     groups_with_largest = []
@@ -178,7 +174,8 @@ def group_or_largest_columns(report: Report, quantity: str, rows: Sequence[objec
         if max(row) > 0:
             names = describe_tied(report.group_names, tied_maxima(row))
         groups_with_largest.append(names)
-    largest = number_column(f"largest {quantity}", values.max(axis=1).tolist())
+    make_column = share_column if is_share else number_column
+    largest = make_column(f"largest {quantity}", values.max(axis=1).tolist())
     return [largest, name_column("of", groups_with_largest)]
 
 
@@ -189,5 +186,6 @@ def states_column(groups: Sequence[GroupResult | None]) -> Column:
         if group is None:
             cells.append(Cell("not estimated"))
         else:
-            cells.append(Cell(group.state, group.state, group.state_reason))
+            attributes = {"data-state": group.state}
+            cells.append(Cell(group.state, group.state, group.state_reason, attributes=attributes))
     return Column("state", cells, is_text=True)

@@ -1,0 +1,227 @@
+"""Variables of the sentences of a page, in template/sentences.html."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from fairspan.auditing.estimates import STATE_MEANINGS
+from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.model_comparison import ModelComparison
+from fairspan.auditing.results import GroupResult
+from fairspan.auditing.verdict import Verdict, VerdictKind
+from fairspan.formatting.numbers import format_count, verb_form
+from fairspan.linalg.rounding import LOOSE_TOL
+from fairspan.report.report import Report
+from fairspan.report.shares import (
+    expected_loss_share,
+    group_with_largest_loss,
+    largest_observed_loss,
+    lost_share,
+    observed_loss,
+    shares_of_variances,
+    total_variance,
+)
+from fairspan.report.tables.table_columns import INCONCLUSIVE, tied_maxima
+from fairspan.rows.labels import Label
+from fairspan.version import __version__
+
+# What a criterion does by its verdict, in singular and plural. Verdicts that are not listed mean
+# that it is not shown to help.
+_OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
+    "harm, repair helps": (
+        "helps the group that PCA harms most, at no material cost to others",
+        "help the group that PCA harms most, at no material cost to others",
+    ),
+    "harm, repair at a cost": (
+        "helps the group that PCA harms most, and others pay for it",
+        "help the group that PCA harms most, and others pay for it",
+    ),
+    "harm, repair at a possible cost": (
+        "helps the group that PCA harms most, and others may pay for it",
+        "help the group that PCA harms most, and others may pay for it",
+    ),
+    "harm, repair shifts it": ("harms another group instead", "harm another group instead"),
+}
+_NO_HELP = (
+    "is not shown to help the group that PCA harms most",
+    "are not shown to help the group that PCA harms most",
+)
+
+
+@dataclass(frozen=True)
+class CriteriaOutcome:
+    """Number of criteria with the same outcome, and what they do.
+
+    Attributes
+    ----------
+    n_criteria : int
+    phrase : str
+        In the form of the verb that agrees with the number.
+    """
+
+    n_criteria: int
+    phrase: str
+
+
+@dataclass(frozen=True)
+class DimensionHarm:
+    """Largest loss of a group that PCA harms with some number of dimensions.
+
+    Attributes
+    ----------
+    n_components : int
+    group : label
+    share : float
+        Expected loss as a share of the variance of the group.
+    """
+
+    n_components: int
+    group: Label
+    share: float
+
+
+def sentence_context(report: Report) -> dict[str, object]:
+    """Return the variables of the macros in sentences.html.
+
+    Losses are shares of the variance of the group; they are observed ones, unless a variable is
+    about estimates for new rows. "Tied" values are equal up to the tolerance of a fit.
+    """
+    pca = report.pca
+    main = report.main
+    certificate = report.main_fit.certificate
+    pca_losses = [observed_loss(group) for group in pca.groups]
+    main_losses = [observed_loss(group) for group in main.groups]
+    # By number of dimensions.
+    largest_pca_losses = [
+        float(shares_of_variances(result.pca_losses, pca).max())
+        for result in report.curves.dimensions
+    ]
+    main_findings, _ = split_findings(report)  # without those on other models
+    verdicts = [verdict for verdict in report.audit.verdicts if verdict.model != pca.name]
+    d = pca.n_components
+    return {
+        "report": report,
+        "pca": pca,
+        "main": main,
+        "certificate": certificate,
+        "has_bound": isfinite(certificate.lower_bound),
+        "error_change": report.relative_error_change(main),
+        "version": __version__,
+        "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
+        "dimensions": format_count(d, "dimension"),
+        "components": format_count(d, "component"),
+        "best_components": f"{format_count(d, 'component')} that {verb_form(d, 'suits', 'suit')}",
+        "own_best": "own best component" if d == 1 else f"own best {format_count(d, 'component')}",
+        "no_other": "no other component" if d == 1 else f"no other {format_count(d, 'component')}",
+        "increased_losses": _increased_losses(report),
+        "tied_largest": tied_maxima(main_losses),
+        "largest_pca_losses": largest_pca_losses,
+        "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
+        "shares_of_variances": shares_of_variances,
+        "harm_by_dimension": harm_by_dimension(report),
+        "main_findings": main_findings,
+        "inconclusive_state": INCONCLUSIVE,
+        "state_meanings": STATE_MEANINGS,
+        "criteria_verdicts": verdicts,
+        "criteria_outcomes": count_outcomes(verdicts),
+        "next_component_share": next_component_share(report),
+        "observed_loss": observed_loss,
+        "largest_observed_loss": largest_observed_loss,
+        "largest_expected_loss": group_with_largest_loss,
+        "expected_loss_share": expected_loss_share,
+        "lost_share": lost_share,
+        "unknown_groups": [group for group in pca.groups if group.state == INCONCLUSIVE],
+        **_affected_groups(report),
+    }
+
+
+def _affected_groups(report: Report) -> dict[str, list[GroupResult]]:
+    """Return the groups that gain, pay and are newly harmed under the main model."""
+    if report.main.is_pca:
+        return {"gainers": [], "payers": [], "newly_harmed": []}
+    comparison = ModelComparison.from_models(report.main, report.pca, report.audit.materiality)
+    return {
+        "gainers": comparison.groups_with_effect("gains"),
+        "payers": comparison.groups_with_effect("pays"),
+        "newly_harmed": comparison.newly_harmed,
+    }
+
+
+def _increased_losses(report: Report) -> list[tuple[GroupResult, GroupResult]]:
+    """Return the results under PCA and under the main model of groups whose loss increases."""
+    return [
+        (before, after)
+        for before, after in zip(report.pca.groups, report.main.groups, strict=True)
+        if after.observed_loss > before.observed_loss * (1 + LOOSE_TOL)
+    ]
+
+
+def count_outcomes(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
+    """Count the criteria by what they do for the groups that PCA harms, the best outcome first.
+
+    Examples
+    --------
+    >>> verdict = Verdict("harm, repair shifts it", "", "", "minimax loss")
+    >>> [(outcome.n_criteria, outcome.phrase) for outcome in count_outcomes([verdict, verdict])]
+    [(2, 'harm another group instead')]
+    """
+    counts = Counter(verdict.kind for verdict in verdicts)
+    outcomes = []
+    for kind, phrases in _OUTCOMES.items():
+        n_criteria = counts.pop(kind, 0)
+        if n_criteria:
+            outcomes.append(CriteriaOutcome(n_criteria, verb_form(n_criteria, *phrases)))
+    n_useless = counts.total()
+    if n_useless:
+        outcomes.append(CriteriaOutcome(n_useless, verb_form(n_useless, *_NO_HELP)))
+    return outcomes
+
+
+def next_component_share(report: Report) -> float | None:
+    """Return the share of the variance of all rows that one more component of PCA would keep.
+
+    None if that number of dimensions was not evaluated, or without any variance.
+    """
+    proportions = [group.proportion for group in report.pca.groups]
+    variance = total_variance(report.pca)
+    errors = {
+        result.n_components: float(result.pca_errors @ proportions)
+        for result in report.curves.dimensions
+    }
+    d = report.pca.n_components
+    if d + 1 not in errors or not variance > 0:
+        return None
+    return (errors[d] - errors[d + 1]) / variance
+
+
+def harm_by_dimension(report: Report) -> list[DimensionHarm]:
+    """Return the largest harm at each number of dimensions at which PCA harms a group.
+
+    Losses are expected ones on new rows.
+    """
+    variances = [group.observed_total_variance for group in report.pca.groups]
+    harmful = []
+    for dimension in report.curves.dimensions:
+        losses = [
+            (estimates.expected_loss.value / variances[g], g)
+            for g, estimates in enumerate(dimension.pca_estimates)
+            if estimates.state == "harmed"
+        ]
+        if losses:
+            share, g = max(losses)
+            harmful.append(DimensionHarm(dimension.n_components, report.curves.groups[g], share))
+    return harmful
+
+
+def split_findings(report: Report) -> tuple[list[Finding], list[Finding]]:
+    """Split the findings into those about the rows, ordinary PCA and the main model, and others."""
+    main_models = {None, report.pca.name, report.main.name}
+    main_findings = []
+    other_findings = []
+    for finding in report.audit.findings:
+        if finding.model in main_models:
+            main_findings.append(finding)
+        else:
+            other_findings.append(finding)
+    return main_findings, other_findings

@@ -1,0 +1,197 @@
+"""Headlines, tiles and the table of the decision agree with the figures of each kind of verdict."""
+
+import re
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.verdict import Verdict, VerdictKind
+from fairspan.formatting.numbers import format_share
+from fairspan.report.page import render_page, render_sentence
+from fairspan.report.sentence_context import count_outcomes, next_component_share
+from fairspan.report.tables.decision_tables import decisions_table
+from internal.report.report_objects import make_report, replace_certificate, replace_figures
+from page_tree import parse_page
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Report of three groups, of which PCA serves the third least."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(900, 5)) * [3, 2.5, 1, 1, 0.5]
+    X[600:] = X[600:, ::-1]
+    return make_report(X, np.repeat(["ann", "bob", "cid"], 300), 2, compare=["nash_welfare"])
+
+
+def words(name, report):
+    text = re.sub("<.*?>", "", str(render_sentence(name, report)))
+    return " ".join(text.split())
+
+
+def named(text):
+    """Groups that a text names."""
+    return {name for name in ("ann", "bob", "cid") if f"'{name}'" in text}
+
+
+def with_verdict(report, kind, states, changes, groups=()):
+    """Return the report with this verdict on the main model, and figures that agree with it.
+
+    `states` are those of the groups under PCA and under the main model; `changes` are shares of
+    the variance, known to half of a per cent.
+    """
+    pca_states, main_states = states
+    report = replace_figures(report, 0, [{"state": state} for state in pca_states])
+    figures = []
+    for group, state, change in zip(report.main.groups, main_states, changes, strict=True):
+        limits = (change, change - 0.005, change + 0.005)
+        estimate = Estimate(*(limit * group.observed_total_variance for limit in limits))
+        figures.append({"state": state, "expected_change": estimate})
+    report = replace_figures(report, 1, figures)
+    verdict = Verdict(kind, "The evidence.", "The advice.", report.main.name, groups)
+    others = report.audit.verdicts[1:]
+    return replace(report, audit=replace(report.audit, verdicts=(verdict, *others)))
+
+
+FINE, UNKNOWN = "no material harm", "inconclusive"
+HARMED_THIRD = (FINE, FINE, "harmed")
+# Kind, states under PCA and under the main model, changes, and groups that the headline names.
+CASES = {
+    "no material harm": ((FINE,) * 3, (FINE,) * 3, (0, 0, 0), set()),
+    "no material harm, repair harms": ((FINE,) * 3, ("harmed", FINE, FINE), (0.1, 0, 0), {"ann"}),
+    "inconclusive": ((FINE, FINE, UNKNOWN), (FINE,) * 3, (0, 0, 0), {"cid"}),
+    "harm, no repair tried": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0), {"cid"}),
+    "harm, repair helps": (HARMED_THIRD, HARMED_THIRD, (0.003, 0.003, -0.1), {"cid"}),
+    "harm, repair at a cost": (HARMED_THIRD, HARMED_THIRD, (0.003, 0.1, -0.1), {"bob", "cid"}),
+    "harm, repair at a possible cost": (
+        HARMED_THIRD,
+        (UNKNOWN, "minor", "harmed"),
+        (0.008, 0.003, -0.1),
+        {"cid"},
+    ),
+    "harm, repair does not help": (HARMED_THIRD, HARMED_THIRD, (0, 0, 0), {"cid"}),
+    "harm, repair shifts it": (HARMED_THIRD, ("harmed", FINE, FINE), (0.1, 0, 0), {"ann", "cid"}),
+}
+
+
+def test_every_kind_of_verdict_is_a_case():
+    assert set(CASES) == set(get_args(VerdictKind))
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(made, kind):
+    *states, changes, groups = CASES[kind]
+    report = with_verdict(made, kind, states, changes, groups=("cid",))
+    text = words("headline", report)
+    assert text.endswith(".")
+    assert named(text) == groups
+    # Of costs below the threshold, nobody pays.
+    assert ("pays for it" in text) is (kind == "harm, repair at a cost")
+    page = parse_page(render_page(report)).with_id("summary")
+    (badge,) = (each for each in page.all("p") if each.attributes.get("class") == "kind")
+    assert badge.text == kind[0].upper() + kind[1:]
+    assert badge.attributes["data-kind"] == kind.partition(",")[0]
+
+
+def test_outcomes_count_every_criterion_once_and_contradict_none():
+    kinds = [kind for kind in get_args(VerdictKind) if kind.startswith("harm, repair")]
+    verdicts = [Verdict(kind, "", "", f"{kind} {i}") for kind in kinds for i in range(2)]
+    outcomes = count_outcomes(verdicts)
+    assert sum(outcome.n_criteria for outcome in outcomes) == len(verdicts)
+    assert len({outcome.phrase for outcome in outcomes}) == len(outcomes)
+    # "None helps ...; 8 help it" was said of one and the same group.
+    assert count_outcomes(verdicts[:1])[0].n_criteria == 1
+
+
+def test_one_criterion_is_not_counted(made):
+    report = replace(made, audit=replace(made.audit, models=made.audit.models[:2]))
+    states, changes = (HARMED_THIRD, HARMED_THIRD), (0.003, 0.003, -0.1)
+    report = with_verdict(report, "harm, repair helps", states, changes)
+    report = replace(report, audit=replace(report.audit, verdicts=report.audit.verdicts[:1]))
+    assert words("expected_criteria_lead", report).startswith("Minimax loss helps")
+
+
+def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(made):
+    tiles = words("expected_key_figures", made)
+    for model in (made.pca, made.main):
+        shares = {
+            group.group: group.expected_loss.value / group.observed_total_variance
+            for group in model.groups
+        }
+        worst = max(shares, key=shares.get)
+        (group,) = (group for group in model.groups if group.group == worst)
+        assert group.state != "inconclusive"
+        start = tiles.index(f"Largest loss under {model.name}")
+        tile = tiles[start:].replace("\xa0", " ")
+        shown = format_share(shares[worst]).replace("\xa0", " ")
+        assert tile.startswith(
+            f"Largest loss under {model.name}{shown}of the variance of '{worst}'"
+        )
+
+
+@pytest.mark.parametrize("gap", [0.006, 5.0, np.inf])
+def test_what_is_not_proven_is_nowhere_called_proven_and_the_other_way_round(made, gap, no_figures):
+    objective = made.main_fit.certificate.objective
+    bound = objective * (1 - gap) if gap < 1 else -np.inf if np.isinf(gap) else -gap * objective
+    report = replace_certificate(made, 1, lower_bound=bound, status=fs.Status.OPEN_GAP)
+    summary = " ".join(parse_page(render_page(report)).with_id("summary").text.split())
+    assert not re.search(r"\bproven (to be )?(within|optimal)\b", summary.replace("not proven", ""))
+    if gap < 1:
+        assert "Not proven" not in summary
+        assert "Gap 0.6 %" in summary
+        assert "within 0.6 % of the optimum" in summary
+    else:
+        assert "Not proven" in summary
+
+
+def test_the_box_on_the_threshold_compares_it_with_one_more_component(made, no_figures):
+    sizes = [group.proportion * group.observed_total_variance for group in made.pca.groups]
+    errors = {
+        result.n_components: np.dot(result.pca_errors, [g.proportion for g in made.pca.groups])
+        for result in made.curves.dimensions
+    }
+    expected = (errors[2] - errors[3]) / sum(sizes)
+    assert next_component_share(made) == pytest.approx(expected, rel=1e-12)
+    summary = parse_page(render_page(made)).with_id("summary")
+    (box,) = (each for each in summary.all("div") if each.attributes.get("class") == "box")
+    assert "Why 1 %" in box.text
+    assert format_share(expected) in box.text
+    assert "--materiality" in box.text
+
+
+def test_the_table_of_the_decision_leads_the_section_on_repair(made):
+    section = parse_page(render_page(made)).with_id("criteria")
+    table = next(section.all("table"))
+    body = list(next(table.all("tbody")).all("tr"))
+    names = [next(row.all("th")).text for row in body]
+    assert names == ["PCA", "minimax loss", "Nash welfare"]
+    for row, model in zip(body, made.audit.models, strict=True):
+        for cell, group in zip(row.all("td"), model.groups, strict=True):
+            assert cell.attributes["data-state"] == group.state
+            assert group.state in cell.text
+            if model.is_pca:
+                assert cell.text.startswith("loss")
+                continue
+            change = group.expected_change
+            share = abs(change.value) / group.observed_total_variance
+            shown = re.search(r"([\d.]+)\xa0%", cell.text)
+            if change.high < 0:
+                assert cell.text.startswith("gain")
+            elif change.low > 0:
+                assert cell.text.startswith("cost")
+            else:
+                continue
+            assert float(shown[1]) == pytest.approx(100 * share, abs=0.06)
+
+
+def test_of_many_groups_the_decision_has_a_row_each():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(480, 4)) * [3, 2, 1, 1]
+    names = [f"group {i}" for i in range(6)]
+    report = make_report(X, np.repeat(names, 80), 2, compare=[])
+    table = decisions_table(report)
+    assert [row[0].text for row in table.rows] == names
+    assert [column.heading for column in table.columns[1:]] == ["PCA", "minimax loss"]
