@@ -93,6 +93,38 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
     check(fs.audit({"m": model}, X, groups, folds=n_folds), "m", expected)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("decay", [0.0, 0.6])
+def test_many_features_are_evaluated_as_by_hand(decay):
+    # Iterated from the eigenvectors of all rows where the spectrum decays, by LAPACK where it is
+    # flat.
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(1_300, 510)) * np.arange(1.0, 511) ** -decay + 2.0
+    X[:600, :2] *= 1.5
+    groups = np.repeat(["a", "b"], [600, 700])
+    folds = Folds(5, 0).folds_of_positions(np.arange(len(X)))
+
+    def components(rows):
+        return np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][:2]
+
+    basis = components(X)
+    expected = reference_losses(
+        X,
+        groups,
+        basis.T,
+        point=X.mean(axis=0),
+        learns_point=True,
+        n_folds=5,
+        by_fold=[components(X[folds != fold]).T for fold in range(5)],
+    )
+    model = PCA(2, svd_solver="full").fit(X)
+    frame = fs.audit({"m": model}, X, groups, folds=5).frame().set_index(["model", "group"])
+    for label, values in expected.items():
+        found = frame.loc[("m", label), COLUMNS].astype(float)
+        variance = X[groups == label].var(axis=0).sum()
+        np.testing.assert_allclose(found, values, atol=1e-8 * variance)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

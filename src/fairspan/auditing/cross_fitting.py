@@ -1,22 +1,19 @@
 """Cross-fitting: best subspaces and models refitted without each fold, and held-out quantities."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.best_subspaces import BestSubspaces, OptimaKey, best_subspaces_by_key
 from fairspan.auditing.feature_errors import ModelByFold
 from fairspan.auditing.fold_centers import FoldCenters, GroupMeans
 from fairspan.auditing.identification import EigenvalueGap, gap_from_left_out_folds
 from fairspan.auditing.models import AuditedModel
 from fairspan.auditing.observed_pairs import has_enough_pairs
-from fairspan.errors import FairspanError
-from fairspan.estimator.fit import fit_moments
-from fairspan.estimator.fit_settings import FitSettings
-from fairspan.linalg.rounding import AGREEMENT_TOL
+from fairspan.auditing.refitting import ModelRefits, TrainingMoments, try_refit
 from fairspan.linalg.threads import map_in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
@@ -24,9 +21,9 @@ from fairspan.moments.compute import Moments
 from fairspan.moments.fold_moments import FoldMoments
 from fairspan.moments.projector import Projector, Reconstructor, squared_residuals
 from fairspan.moments.reference_frame import ReferenceFrame
-from fairspan.moments.second_moments import SecondMoments, reconstruction_errors
+from fairspan.moments.second_moments import reconstruction_errors
 from fairspan.progress import Stage
-from fairspan.typing import BoolArray, FloatArray, IntegerArray
+from fairspan.typing import BoolArray, FloatArray
 
 # Above this number of features, best subspaces are computed iteratively.
 _MAX_DENSE_FEATURES = 500
@@ -233,40 +230,6 @@ class CrossFit:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _BestSubspaces:
-    """Best subspace of each group on some rows, the training rows.
-
-    Attributes
-    ----------
-    bases : tuple of k (d, p) arrays
-    errors : (k,) array
-        Error of each group on the training rows.
-    counts : (k,) array of int
-    weights : (k,) array
-    boundaries : tuple of k (p, 2) arrays
-        Eigenvectors d and d + 1 of each group; (p, 1) if there are only d.
-    gaps : (k,) array
-        Variance of the training rows along the first minus that along the second of two directions,
-        which are the boundaries of these rows, or of all rows if these are a part of them. Infinite
-        if there is only one, NaN for a group without training rows.
-    """
-
-    bases: tuple[FloatArray, ...]
-    errors: FloatArray
-    counts: IntegerArray
-    weights: FloatArray
-    boundaries: tuple[FloatArray, ...]
-    gaps: FloatArray
-
-
-class _OptimaKey(NamedTuple):
-    """Dimension and frame of a model; models with the same key share their group optima."""
-
-    dimension: int
-    frame_key: tuple[bytes, bytes]
-
-
 def cross_fit(
     models: Sequence[AuditedModel],
     errors: Sequence[FloatArray],
@@ -291,16 +254,26 @@ def cross_fit(
     """
     total = folds.total
     # Models that agree in dimension, center and scale, their key, share the best subspaces.
-    keys = [_optima_key(model.subspace, total) for model in models]
+    keys = [OptimaKey.of(model.subspace, total) for model in models]
     # Reversed, so that the first model of each key stands for it.
     model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
-    best_on_all_rows = _best_subspaces_by_key(model_by_key, moments=total, total=total)
+    optima_indices = [list(model_by_key).index(key) for key in keys]
+    best_on_all_rows = best_subspaces_by_key(model_by_key, moments=total, total=total)
     with Stage("refitting without each fold", n_folds, "folds") as stage:
-        boundaries = [best.boundaries for best in best_on_all_rows]
-        fitter = _FoldFitter(models, in_sample, model_by_key, folds, boundaries, stage)
+        fitter = _FoldFitter(
+            models,
+            in_sample,
+            optima_indices,
+            model_by_key,
+            folds,
+            best_on_all_rows,
+            TrainingMoments.of_all_rows(total, models, in_sample),
+            stage,
+        )
         fold_fits = map_in_threads(fitter.fit_without, range(n_folds))
     refits_by_model = [
-        _combine_refits(refits) for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
+        ModelRefits.combine(refits)
+        for refits in zip(*(fit.refits for fit in fold_fits), strict=True)
     ]
     # For each key, the best subspaces without each fold.
     best_by_fold = list(zip(*(fit.best for fit in fold_fits), strict=True))
@@ -313,7 +286,6 @@ def cross_fit(
         if is_in_sample or model.subspace.mean is None
     }
     optima = _group_optima(model_by_key, learnt_keys, total, best_on_all_rows, best_by_fold)
-    optima_indices = [list(model_by_key).index(key) for key in keys]
     evaluated = _evaluated_models(models, errors, refits_by_model, optima_indices, total)
     return CrossFit(
         optima=optima,
@@ -341,7 +313,7 @@ def cross_fit(
 
 
 def _eigenvalue_gaps(
-    on_all_rows: _BestSubspaces, by_fold: Sequence[_BestSubspaces], fold_shares: FloatArray
+    on_all_rows: BestSubspaces, by_fold: Sequence[BestSubspaces], fold_shares: FloatArray
 ) -> tuple[EigenvalueGap, ...]:
     """Return the gap of each group, with its standard error from the rows without each fold.
 
@@ -356,34 +328,10 @@ def _eigenvalue_gaps(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _ModelRefits:
-    """Refits of one model without each fold.
-
-    Attributes
-    ----------
-    projectors : tuple of K Projectors
-        Empty for a model that was not refitted, or could not be without every fold.
-    failure : str
-        Why the model could not be refitted; empty if it could, or was not to be.
-    """
-
-    projectors: tuple[Projector, ...] = ()
-    failure: str = ""
-
-
-def _combine_refits(refits: Sequence[_ModelRefits]) -> _ModelRefits:
-    """Combine the refits of a model, of one fold each; the first failure is that of the model."""
-    for refit in refits:
-        if refit.failure:
-            return refit
-    return _ModelRefits(tuple(projector for refit in refits for projector in refit.projectors))
-
-
 def _evaluated_models(
     models: Sequence[AuditedModel],
     errors: Sequence[FloatArray],
-    refits_by_model: Sequence[_ModelRefits],
+    refits_by_model: Sequence[ModelRefits],
     optima_indices: Sequence[int],
     total: Moments,
 ) -> tuple[EvaluatedModel, ...]:
@@ -430,16 +378,16 @@ class _FoldFit:
 
     Attributes
     ----------
-    best : list of _BestSubspaces
+    best : list of BestSubspaces
         Best subspaces of the groups for each key, in the order of `model_by_key`.
-    refits : list of _ModelRefits
+    refits : list of ModelRefits
         Refit of each model without this fold.
     training : GroupMeans
         Means of the groups outside this fold.
     """
 
-    best: list[_BestSubspaces]
-    refits: list[_ModelRefits]
+    best: list[BestSubspaces]
+    refits: list[ModelRefits]
     training: GroupMeans
 
 
@@ -452,20 +400,26 @@ class _FoldFitter:
     models : sequence of AuditedModel
     in_sample : sequence of bool
         Models to refit.
+    optima_indices : sequence of int
+        Index of the group optima of each model.
     model_by_key : mapping
         One model for each set of group optima.
     folds : FoldMoments
-    boundaries : sequence of tuples of k arrays
-        For each set of group optima: eigenvectors d and d + 1 of each group on all rows.
+    best_on_all_rows : sequence of BestSubspaces
+        For each set of group optima.
+    on_all_rows : TrainingMoments
+        Moments of all rows, with the ordinary PCA from which others start.
     stage : Stage
         Progress, which advances by one per fold.
     """
 
     models: Sequence[AuditedModel]
     in_sample: Sequence[bool]
-    model_by_key: Mapping[_OptimaKey, AuditedModel]
+    optima_indices: Sequence[int]
+    model_by_key: Mapping[OptimaKey, AuditedModel]
     folds: FoldMoments
-    boundaries: Sequence[tuple[FloatArray, ...]]
+    best_on_all_rows: Sequence[BestSubspaces]
+    on_all_rows: TrainingMoments
     stage: Stage
 
     def fit_without(self, fold: int) -> _FoldFit:
@@ -475,40 +429,26 @@ class _FoldFitter:
         that are ordinary PCA. Calls for several folds may run in threads.
         """
         training = self.folds.excluding(fold)
-        pca_dimensions = [model.subspace.dimension for model in self.models if _is_pca(model)]
-        has_several_dimensions = len({model.subspace.dimension for model in self.models}) > 1
-        training_moments = _TrainingMoments(
-            training,
-            max_pca_dimension=max(pca_dimensions, default=0),
-            precompute_spectra=has_several_dimensions,
+        best = best_subspaces_by_key(
+            self.model_by_key, training, self.folds.total, self.best_on_all_rows
         )
+        training_moments = TrainingMoments(training, self.models, self.on_all_rows)
         refits = [
-            _try_refit(model, training_moments) if is_in_sample else _ModelRefits()
-            for model, is_in_sample in zip(self.models, self.in_sample, strict=True)
+            try_refit(model, training_moments, best[index]) if is_in_sample else ModelRefits()
+            for model, index, is_in_sample in zip(
+                self.models, self.optima_indices, self.in_sample, strict=True
+            )
         ]
-        best = _best_subspaces_by_key(
-            self.model_by_key, training, self.folds.total, self.boundaries
-        )
         self.stage.advance()
         return _FoldFit(best, refits, GroupMeans.from_moments(training, self.folds.total))
 
 
-def _try_refit(model: AuditedModel, training_moments: "_TrainingMoments") -> _ModelRefits:
-    """Refit a model to the rows outside one fold, or say why it cannot be refitted."""
-    if model.no_refit_reason:
-        return _ModelRefits(failure=model.no_refit_reason)
-    try:
-        return _ModelRefits((_refit(model, training_moments),))
-    except FairspanError as error:
-        return _ModelRefits(failure=str(error.args[0]))
-
-
 def _group_optima(
-    model_by_key: Mapping[_OptimaKey, AuditedModel],
-    learnt_keys: Container[_OptimaKey],
+    model_by_key: Mapping[OptimaKey, AuditedModel],
+    learnt_keys: Container[OptimaKey],
     total: Moments,
-    best_on_all_rows: Sequence[_BestSubspaces],
-    best_by_fold: Sequence[Sequence[_BestSubspaces]],
+    best_on_all_rows: Sequence[BestSubspaces],
+    best_by_fold: Sequence[Sequence[BestSubspaces]],
 ) -> tuple[GroupOptima, ...]:
     """Combine the best subspaces on all rows and without each fold, for each key.
 
@@ -575,247 +515,6 @@ def _center_corrections(
         )
     corrections[:, Quantity.ERROR] = 0.0
     return corrections
-
-
-def _optima_key(subspace: FairSubspace, total: Moments) -> _OptimaKey:
-    return _OptimaKey(subspace.dimension, subspace.reference_frame(total).key)
-
-
-def _best_subspaces_by_key(
-    model_by_key: Mapping[_OptimaKey, AuditedModel],
-    moments: Moments,
-    total: Moments,
-    boundaries: Sequence[tuple[FloatArray, ...]] | None = None,
-) -> list[_BestSubspaces]:
-    """Best subspaces from the training rows, in the order of the keys.
-
-    Keys that differ only in the dimension share one computation.
-
-    Parameters
-    ----------
-    model_by_key : mapping of key to AuditedModel
-        A model for each key, of which center and scale are used.
-    moments : GroupMoments, SparseMoments or WideMoments
-        Moments of the training rows.
-    total : GroupMoments, SparseMoments or WideMoments
-        Moments of all rows, which determine groups and centers.
-    boundaries : sequence of tuples of k arrays, optional
-        For each key, the directions of the gaps; by default the boundaries of the training rows.
-    """
-    boundaries_by_key: dict[_OptimaKey, tuple[FloatArray, ...]] = {}
-    if boundaries is not None:
-        boundaries_by_key = dict(zip(model_by_key, boundaries, strict=True))
-    keys_by_frame: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
-    for key in model_by_key:
-        keys_by_frame.setdefault(key.frame_key, []).append(key)
-    best_by_key: dict[_OptimaKey, _BestSubspaces] = {}
-    for keys in keys_by_frame.values():
-        subspace = model_by_key[keys[0]].subspace
-        best = _best_subspaces(
-            moments,
-            subspace.reference_frame(total),
-            [key.dimension for key in keys],
-            total,
-            [boundaries_by_key.get(key) for key in keys],
-        )
-        best_by_key |= dict(zip(keys, best, strict=True))
-    return [best_by_key[key] for key in model_by_key]
-
-
-def _best_subspaces(
-    moments: Moments,
-    frame: ReferenceFrame,
-    dimensions: Sequence[int],
-    total: Moments,
-    boundaries: Sequence[tuple[FloatArray, ...] | None],
-) -> list[_BestSubspaces]:
-    """Best subspaces of each group from the training rows, one result per dimension.
-
-    A group without training rows gets count and weight zero and the first axes as a placeholder, so
-    that the arrays have an entry for every group.
-
-    Parameters
-    ----------
-    moments : GroupMoments, SparseMoments or WideMoments
-        Moments of the training rows.
-    frame : ReferenceFrame
-        With the center of all groups or of each group of `total`.
-    dimensions : sequence of int
-    total : GroupMoments, SparseMoments or WideMoments
-        Moments of all rows, with k groups.
-    boundaries : sequence of tuples of k arrays, or None
-        For each dimension, the directions of the gaps, or None for those of the training rows.
-    """
-    present = [i for i, label in enumerate(total.labels) if label in set(moments.labels)]
-    second_moments = frame.select_groups(present).second_moments(moments)
-    n_groups = total.n_groups
-    n_features = moments.n_features
-    bases = [[np.eye(d, n_features)] * n_groups for d in dimensions]
-    own_boundaries = [[np.eye(n_features, 1)] * n_groups for _ in dimensions]
-    errors = np.zeros((len(dimensions), n_groups))
-    gaps = np.full((len(dimensions), n_groups), np.nan)
-    weights = np.zeros(n_groups)
-    counts = np.zeros(n_groups, dtype=np.int64)
-    # A mixture with weight one on a single group is the second moment matrix of that group.
-    for position, group in enumerate(present):
-        unit_weights = np.eye(len(present))[position]
-        group_moments = second_moments.select_group(position)
-        # One more vector than dimensions, if there is one, for the gap after eigenvalue d.
-        for i, vectors in enumerate(
-            _leading_eigenvectors(
-                second_moments, unit_weights, [min(d + 1, n_features) for d in dimensions]
-            )
-        ):
-            d = dimensions[i]
-            basis = vectors[:, :d]
-            bases[i][group] = np.ascontiguousarray(basis.T)
-            errors[i, group] = float(group_moments.residual_variances(basis)[0])
-            own_boundaries[i][group] = vectors[:, d - 1 : d + 1]
-            directions = boundaries[i] or own_boundaries[i]
-            gaps[i, group] = _gap_along(group_moments, directions[group])
-    counts[present] = moments.counts
-    weights[present] = moments.weights
-    return [
-        _BestSubspaces(
-            tuple(bases[i]), errors[i], counts, weights, tuple(own_boundaries[i]), gaps[i]
-        )
-        for i in range(len(dimensions))
-    ]
-
-
-def _gap_along(group_moments: SecondMoments, directions: FloatArray) -> float:
-    """Variance of a group along the first minus that along the second of two directions.
-
-    `directions` are (p, 2); infinite if there is only one, (p, 1).
-    """
-    if directions.shape[1] < 2:
-        return np.inf
-    variance, next_variance = [
-        float(group_moments.captured_variances(np.ascontiguousarray(direction[:, None]))[0])
-        for direction in directions.T
-    ]
-    return variance - next_variance
-
-
-def _leading_eigenvectors(
-    second_moments: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
-) -> list[FloatArray]:
-    """Leading eigenvectors of a mixture of groups, a (p, d) array for each dimension d.
-
-    The mixture is sum_g w_g S_g, with `weights` w and second moment matrices S_g. With few
-    features, or second moments without an iterative method, one decomposition serves all
-    dimensions. With many, the vectors of each dimension are iterated until the sum of their
-    eigenvalues is accurate to 1e-9 of the variance.
-    """
-    max_dimension = max(dimensions)
-    if second_moments.n_features <= _MAX_DENSE_FEATURES or not hasattr(
-        second_moments, "approximate_leading"
-    ):
-        vectors = second_moments.leading(weights, max_dimension).vectors
-        return [vectors[:, :d] for d in dimensions]
-    sum_tolerance = AGREEMENT_TOL * float(second_moments.traces @ weights)
-    # The iteration returns further vectors after the first d, which need not have converged.
-    return [
-        second_moments.approximate_leading(weights, d, sum_goal=sum_tolerance).vectors[:, :d]
-        for d in dimensions
-    ]
-
-
-def _is_pca(model: AuditedModel) -> bool:
-    """Whether a model is refitted as ordinary PCA: it is one, or has no certificate.
-
-    The first d components of one PCA serve all such models with d dimensions.
-    """
-    return model.is_pca or model.subspace.certificate is None
-
-
-class _TrainingMoments:
-    """Training moments for refits, with a cache of the eigenproblems that models share.
-
-    Parameters
-    ----------
-    moments : GroupMoments, SparseMoments or WideMoments
-    max_pca_dimension : int
-        Largest dimension of an ordinary PCA among the models.
-    precompute_spectra : bool
-        Whether models differ in dimension, so that the full spectrum of each group is computed up
-        front.
-    """
-
-    def __init__(self, moments: Moments, max_pca_dimension: int, precompute_spectra: bool) -> None:
-        self._moments = moments
-        self._max_pca_dimension = max_pca_dimension
-        self._precompute_spectra = precompute_spectra
-        self._second_moments: dict[tuple[str, bytes], tuple[Moments, SecondMoments]] = {}
-        self._pca: dict[tuple[str, bytes], FloatArray] = {}
-
-    def second_moments_about(
-        self, center: Center, scale: FloatArray | None
-    ) -> tuple[Moments, SecondMoments]:
-        """Return the scaled moments and their second moments about a center, computed once.
-
-        If models differ in dimension, the spectrum of each group is computed up front, since the
-        fits of all dimensions need it.
-        """
-        key = (center, b"" if scale is None else scale.tobytes())
-        if key not in self._second_moments:
-            scaled = self._moments.in_units(scale)
-            second_moments = scaled.second_moments_about(scaled.center_point(center))
-            is_small = second_moments.n_features <= _MAX_DENSE_FEATURES
-            if self._precompute_spectra and is_small:
-                second_moments.decompose_groups()
-            self._second_moments[key] = scaled, second_moments
-        return self._second_moments[key]
-
-    def pca_components(self, center: Center, scale: FloatArray | None) -> FloatArray:
-        """Components of ordinary PCA, (max_pca_dimension, p)."""
-        key = (center, b"" if scale is None else scale.tobytes())
-        if key not in self._pca:
-            scaled, second_moments = self.second_moments_about(center, scale)
-            shares = scaled.weights / scaled.weights.sum()
-            self._pca[key] = _leading_eigenvectors(
-                second_moments, shares, [self._max_pca_dimension]
-            )[0].T
-        return self._pca[key]
-
-
-def _refit(model: AuditedModel, training: _TrainingMoments) -> Projector:
-    """Refit a model with its own settings, keeping its scale.
-
-    A model without certificate is refitted as ordinary PCA, like PCA itself. The tolerance is at
-    least `model.refit_tol`, which curves over the dimension set to save time. Returns the projector
-    of the refit, in the same units as the model.
-    """
-    subspace = model.subspace
-    certificate = model.subspace.certificate
-    if certificate is None or _is_pca(model):
-        pca_center: Center = "none" if subspace.center == "none" else "global"
-        return Projector(training.pca_components(pca_center, subspace.scale)[: subspace.dimension])
-    center = subspace.center
-    moments, second_moments = training.second_moments_about(center, subspace.scale)
-    # Start from the model, if its weights are for the same groups. A nested fit, which solves one
-    # problem per component, is not started from the model.
-    warm_start = None
-    if certificate.groups == tuple(moments.labels) and not subspace.is_nested:
-        # The rows and the subspace may be in other coordinates than those of the fit.
-        warm_start = replace(certificate, components=subspace.components)
-    settings = FitSettings(
-        subspace.dimension,
-        certificate.criterion,
-        certificate.restriction,
-        center,
-        tol=max(certificate.tol, model.refit_tol),
-        # A soft projection, with components shorter than one, has more of them than its dimension.
-        allow_extra=subspace.is_soft,
-        nested=subspace.is_nested,
-    )
-    fit = fit_moments(
-        moments,
-        settings,
-        warm_start=warm_start,
-        second_moments=second_moments,
-    )
-    return fit.subspace.projector
 
 
 def _refit_errors(

@@ -28,7 +28,7 @@ from fairspan.linalg.threads import single_thread_if_small
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.projector import Projector, is_soft
+from fairspan.moments.projector import Projector
 from fairspan.moments.row_spread import with_row_spread
 from fairspan.moments.second_moments import SecondMoments, error_reduction_by_component
 from fairspan.moments.wide import RowSpace
@@ -125,7 +125,7 @@ def fit_moments(
     moments: Moments,
     settings: FitSettings,
     *,
-    warm_start: Certificate | None = None,
+    warm_start: WarmStart | None = None,
     second_moments: SecondMoments | None = None,
 ) -> Fit:
     """Minimize a criterion of the group errors.
@@ -137,8 +137,8 @@ def fit_moments(
         parity, and their solutions are at best estimated. WideMoments, of fewer rows than features,
         are solved in coordinates of the space that the rows span.
     settings : FitSettings
-    warm_start : Certificate, optional
-        Solution of the same dimension for nearly the same rows, in the same units, as a warm start.
+    warm_start : WarmStart, optional
+        Solution of the same dimension for nearly the same rows, in the same units.
     second_moments : SecondMoments, optional
         Second moments of the same data, scaled and about the same center. Passing them to several
         fits solves each eigenproblem only once.
@@ -197,17 +197,14 @@ def _check_request(moments: Moments, settings: FitSettings) -> None:
         )
 
 
-def _with_warm_start(family: ProblemFamily, certificate: Certificate) -> ProblemFamily:
+def _with_warm_start(family: ProblemFamily, warm_start: WarmStart) -> ProblemFamily:
     """Start the search of every problem from the solution of nearly the same rows.
 
-    The basis of a certificate is in the features. Under a restriction and in row coordinates,
-    problems have other coordinates, and start without it.
+    A warm start is in the features. Under a restriction and in row coordinates, problems have other
+    coordinates, and start without it.
     """
     if family.restriction is not None or family.coordinates is not None:
         return family
-    # A start needs orthonormal columns, and those of a soft projection are not.
-    basis = None if is_soft(certificate.components) else certificate.components.T
-    warm_start = WarmStart(certificate.weights, basis)
     return replace(family, template=replace(family.template, warm_start=warm_start))
 
 

@@ -39,6 +39,8 @@ class ApproximateSubspace:
     leading : LeadingSubspace
     vectors : (p, m) array
         Orthonormal Ritz vectors: the leading ones, then guard vectors that need not have converged.
+    eigenvalues : (m,) array
+        Ritz values of these vectors.
     sum_error : float
         Estimated excess of the true sum of the d largest eigenvalues over the computed one, from
         the residuals, provided that no eigenvalue was missed.
@@ -46,6 +48,7 @@ class ApproximateSubspace:
 
     leading: LeadingSubspace
     vectors: FloatArray
+    eigenvalues: FloatArray
     sum_error: float
 
     def embed(self, indices: IndexArray, n_features: int) -> "ApproximateSubspace":
@@ -161,7 +164,9 @@ def leading_subspace_krylov(
         images = np.hstack([images, new_images])
     tie_tol = max(tie_tol, EIGENVALUE_ROUNDING * norm_bound)
     leading = LeadingSubspace.from_eigenpairs(ritz_values, ritz_vectors, d, tie_tol)
-    return ApproximateSubspace(leading, ritz_vectors, sum_error)
+    return ApproximateSubspace(
+        leading, ritz_vectors, ritz_values[: ritz_vectors.shape[1]], sum_error
+    )
 
 
 def _initial_basis(

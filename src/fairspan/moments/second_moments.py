@@ -34,6 +34,11 @@ _NEARLY_CAPTURED = 0.9
 # Up to this ratio d / p, block Krylov is faster than LAPACK (p = 1764: a third of the time at
 # d = 20, equal at d = 50).
 _MAX_KRYLOV_RATIO = 1 / 40
+# For noise, whose effective rank (tr M)^2 / |M|_F^2 is nearly p, an iteration takes nine times as
+# long as LAPACK with 520 features and twice as long with 1,500; where the eigenvalues decay like
+# 1 / sqrt(i), of an effective rank of p / 2, it takes as long with 520 and less with more.
+_FLAT_EFFECTIVE_RANK_RATIO = 3 / 4
+_MAX_FLAT_FEATURES = 1500
 # With LAPACK, one extra guard vector per this many components, at little cost.
 _COMPONENTS_PER_GUARD = 8
 # Use multithreaded products from this many features.
@@ -403,9 +408,10 @@ class DenseSecondMoments:
     ) -> ApproximateSubspace:
         """Approximate leading eigenvectors of a mixture, by iteration if that is faster.
 
-        With many components for the number of features, LAPACK is faster; it needs neither a start
-        nor a tolerance, and has no error to estimate. Guard vectors, the next eigenvectors after
-        the d leading ones, are included; after an iteration they are less accurate.
+        With many components for the number of features, or a spectrum that hardly decays, LAPACK is
+        faster; it needs neither a start nor a tolerance, and has no error to estimate. Guard
+        vectors, the next eigenvectors after the d leading ones, are included; after an iteration
+        they are less accurate.
 
         Parameters
         ----------
@@ -424,12 +430,12 @@ class DenseSecondMoments:
             Up to :meth:`n_ritz` vectors, guard vectors included.
         """
         mixture = self.mixture(weights)
-        if n_components > _MAX_KRYLOV_RATIO * self.n_features:
+        if n_components > _MAX_KRYLOV_RATIO * self.n_features or _has_flat_spectrum(mixture):
             guarded = leading_subspace(mixture, self.n_ritz(n_components))
             leading = LeadingSubspace.from_eigenpairs(
                 guarded.eigenvalues, guarded.vectors, n_components, tolerance=0.0
             )
-            return ApproximateSubspace(leading, guarded.vectors, sum_error=0.0)
+            return ApproximateSubspace(leading, guarded.vectors, guarded.eigenvalues, sum_error=0.0)
         return leading_subspace_krylov(
             lambda block: _symmetric_product(mixture, block),
             self.n_features,
@@ -457,6 +463,15 @@ class DenseSecondMoments:
     @cached_property
     def _frobenius_norms(self) -> FloatArray:
         return np.asarray(np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices)))
+
+
+def _has_flat_spectrum(mixture: FloatArray) -> bool:
+    """Whether the spectrum decays so slowly that an iteration takes longer than LAPACK."""
+    p = len(mixture)
+    if p > _MAX_FLAT_FEATURES:
+        return False
+    squared_norm = float(np.vdot(mixture, mixture))
+    return float(np.trace(mixture)) ** 2 > _FLAT_EFFECTIVE_RANK_RATIO * p * squared_norm
 
 
 def _symmetric_product(matrix: FloatArray, block: FloatArray) -> FloatArray:

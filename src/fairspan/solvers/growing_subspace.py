@@ -307,10 +307,16 @@ class _SubspaceSearch:
 
     def _approximate_group_optima(self) -> list[FloatArray]:
         """Approximate leading eigenvectors of each group: a list of (p, m) arrays."""
+        warm_start = self.problem.warm_start
+        starts = () if warm_start is None else warm_start.directions
         columns: list[FloatArray] = []
-        for weights in self.group_weights:
-            # Warm-started with the previous group, since groups often vary alike.
-            start = columns[-1] if columns else None
+        for group, weights in enumerate(self.group_weights):
+            start = None
+            if starts:
+                start = starts[group]
+            elif columns:
+                # Warm-started with the previous group, since groups often vary alike.
+                start = columns[-1]
             columns.append(self._find_leading(weights, self.optima_goal, start))
         return columns
 

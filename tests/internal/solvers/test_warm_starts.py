@@ -62,13 +62,26 @@ def test_a_warm_start_ends_where_a_cold_one_does(p: int, spectrum: str) -> None:
         diagonal_moments(p, spectrum, 0.1), FitSettings.parse(3, "nash_welfare")
     ).certificate
     moments = diagonal_moments(p, spectrum)
+    start = WarmStart(near.weights, near.components.T)
     cold, warm = (
         fit_moments(moments, FitSettings.parse(3, "nash_welfare"), warm_start=each).certificate
-        for each in (None, near)
+        for each in (None, start)
     )
     assert cold.status == warm.status == "optimal"
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
     assert warm.errors == pytest.approx(cold.errors, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_wrong_directions_of_a_start_do_not_change_the_solution() -> None:
+    moments = diagonal_moments(500, "decaying")
+    settings = FitSettings.parse(3, "minimax_loss")
+    cold = fit_moments(moments, settings).certificate
+    # Along the features that vary least, for both groups.
+    start = WarmStart(cold.weights, directions=(np.eye(500)[:, -9:],) * 2)
+    warm = fit_moments(moments, settings, warm_start=start).certificate
+    assert warm.status == cold.status == "optimal"
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("criterion", ["nash_welfare", "minimax_error"])
