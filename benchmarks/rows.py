@@ -47,6 +47,25 @@ def load_faces_by_gender(n_rows: int | None = None) -> LabeledRows:
     return data.X[:n_rows].copy(), data.sensitive_features[:n_rows]
 
 
+def make_embeddings(n: int, p: int, k: int, seed: int = 0) -> LabeledRows:
+    """Draw n rows like those of embeddings, of k groups, with labels 0 to k - 1.
+
+    Variances fall like i^-1.2 along directions that are not the features, about means that are
+    large for some features. Each group scales the directions by up to about a half, and turns them.
+    """
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    directions = np.linalg.qr(rng.standard_normal((p, p)))[0]
+    rows = np.empty((n, p))
+    for group in range(k):
+        deviations = np.arange(1, p + 1) ** -0.6 * np.exp(0.25 * rng.standard_normal(p))
+        turn = np.linalg.qr(np.eye(p) + 0.02 * rng.standard_normal((p, p)))[0]
+        own = labels == group
+        coordinates = rng.standard_normal((int(own.sum()), p)) * deviations
+        rows[own] = coordinates @ (directions @ turn).T + 0.1 * rng.standard_normal(p)
+    return rows, labels
+
+
 def make_rows(n: int, p: int, k: int = 2, seed: int = 0) -> LabeledRows:
     """Draw n rows of k groups that share up to 100 factors but weigh them differently.
 

@@ -61,6 +61,7 @@ SUITE = (
     Benchmark("hiding", "Hiding the group"),
     Benchmark("memory", "Peak memory"),
     Benchmark("scaling", "Scaling"),
+    Benchmark("audits", "Audits beside fits"),
     Benchmark("growth", "One core, folds, and a cluster"),
     Benchmark("waiting", "Where a person waits"),
     Benchmark("sources", "Rows in files"),
