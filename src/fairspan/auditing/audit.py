@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.encoded_rows import encode_rows
 from fairspan.auditing.estimation_options import estimation_options
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import audited_models, known_labels_of, restriction_columns
@@ -48,9 +49,11 @@ def audit(
         p) array with orthonormal rows. Each model reconstructs with its own mean and scale. Errors
         are measured about the model's mean, with center="group" about each group's mean, and for a
         bare array about the mean of the audited rows. If a pipeline standardizes features first,
-        errors are in standardized units. A model that is not a projection, such as a KernelPCA, is
-        evaluated row by row and has no estimates for new rows. For a FairPCA, ordinary PCA of its
-        training rows is added under the name "PCA" and evaluated about the same center.
+        errors are in standardized units. If it begins with an encoder, such as a ColumnTransformer,
+        its later steps are audited on the encoded rows. A model that is not a projection, such as a
+        KernelPCA, is evaluated row by row and has no estimates for new rows. For a FairPCA,
+        ordinary PCA of its training rows is added under the name "PCA" and evaluated about the same
+        center.
     X : (n, p) table of finite numbers
         Rows to audit, training or held-out, in any form that `GroupMoments.from_rows` accepts.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
@@ -150,6 +153,23 @@ def audit(
             f"audit received {received}",
             "Allowed: rows (X and sensitive_features), or moments instead",
             "Pass X and sensitive_features to get intervals",
+        )
+    encoded = None if X is None else encode_rows(models, X)
+    if encoded is not None:
+        return audit(
+            encoded.models,
+            encoded.rows,
+            encoded.resolve(sensitive_features),
+            y=encoded.resolve(y),
+            sample_weight=encoded.resolve(sample_weight),
+            folds=folds,
+            repeats=repeats,
+            clusters=encoded.resolve(clusters),
+            level=level,
+            materiality=materiality,
+            random_state=random_state,
+            max_groups=max_groups,
+            on_missing=on_missing,
         )
     options = estimation_options(
         folds,

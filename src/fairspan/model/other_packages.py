@@ -8,6 +8,7 @@ affine at every distance from the origin, and their composition must be idempote
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -204,6 +205,45 @@ def _invertible_steps(model: object) -> list[object]:
             "Audit the later steps on transformed rows: model[1:] and model[:1].transform(X)",
         )
     return invertible
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPipeline:
+    """Fitted pipeline that begins with steps without `inverse_transform`, such as an encoder.
+
+    Attributes
+    ----------
+    encoder : pipeline
+        The steps before the first invertible one.
+    later_steps : pipeline
+        The other steps.
+    """
+
+    encoder: Any
+    later_steps: Any
+
+
+def split_off_encoder(model: object) -> EncodedPipeline | None:
+    """Split a pipeline before its first invertible step; None if there is nothing to split off.
+
+    A fitted search stands for its best estimator.
+    """
+    model = getattr(model, "best_estimator_", model)
+    named_steps = getattr(model, "steps", None)
+    if named_steps is None:
+        return None
+    n_encoders = 0
+    for _, step in named_steps:
+        is_passthrough = step is None or isinstance(step, str)
+        if not is_passthrough and (_is_invertible(step) or not hasattr(step, "transform")):
+            break
+        n_encoders += 1
+    has_later_steps = n_encoders < len(named_steps)
+    first_steps = [step for _, step in named_steps[:n_encoders]]
+    if not has_later_steps or not any(hasattr(step, "transform") for step in first_steps):
+        return None
+    sliceable = cast(Any, model)
+    return EncodedPipeline(sliceable[:n_encoders], sliceable[n_encoders:])
 
 
 def _resamples(step: object) -> bool:

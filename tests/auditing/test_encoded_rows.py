@@ -1,0 +1,128 @@
+"""Audits of pipelines that begin with an encoder are those of the later steps on encoded rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fairspan import FairPCA, audit
+from fairspan.errors import InvalidInput
+
+NUMBERS = ["income", "age", "debt"]
+
+
+def loans(n=400):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(n, 3)) * [3, 1, 1], columns=NUMBERS)
+    table["job"] = rng.choice(["clerk", "smith", "baker"], n)
+    table["region"] = rng.choice(["a", "b"], n)
+    table["income"] *= np.where(table["region"] == "b", 0.2, 1)
+    return table
+
+
+def encoder(**settings):
+    one_hot = OneHotEncoder(sparse_output=False)
+    return ColumnTransformer(
+        [("numbers", StandardScaler(), NUMBERS), ("texts", one_hot, ["job"])], **settings
+    )
+
+
+def fair_pipeline(table, first, *last):
+    y = table["income"] > 0
+    pipeline = make_pipeline(first, FairPCA(2), *last)
+    return pipeline.fit(table, y, fairpca__sensitive_features=table["region"])
+
+
+def figures(found):
+    """Observed errors and expected losses of all models and groups."""
+    groups = [group for model in found.models for group in model.groups]
+    return [(group.observed_error.value, group.expected_loss.value) for group in groups]
+
+
+@pytest.mark.parametrize("last", [(), (LogisticRegression(),)])
+def test_an_audit_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(last):
+    table = loans()
+    pipeline = fair_pipeline(table, encoder(), *last)
+    found = audit({"fair": pipeline}, table, table["region"])
+    by_hand = audit({"fair": pipeline[1]}, pipeline[0].transform(table), table["region"])
+    np.testing.assert_allclose(figures(found), figures(by_hand), rtol=1e-9)
+    assert found.verdict.kind == by_hand.verdict.kind
+    assert [model.name for model in found.models] == ["fair", "PCA"]
+
+
+def test_groups_clusters_and_weights_may_be_columns_of_the_raw_rows():
+    table = loans().assign(person=np.arange(400) // 2, weight=np.linspace(1, 2, 400))
+    pipeline = fair_pipeline(table[[*NUMBERS, "job", "region"]], encoder())
+    named = audit(pipeline, table, "region", clusters="person", sample_weight="weight", folds=5)
+    passed = audit(
+        pipeline,
+        table,
+        table["region"],
+        clusters=table["person"],
+        sample_weight=table["weight"],
+        folds=5,
+    )
+    np.testing.assert_allclose(figures(named), figures(passed), rtol=1e-9)
+    crossed = audit(pipeline, table, ["region"], folds=None)
+    assert len(crossed.models[0].groups) == 2
+
+
+def test_findings_name_the_encoded_columns():
+    table = loans()
+    table.loc[17, "age"] = 1e6
+    pipeline = fair_pipeline(table, encoder())
+    [finding] = [
+        each
+        for each in audit(pipeline, table, "region", folds=None).findings
+        if each.code == "FS109"
+    ]
+    assert finding.columns == ("numbers__age",)
+    assert "row 18, numbers__age " in finding.message
+
+
+def test_pipelines_with_equal_encoders_are_compared():
+    table = loans()
+    plain = make_pipeline(encoder(), PCA(2)).fit(table)
+    found = audit({"fair": fair_pipeline(table, encoder()), "plain": plain}, table, "region")
+    fair, plain, _ = found.models
+    assert (fair.name, plain.name) == ("fair", "plain")
+    assert plain.groups[0].observed_error.value > 0
+
+
+def test_pipelines_with_other_encoders_are_refused():
+    table = loans()
+    weights = {"numbers": 2.0}
+    models = {
+        "fair": fair_pipeline(table, encoder()),
+        "other": fair_pipeline(table, encoder(transformer_weights=weights)),
+    }
+    with pytest.raises(InvalidInput, match=r"'fair' encode.* 'other' does not") as refused:
+        audit(models, table, "region")
+    assert "model[1:]" in str(refused.value)
+
+
+def test_a_model_without_an_encoder_beside_one_with_an_encoder_is_refused():
+    table = loans()
+    models = {
+        "fair": fair_pipeline(table, encoder()),
+        "bare": FairPCA(2).fit(table[NUMBERS], sensitive_features=table["region"]),
+    }
+    with pytest.raises(InvalidInput, match="'bare' does not encode"):
+        audit(models, table, "region")
+
+
+def test_sparse_encoded_rows_are_audited():
+    table = loans()
+    sparse_encoder = ColumnTransformer(
+        [("texts", OneHotEncoder(), ["job"]), ("numbers", StandardScaler(), NUMBERS)],
+        sparse_threshold=1.0,
+    )
+    pipeline = make_pipeline(sparse_encoder, FairPCA(2))
+    pipeline.fit(table, fairpca__sensitive_features=table["region"])
+    found = audit({"one": pipeline, "two": pipeline}, table, "region", folds=None)
+    first, second, _ = found.models
+    assert first.groups[0].observed_error == second.groups[0].observed_error
