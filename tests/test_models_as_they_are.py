@@ -198,7 +198,7 @@ def test_a_saved_model_is_read_from_its_name(tmp_path):
     fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
     fair.subspace_.save(tmp_path / "m.model")
     result = fs.audit(tmp_path / "m.model", X, GROUPS, folds=None)
-    assert errors_of(result, "minimax_loss") == fair.group_errors_.tolist()
+    assert errors_of(result, "minimax loss") == fair.group_errors_.tolist()
 
 
 def test_models_that_cannot_be_evaluated_are_refused():
@@ -212,8 +212,9 @@ def test_models_that_cannot_be_evaluated_are_refused():
     one_way = make_pipeline(OneHotEncoder(), PCA(2))
     with pytest.raises(InvalidType, match="Pipeline is not fitted"):
         fs.audit(one_way, X, GROUPS)
+    moments = fs.GroupMoments.from_rows(X, GROUPS)
     with pytest.raises(InvalidInput, match="first step of"):
-        fs.audit(make_pipeline(Normalizer(), PCA(2)).fit(X), X, GROUPS)
+        fs.audit(make_pipeline(Normalizer(), PCA(2)).fit(X), moments=moments)
     with pytest.raises(InvalidType, match=r"nope\.model.*no such file"):
         fs.audit("nope.model", X, GROUPS)
 

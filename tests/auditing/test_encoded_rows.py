@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fairspan import FairPCA, audit
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, InvalidType
 
 NUMBERS = ["income", "age", "debt"]
 
@@ -126,3 +126,15 @@ def test_sparse_encoded_rows_are_audited():
     found = audit({"one": pipeline, "two": pipeline}, table, "region", folds=None)
     first, second, _ = found.models
     assert first.groups[0].observed_error == second.groups[0].observed_error
+
+
+def test_an_encoder_that_is_not_fitted_is_refused():
+    with pytest.raises(InvalidType, match="not fitted"):
+        audit(make_pipeline(encoder(), FairPCA(2)), loans(), "region")
+
+
+def test_rows_in_a_file_are_not_encoded(tmp_path):
+    table = loans()
+    table.to_csv(tmp_path / "loans.csv", index=False)
+    with pytest.raises(InvalidInput, match="first step of"):
+        audit(fair_pipeline(table, encoder()), tmp_path / "loans.csv", "region")

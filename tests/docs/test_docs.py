@@ -30,14 +30,13 @@ CHOOSING, TABLES = PAGES["choosing.md"], PAGES["criteria.md"]
 
 # A block of Python, and what it prints if that is shown below it.
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
-# A tutorial goes on from block to block; elsewhere each block stands alone.
+# These pages go on from block to block; elsewhere each block stands alone.
+CONTINUED = {"tutorial.md", "howto/scikit-learn.md"}
 EXAMPLES = [
     pytest.param(name, blocks, id=f"{name}-{number}")
     for name, page in sorted(PAGES.items())
     for number, blocks in enumerate(
-        [_BLOCK.findall(page)]
-        if name == "tutorial.md"
-        else [[block] for block in _BLOCK.findall(page)]
+        [_BLOCK.findall(page)] if name in CONTINUED else [[block] for block in _BLOCK.findall(page)]
     )
 ]
 

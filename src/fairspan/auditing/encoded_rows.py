@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput
-from fairspan.model.other_packages import EncodedPipeline, split_off_encoder
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.model.other_packages import ALLOWED_MODELS, EncodedPipeline, split_off_encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +57,14 @@ def encode_rows(models: object, rows: object) -> EncodedRows | None:
     ------
     InvalidInput
         Pipelines that encode the rows differently, or models that do not encode them.
+    InvalidType
+        A pipeline that is not fitted.
     """
     named = models if isinstance(models, Mapping) else {"": models}
     split = {name: split_off_encoder(model) for name, model in named.items()}
     pipelines = {name: each for name, each in split.items() if each is not None}
-    if not pipelines:
+    # Files are not encoded: the pipeline was fitted to rows in memory.
+    if not pipelines or not hasattr(rows, "shape"):
         return None
     if len(pipelines) < len(named):
         other = next(name for name, each in split.items() if each is None)
@@ -86,7 +89,12 @@ def _encode(pipeline: EncodedPipeline, rows: Any) -> Any:
     is_frame = hasattr(rows, "columns")
     if is_frame and names_in is not None:
         rows = rows[list(names_in)]
-    encoded = encoder.transform(rows)
+    try:
+        encoded = encoder.transform(rows)
+    except Exception as error:  # a step of another package may raise anything
+        if type(error).__name__ != "NotFittedError":
+            raise
+        raise InvalidType("The pipeline is not fitted", ALLOWED_MODELS, "Call its fit") from error
     if not is_frame or not isinstance(encoded, np.ndarray) or not hasattr(rows, "index"):
         return encoded
     try:
@@ -99,7 +107,7 @@ def _encode(pipeline: EncodedPipeline, rows: Any) -> Any:
 def _are_equal(first: Any, second: Any) -> bool:
     """Whether two encoders give the same numbers."""
     if hasattr(first, "toarray") and hasattr(second, "toarray"):
-        return first.shape == second.shape and (first != second).nnz == 0
+        return first.shape == second.shape and not (first != second).nnz
     return np.array_equal(np.asarray(first), np.asarray(second))
 
 
