@@ -257,7 +257,8 @@ class AuditDisplay(BaseDisplay):
         label = _TITLES_AND_LABELS[self.quantity][1]
         if self.quantity == "observed_variance_kept":
             return label
-        return f"{label}, {UNIT_LABELS[self.unit]}"
+        # Long names of groups leave little width for the label.
+        return f"{label},\n{UNIT_LABELS[self.unit]}"
 
     @property
     def _has_threshold(self) -> bool:
