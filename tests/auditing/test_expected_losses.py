@@ -309,6 +309,62 @@ def test_paired_changes_are_those_of_the_rows():
         assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)
 
 
+def half_widths(result, model, quantity):
+    """Half width of the interval of each group under a model."""
+    groups = next(each for each in result.models if each.name == model).groups
+    estimates = [getattr(group, quantity) for group in groups]
+    if quantity == "expected_loss":
+        # The low end is that of another estimate.
+        return np.array([each.high - each.value for each in estimates])
+    return np.array([(each.high - each.low) / 2 for each in estimates])
+
+
+def expected_ratios(groups, n_models):
+    """Ratios of Student's quantiles for all groups and models at once to those for the groups."""
+    counts = np.array([np.sum(groups == label) for label in ("a", "b")])
+    share = 0.025 / len(counts)
+    return stats.t.isf(share / n_models, counts - 1) / stats.t.isf(share, counts - 1)
+
+
+def test_several_fair_models_share_the_level_and_ordinary_pca_does_not():
+    X, groups, _ = make_case()
+    fitted = {
+        name: fs.FairPCA(3, criterion=name).fit(X[:400], sensitive_features=groups[:400])
+        for name in ("minimax_loss", "minimax_error", "error_gap")
+    }
+    held_out = X[400:], groups[400:]
+    alone = fs.audit({"minimax_loss": fitted["minimax_loss"]}, *held_out)
+    together = fs.audit(fitted, *held_out)
+    ratios = expected_ratios(held_out[1], n_models=3)
+    for quantity in ("expected_change", "expected_loss"):
+        np.testing.assert_allclose(
+            half_widths(together, "minimax_loss", quantity),
+            ratios * half_widths(alone, "minimax_loss", quantity),
+            rtol=1e-9,
+        )
+    np.testing.assert_array_equal(
+        half_widths(together, "PCA", "expected_loss"), half_widths(alone, "PCA", "expected_loss")
+    )
+    # The error of one group under one model is no claim that is picked from several.
+    np.testing.assert_array_equal(
+        half_widths(together, "minimax_loss", "expected_error"),
+        half_widths(alone, "minimax_loss", "expected_error"),
+    )
+
+
+def test_numbers_of_dimensions_share_the_level():
+    X, groups, _ = make_case()
+    bases = {f"{d}": PCA(d).fit(X[:400]) for d in (2, 3)}
+    held_out = X[400:], groups[400:]
+    alone = fs.audit({"3": bases["3"]}, *held_out)
+    together = fs.audit(bases, *held_out)
+    np.testing.assert_allclose(
+        half_widths(together, "3", "expected_loss"),
+        expected_ratios(held_out[1], n_models=2) * half_widths(alone, "3", "expected_loss"),
+        rtol=1e-9,
+    )
+
+
 def test_without_folds_the_audit_is_that_of_the_rows_alone():
     X, groups, _ = make_case(300)
     model = fs.FairPCA(2).fit(X, sensitive_features=groups)

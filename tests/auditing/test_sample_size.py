@@ -82,6 +82,10 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
     assert f"{few.n_rows_needed:,} of 'few'" in finding.message
     records = {record["group"]: record for record in result.to_records()}
     assert records["few"]["n_rows_needed"] == few.n_rows_needed
+    low, high = few.n_rows_needed_range
+    assert records["few"]["n_rows_needed_low"] == low
+    assert records["few"]["n_rows_needed_high"] == high
+    assert low <= few.n_rows_needed <= high
     assert records["few"]["min_detectable_loss"] == few.min_detectable_loss
     _, many = run_audit(np.random.default_rng(1), rotate(0.9), 800)
     assert many.state == "harmed"

@@ -414,12 +414,13 @@ def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     assert found["n_components"] == 1 + np.argmax(np.array(kept) >= (share or 0.9))
 
 
-def test_each_dimension_is_that_of_an_audit(run, data):
+def test_each_dimension_is_that_of_an_audit_with_its_share_of_the_level(run, data):
     found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
     dimensions = sorted({each["n_components"] for each in found["by_dimension"]})
     assert dimensions == [1, 2, 3, 4]  # of five features
+    share = ["--level", 1 - 0.05 / len(dimensions)]
     for d in (1, 3):
-        alone = run("audit", data, "--group", "age", "-d", d, "--json").facts["models"][0]
+        alone = run("audit", data, "--group", "age", "-d", d, *share, "--json").facts["models"][0]
         ours = [each for each in found["by_dimension"] if each["n_components"] == d]
         for here, there in zip(ours, alone["groups"], strict=True):
             assert (here["group"], here["state"]) == (there["group"], there["state"])

@@ -123,7 +123,7 @@ def tied_directions():
 
 
 def changed_rows():
-    new_rows = np.vstack([rows_of(200, [3, 1, 1, 2], seed=3), rows_of(80, [0.3, 1, 0.3, 0.6], 4)])
+    new_rows = np.vstack([rows_of(200, [3, 1, 1, 3], seed=3), rows_of(80, [0.3, 1, 0.3, 0.9], 4)])
     return audit(fit_model(), new_rows, GROUPS[:280])
 
 

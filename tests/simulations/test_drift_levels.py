@@ -58,6 +58,20 @@ def test_few_years_without_a_change_have_an_alarm(name):
     assert np.mean(has_alarm) <= 0.08
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_refit_is_rarely_suggested_for_unchanged_rows(name):
+    kind, n_training_rows = SETTINGS[name]
+    is_suggested = []
+    for seed in range(N_YEARS):
+        rng = np.random.default_rng([3, seed])
+        rows, groups = draw_rows(rng, n_training_rows, kind)
+        model = fs.FairPCA(10).fit(rows, sensitive_features=groups).subspace_
+        result = fs.audit(model, *draw_rows(rng, 1000, kind), folds=None)
+        is_suggested.append(result.models[0].refit_bound.refit_may_help)
+    # Two standard errors above a rate of 5 %.
+    assert np.mean(is_suggested) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / N_YEARS)
+
+
 @pytest.mark.parametrize("name", select_cases(["few rows", "normal"], 2))
 def test_a_larger_variance_of_one_group_is_found_in_the_first_month(name):
     kind, n_training_rows = SETTINGS[name]

@@ -115,10 +115,11 @@ def audit(
     -----
     The expected loss of a group is corrected for the optimism of its in-sample best error. Its
     interval runs from the lower confidence limit of the cross-fitted loss to the upper limit of the
-    corrected loss. Intervals of losses and changes are simultaneous over groups (Bonferroni) and
-    determine states and verdict; intervals of errors are for one group each. Errors have Student
-    intervals from the squared residuals of the rows. The disparity of two groups has Welch's
-    interval, that of more groups an interval simultaneous over all pairs (Bonferroni).
+    corrected loss. Intervals of losses and changes are simultaneous (Bonferroni) over groups and
+    over all fair models of the audit, or all dimensions of ordinary PCA, and determine states and
+    verdict; intervals of errors are for one group each. Errors have Student intervals from the
+    squared residuals of the rows. The disparity of two groups has Welch's interval, that of more
+    groups an interval simultaneous over all pairs (Bonferroni).
 
     A model fitted to the audited rows varies with them. For its expected errors, changes and
     disparities the interval is the estimate +- t sqrt(se^2 + j^2), where se is the standard error

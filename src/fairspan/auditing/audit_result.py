@@ -89,7 +89,8 @@ class Audit:
         pandas.DataFrame
             Columns: model, group, n_rows, proportion (of all rows), expected_change (in error;
             negative is an improvement), expected_change_low and expected_change_high (simultaneous
-            over groups). Models without baseline and groups without estimates are omitted.
+            over groups and models). Models without baseline and groups without estimates are
+            omitted.
 
         Raises
         ------
@@ -118,9 +119,9 @@ class Audit:
             since the fit, for models fitted to other rows) with _low and _high. Expected on new
             rows: expected_error and expected_loss with _low and _high, cross_fitted_loss,
             expected_best_error, state, relative_optimism, expected_change with _low and _high,
-            n_rows_needed and min_detectable_loss, eigenvalue_gap with its standard error, and
-            is_identified. Per model: observed_disparity and expected_disparity with _low and _high,
-            instability and min_cosine (sensitivity of an in-sample model to its rows),
+            n_rows_needed with _low and _high, min_detectable_loss, eigenvalue_gap with its standard
+            error, and is_identified. Per model: observed_disparity and expected_disparity with _low
+            and _high, instability and min_cosine (sensitivity of an in-sample model to its rows),
             n_components, center.
 
         Raises

@@ -78,7 +78,7 @@ class RepeatedCrossFit:
 
     A model is unstable if the best error of a group depends on the folds. All figures come from the
     first assignment, except best errors of unstable models, which are averaged over assignments, so
-    that figures of a model do not depend on which other models are audited.
+    that estimates of a model do not depend on which other models are audited.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fairspan.auditing.identification import UNKNOWN_GAP, EigenvalueGap
 from fairspan.auditing.intervals import UNKNOWN, Estimate
+from fairspan.auditing.sample_size import UNKNOWN_PLAN, DetectionPlan
 
 State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 """Classification of a group's loss by its intervals."""
@@ -36,7 +37,8 @@ class GroupEstimates:
         interval includes the variation of the model with its rows.
     expected_loss : Estimate
         Expected excess over the group's best error. The interval runs from the lower limit of the
-        cross-fitted loss to the upper limit of the corrected loss and is simultaneous over groups.
+        cross-fitted loss to the upper limit of the corrected loss and is simultaneous over groups
+        and over the models of its kind.
     cross_fitted_loss : float
         Loss against the held-out best error; its expectation is at most the true loss.
     expected_best_error : float
@@ -48,12 +50,12 @@ class GroupEstimates:
         Optimism of the group's best subspace (held-out minus in-sample error), relative to the best
         error.
     expected_change : Estimate
-        Change in error from the baseline PCA, with intervals simultaneous over groups.
-    min_detectable_loss : float
-        Smallest loss that these rows can detect if the state is "inconclusive", otherwise NaN.
-    sample_size_factor : float
-        Factor on the number of rows at which the cross-fitted loss, or the materiality threshold if
-        larger, would be detected (:func:`required_sample_size`); NaN if not applicable.
+        Change in error from the baseline PCA, with intervals simultaneous over groups and
+        over the models that are compared with a baseline.
+    detection : DetectionPlan
+        If the state is "inconclusive": the smallest loss that these rows can detect, and by which
+        factor more rows would detect the cross-fitted loss, or the materiality threshold if larger
+        (:func:`required_sample_size`).
     is_unstable : bool
         Whether harm, or the sign of the change, would be significant for the fixed model, but is
         within the jackknife spread of its refits.
@@ -78,14 +80,18 @@ class GroupEstimates:
     state: State = "inconclusive"
     relative_optimism: float = math.nan
     expected_change: Estimate = UNKNOWN
-    min_detectable_loss: float = math.nan
-    sample_size_factor: float = math.nan
+    detection: DetectionPlan = UNKNOWN_PLAN
     is_unstable: bool = False
     is_heavy_tailed: bool = False
     has_few_pairs: bool = False
     n_clusters: int | None = None
     n_effective: float = math.nan
     eigenvalue_gap: EigenvalueGap = UNKNOWN_GAP
+
+    @property
+    def min_detectable_loss(self) -> float:
+        """Smallest loss that these rows can detect if the state is "inconclusive", or NaN."""
+        return self.detection.min_detectable_loss
 
     @property
     def state_reason(self) -> str:

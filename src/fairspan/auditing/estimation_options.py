@@ -29,6 +29,9 @@ class EstimationOptions:
         Memory budget in bytes for moments by fold; the number of folds is reduced to fit it.
     repeats : int
         Number of fold assignments.
+    is_pointwise : bool
+        Whether intervals and states hold for one model at a time, as on a curve over numbers of
+        dimensions, and not for all models of an audit at once.
     """
 
     folds: int | None = 10
@@ -38,6 +41,7 @@ class EstimationOptions:
     has_clusters: bool = False
     max_memory: int | None = None
     repeats: int = 1
+    is_pointwise: bool = False
 
 
 DEFAULT_OPTIONS = EstimationOptions()

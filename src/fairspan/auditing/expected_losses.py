@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairspan.auditing.cross_fit_run import RepeatedCrossFit
-from fairspan.auditing.cross_fitting import Quantity
+from fairspan.auditing.cross_fitting import EvaluatedModel, Quantity
 from fairspan.auditing.estimates import GroupEstimates, ModelEstimates, State
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.intervals import (
@@ -24,11 +24,20 @@ from fairspan.auditing.intervals import (
 )
 from fairspan.auditing.loss_states import LossInterval, classify_loss
 from fairspan.auditing.loss_test import LossTest
-from fairspan.auditing.sample_size import min_detectable_loss, power_quantile, sample_size_factor
+from fairspan.auditing.sample_size import (
+    UNKNOWN_PLAN,
+    DetectionPlan,
+    LossSpread,
+    plan_detection,
+    power_quantile,
+)
 from fairspan.metrics import GroupErrors
 
-# Smallest gap, in standard errors, with which the loss test may claim harm.
+# Below a gap of this many standard errors, the best subspace may be any of several, and the loss
+# test compares with too small losses: in simulations it then claimed harm to tied groups in twice
+# the nominal share of draws, and at a quarter of the level in no more.
 _MIN_GAP_OF_TEST = 1.0
+_LEVEL_DIVISOR_WITHOUT_GAP = 4
 
 
 def estimate_models(
@@ -80,6 +89,7 @@ class _Estimator:
         self._eigenvalue_gaps = first.fit.eigenvalue_gaps
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
         self.models = first.fit.models
+        self._n_tests = _simultaneous_tests(self.models, self._n_groups, options.is_pointwise)
         self._held_out_best_errors = cross_fit.held_out_best_errors
         means = first.statistics.means.copy()
         means[:, Quantity.CROSS_FITTED_LOSS] = (
@@ -160,15 +170,16 @@ class _Estimator:
         extra_standard_error: float = 0.0,
         n_tests: int | None = None,
     ) -> float:
-        """Half width of the interval of a quantity, simultaneous over all groups by default.
+        """Half width of the interval of a quantity, by default simultaneous over a family.
 
-        The squares of the standard error from the rows and of `extra_standard_error` are added.
+        The family is that of :func:`_simultaneous_tests`. The squares of the standard error from
+        the rows and of `extra_standard_error` are added.
         """
         row_standard_error = self._statistics.standard_errors[i, quantity, g]
         standard_error = float(np.hypot(row_standard_error, extra_standard_error))
         df = float(self._statistics.df[i, quantity, g])
         if n_tests is None:
-            n_tests = self._n_groups
+            n_tests = self._n_tests[i]
         return half_width(standard_error, df, n_tests, self._options.level)
 
     def _margin_of_fixed_model(self, i: int, g: int, estimates: GroupEstimates) -> float:
@@ -214,16 +225,12 @@ class _Estimator:
         # large by B K / (n (K - 1)) on held-out rows. The optimism is the sum, the bias its first
         # term.
         bias_of_best_error = loss.optimism * (n_folds - 1) / (2 * n_folds - 1)
-        # Smallest loss that these rows detect, and by which factor more rows detect this one; NaN
-        # if the state is conclusive.
-        detectable_loss, size_factor = _sample_size_figures(
-            state,
-            loss,
-            standard_error=float(np.hypot(loss.standard_error, training_standard_error)),
-            bias_of_best_error=bias_of_best_error,
-            is_identified=gap.is_identified,
-            quantile=power_quantile(self._n_groups, self._options.level),
-        )
+        plan = UNKNOWN_PLAN
+        if state == "inconclusive":
+            plan = self._plan_detection(i, g, loss, bias_of_best_error, training_standard_error)
+            if not gap.is_identified:
+                # The bias shrinks more slowly with the number of rows than the formula says.
+                plan = DetectionPlan(plan.min_detectable_loss)
         # The harm is significant for the fixed model, but within the spread of its refits, so it
         # may be due to the rows the model was fitted to.
         is_harm_unstable = state == "harmed" and claimed_loss <= refit_spread
@@ -242,14 +249,42 @@ class _Estimator:
             state=state,
             relative_optimism=loss.optimism / best if best > 0 else 0.0,
             expected_change=change,
-            min_detectable_loss=detectable_loss,
-            sample_size_factor=size_factor,
+            detection=plan,
             is_unstable=is_harm_unstable or self._is_sign_unstable(i, g, change, change_spread),
             is_heavy_tailed=loss.is_heavy_tailed,
             n_clusters=n_clusters,
             n_effective=n_effective,
             eigenvalue_gap=gap,
         )
+
+    def _plan_detection(
+        self,
+        i: int,
+        g: int,
+        loss: LossInterval,
+        bias_of_best_error: float,
+        training_standard_error: float,
+    ) -> DetectionPlan:
+        """Return how many rows detect the loss of group g; unknown if losses are heavy-tailed.
+
+        The loss is the cross-fitted one, as a part of the corrected loss may be optimism, or the
+        materiality threshold if larger.
+        """
+        standard_error = float(np.hypot(loss.standard_error, training_standard_error))
+        if loss.is_heavy_tailed or not standard_error > 0:
+            return UNKNOWN_PLAN
+        weight_variation = 0.0
+        if self._statistics.weight_variation is not None:
+            weight_variation = float(self._statistics.weight_variation[g])
+        # Of a single row: the bias shrinks with 1 / n, the standard error with 1 / sqrt(n).
+        spread = LossSpread(
+            n=loss.n,
+            standard_deviation=standard_error * math.sqrt(loss.n),
+            bias=max(bias_of_best_error, 0.0) * loss.n,
+            weight_variation=weight_variation,
+        )
+        quantile = power_quantile(self._n_tests[i], self._options.level)
+        return plan_detection(loss.cross_fitted, loss.min_material_loss, spread, quantile)
 
     def _loss_interval(
         self, i: int, g: int, training_standard_error: float, refit_spread: float
@@ -310,50 +345,24 @@ class _Estimator:
             return False
         is_material = loss.value >= loss.min_material_loss
         is_above_rounding = loss.low_of_corrected > loss.rounding_bound
-        # Where the best subspace may be any of several, the test compares with the wrong null.
-        gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
-        has_gap = not gap.in_standard_errors < _MIN_GAP_OF_TEST
-        if not (is_material and is_above_rounding and has_gap):
+        if not (is_material and is_above_rounding):
             return False
-        return self._loss_test.is_significant(i, g)
+        n_tests = self._n_tests[i]
+        gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
+        if gap.in_standard_errors < _MIN_GAP_OF_TEST:
+            n_tests *= _LEVEL_DIVISOR_WITHOUT_GAP
+        return self._loss_test.is_significant(i, g, n_tests)
 
 
-def _sample_size_figures(
-    state: State,
-    loss: LossInterval,
-    standard_error: float,
-    bias_of_best_error: float,
-    is_identified: bool,
-    quantile: float,
-) -> tuple[float, float]:
-    """Smallest detectable loss, and the factor on the number of rows needed to detect this one.
+def _simultaneous_tests(
+    models: Sequence[EvaluatedModel], n_groups: int, is_pointwise: bool
+) -> list[int]:
+    """Return for each model how many intervals of losses, or of changes, hold at once with its own.
 
-    "This one" is the cross-fitted loss, or the materiality threshold if larger: of the corrected
-    loss, a part may be optimism. Both are NaN if the state is conclusive or the losses are
-    heavy-tailed, for which the formulas do not hold. The factor is also NaN if the best subspace is
-    not identified: the bias then shrinks more slowly with the number of rows than the formula says.
-
-    Parameters
-    ----------
-    state : str
-    loss : LossInterval
-    standard_error, bias_of_best_error : float
-        Standard error of the cross-fitted loss and bias of the best error, with the present number
-        of rows.
-    is_identified : bool
-    quantile : float
-        Sum of the normal quantiles of the confidence limit and of the power.
+    Models that are compared with a baseline are one family with all of their groups, since the best
+    of them may be chosen. The others are another one: ordinary PCA, at each number of dimensions.
     """
-    target_loss = max(loss.cross_fitted, loss.min_material_loss)
-    is_conclusive = state != "inconclusive"
-    if is_conclusive or loss.is_heavy_tailed or not (target_loss > 0 and standard_error > 0):
-        return math.nan, math.nan
-    # Of a single row: the bias shrinks with 1 / n, the standard error with 1 / sqrt(n).
-    bias = max(bias_of_best_error, 0.0) * loss.n
-    standard_deviation = standard_error * math.sqrt(loss.n)
-    detectable_loss = min_detectable_loss(loss.n, standard_deviation, bias, quantile)
-    if not is_identified:
-        return detectable_loss, math.nan
-    return detectable_loss, sample_size_factor(
-        loss.n, target_loss, standard_deviation, bias, quantile
-    )
+    if is_pointwise:
+        return [n_groups] * len(models)
+    has_baseline = [model.baseline_index is not None for model in models]
+    return [n_groups * has_baseline.count(compared) for compared in has_baseline]

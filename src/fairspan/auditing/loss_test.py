@@ -52,7 +52,7 @@ class LossTest:
         Subspaces of the models, in the coordinates of the folds.
     folds : FoldMoments
     level : float
-        Confidence level 1 - alpha, shared by all groups and both tails.
+        Confidence level 1 - alpha, shared by simultaneous tests and both tails.
     seed : int
         Seed of the draws.
     kept_rows : mapping of int to GroupRows
@@ -65,10 +65,10 @@ class LossTest:
     seed: int
     kept_rows: Mapping[int, GroupRows] = field(default_factory=dict)
 
-    def is_significant(self, model: int, group: int) -> bool:
+    def is_significant(self, model: int, group: int, n_tests: int) -> bool:
         """Whether the loss of a group under a model is significant.
 
-        The test is one-sided, Bonferroni-adjusted for all groups. False if it does not apply:
+        The test is one-sided, Bonferroni-adjusted. False if it does not apply:
         without moments by fold or with too few folds, with missing cells or too many features, or
         if the model is not an orthogonal projection of exactly its dimension.
 
@@ -76,6 +76,8 @@ class LossTest:
         ----------
         model, group : int
             Indices of the model and of the group.
+        n_tests : int
+            Number of simultaneous tests, at least that of the groups.
         """
         subspace = self.subspaces[model]
         folds = self.folds
@@ -91,7 +93,7 @@ class LossTest:
         moments = _MomentsInModelBasis.from_folds(subspace, folds)
         loss = float(excess_loss(moments.total[group], subspace.dimension))
         # As for one limit of a two-sided interval.
-        tail_probability = (1 - self.level) / (2 * folds.total.n_groups)
+        tail_probability = (1 - self.level) / (2 * n_tests)
         rng = np.random.default_rng(self.seed)
         # Under the first null hypothesis the rows of the group are distributed like all rows, under
         # the others the model is the best subspace of the group. All must be rejected.

@@ -67,7 +67,13 @@ def model_result(
     bound = None
     drift = [UNKNOWN] * moments.n_groups
     if not observed.status.in_sample:
-        bound = refit_bound(model.subspace, moments, errors.errors, options.materiality)
+        bound = refit_bound(
+            model.subspace,
+            moments,
+            errors.errors,
+            intervals.standard_errors,
+            options.materiality,
+        )
         drift = error_drift(
             model.subspace,
             moments,

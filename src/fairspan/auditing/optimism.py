@@ -3,7 +3,8 @@
 To first order in 1 / n, for the leading eigenvectors q_i of the mixture sum_g w_g S_g with
 eigenvalues mu_i, and normal rows, the error of group g on its n_g rows is too small by 2 w_g B_g /
 n_g, where B_g is the sum over i <= d < j of (q_i' S_g q_i) (q_j' S_g q_j) / (mu_i - mu_j): the
-components follow the chance variation of the rows. The mean follows it too.
+components follow the chance variation of the rows. The mean follows it too. In rows with heavy
+tails, covariances vary more than in normal ones, and the optimism is larger by the same factor.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class ErrorOptimism:
     Attributes
     ----------
     selection_rates : (k,) array
-        2 w_g B_g; negative if the criterion raises the error of the group.
+        2 w_g B_g, times the tail factor; negative if the criterion raises the error of the group.
     errors : (k,) array
         Errors of the model.
     center : {"global", "group", "none"}
@@ -40,7 +41,11 @@ class ErrorOptimism:
 
     @classmethod
     def from_moments(
-        cls, subspace: FairSubspace, moments: Moments, errors: FloatArray
+        cls,
+        subspace: FairSubspace,
+        moments: Moments,
+        errors: FloatArray,
+        standard_errors: FloatArray | None = None,
     ) -> "ErrorOptimism":
         """Estimate the optimism of a model from other rows than those of its fit.
 
@@ -52,12 +57,18 @@ class ErrorOptimism:
             In the units of the features.
         errors : (k,) array
             Errors of the model on these rows.
+        standard_errors : (k,) array, optional
+            Their standard errors, which tell tails, weights and clusters; NaN if unknown. Without
+            them, rows are taken as normal.
         """
         certificate = subspace.require_certificate()
         weights = mixture_weights(certificate, moments.labels)
         second_moments, projector = second_moments_and_projector(subspace, moments)
         basis = np.linalg.qr(projector.basis)[0]
         rates = _selection_rates(second_moments, basis, weights, sum(certificate.counts))
+        if standard_errors is not None:
+            mean_squares = moments.counts * standard_errors**2 + errors**2
+            rates = rates * _tail_factors(mean_squares, second_moments, basis)
         return cls(rates, errors, subspace.center)
 
     def at_counts(self, counts: FloatArray) -> FloatArray:
@@ -92,6 +103,38 @@ def mixture_weights(certificate: Certificate, labels: Sequence[Label]) -> FloatA
         weights = np.array(certificate.counts, dtype=np.float64)
     weight_by_group = dict(zip(certificate.groups, weights.tolist(), strict=True))
     return np.array([weight_by_group.get(label, 0.0) for label in labels])
+
+
+def _tail_factors(
+    mean_squares: FloatArray, second_moments: SecondMoments, basis: FloatArray
+) -> FloatArray:
+    """Return by what factor covariances vary more than those of as many normal rows, (k,).
+
+    For rows that are normal but for a random size of each, as Student's t, it is the mean square of
+    the rows' squared residuals over its value for normal rows, e^2 + 2 tr((R S)^2), where S is the
+    second moment, R projects on the complement of the basis, and e = tr(R S). Rows of independent
+    features with heavy tails have a smaller factor. At least one; one where nothing is known.
+
+    Parameters
+    ----------
+    mean_squares : (k,) array
+        Of the squared residuals of each group; NaN if unknown.
+    second_moments : SecondMoments
+        Of k groups in p coordinates.
+    basis : (p, d) array
+        Orthonormal.
+    """
+    residual_variances = second_moments.residual_variances(basis)
+    n_directions = second_moments.n_features - basis.shape[1]
+    if second_moments.has_matrices and n_directions > 0:
+        complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
+        squared_norms = (second_moments.compress(complement) ** 2).sum(axis=(1, 2))
+    else:
+        # The least of all spectra with this sum, so that the factor is rather too large.
+        squared_norms = residual_variances**2 / max(n_directions, 1)
+    normal = residual_variances**2 + 2 * squared_norms
+    factors = np.divide(mean_squares, normal, out=np.ones_like(normal), where=normal > 0)
+    return np.asarray(np.fmax(factors, 1.0))  # one for NaN
 
 
 def _selection_rates(

@@ -78,8 +78,21 @@ class GroupResult(GroupEstimates):
 
         None unless the state is inconclusive and the number is known.
         """
-        rows = self.n_rows * self.sample_size_factor
-        if not rows > 0:
+        return self._n_rows_at(self.detection.size_factor)
+
+    @property
+    def n_rows_needed_range(self) -> tuple[int | None, int | None]:
+        """Numbers of rows that would detect the loss if it is at its 90 % and at its 10 % quantile.
+
+        The quantiles are those of the estimate. The second is None if the loss may be zero.
+        """
+        plan = self.detection
+        return self._n_rows_at(plan.size_factor_low), self._n_rows_at(plan.size_factor_high)
+
+    def _n_rows_at(self, size_factor: float) -> int | None:
+        """Return this multiple of the number of rows; None if it is unknown or infinite."""
+        rows = self.n_rows * size_factor
+        if not 0 < rows < math.inf:
             return None
         return round_up_two_digits(rows)
 
@@ -115,6 +128,7 @@ class GroupResult(GroupEstimates):
     @property
     def record(self) -> dict[str, object]:
         """Return a flat dictionary; values that are not available are None."""
+        rows_needed_low, rows_needed_high = self.n_rows_needed_range
         return {
             "group": self.group,
             "n_rows": self.n_rows,
@@ -136,6 +150,8 @@ class GroupResult(GroupEstimates):
             "relative_optimism": none_if_nan(self.relative_optimism),
             **self.expected_change.to_record("expected_change"),
             "n_rows_needed": self.n_rows_needed,
+            "n_rows_needed_low": rows_needed_low,
+            "n_rows_needed_high": rows_needed_high,
             "min_detectable_loss": none_if_nan(self.min_detectable_loss),
             **self.eigenvalue_gap.to_record(),
             "is_identified": self.is_identified,

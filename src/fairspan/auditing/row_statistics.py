@@ -61,6 +61,9 @@ class RowStatistics:
     effective_counts : (k,) array or None
         Effective number of rows of each group, (sum of w)^2 / sum of w^2 (Kish 1965), with the
         weights w of rows or clusters; None if these are not known.
+    weight_variation : (k,) array or None
+        Squared coefficient of variation of w^2, of the same weights: with it varies by how much
+        other rows with such weights are effective.
     largest_rows : mapping of GroupModel to LargestRow
         Row with the largest error, for the groups and models of which a few rows dominate it.
     """
@@ -74,6 +77,7 @@ class RowStatistics:
     df_override: FloatArray | None = None
     kept_rows: Mapping[int, GroupRows] = field(default_factory=dict)
     effective_counts: FloatArray | None = None
+    weight_variation: FloatArray | None = None
     largest_rows: Mapping[GroupModel, LargestRow] = field(default_factory=dict)
 
     def without_columns(self) -> "RowStatistics":
@@ -162,8 +166,8 @@ class RunningSums:
     ----------
     power_sums : (K, m, q, 5, k) array
         Sums of w x, w^2, w^2 x, (w x)^2 and (w x)^4.
-    totals : (K, 2, k) array
-        Sum of weights w, and number of rows.
+    totals : (K, 3, k) array
+        Sum of weights w, number of rows, and sum of w^4.
     cluster_sums : dict of (group, cluster) to (m q + 1,) array
         Sums of w x for each model and quantity, and last the sum of w.
     monotonicity : (4, p) array
@@ -223,7 +227,7 @@ class RowStatisticsAggregator:
         sums = RunningSums(
             # Five sums of each quantity: of w x, w^2, w^2 x, (w x)^2 and (w x)^4.
             power_sums=np.zeros((n_folds, len(self.models), n_quantities, 5, n_groups)),
-            totals=np.zeros((n_folds, 2, n_groups)),
+            totals=np.zeros((n_folds, 3, n_groups)),
             monotonicity=np.empty((4, 0)),
         )
         kept_parts: dict[int, list[GroupRows]] = {group: [] for group in self.kept_groups}
@@ -302,7 +306,7 @@ class RowStatisticsAggregator:
         folds) and k groups.
         """
         _, n_models, n_quantities, _, n_groups = sums.power_sums.shape
-        group_weights, counts = sums.totals.sum(axis=0)
+        group_weights, counts, sum_w4 = sums.totals.sum(axis=0)
         power_sums = sums.power_sums.sum(axis=0)
         # In the order of `RunningSums.power_sums`.
         sum_wx, sum_w2, sum_w2x, sum_w2x2, sum_w4x4 = (power_sums[:, :, i] for i in range(5))
@@ -310,10 +314,12 @@ class RowStatisticsAggregator:
         # Sum of w^2 (x - offset)^2 over rows; with clusters, of the squared sums over each cluster.
         squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         n_independent = counts.astype(np.int64)
-        # Sum of the squared weights of rows, or of clusters.
+        # Sums of the squared weights of rows, or of clusters, and of their squares.
         squared_weights = sum_w2[0, 0].copy()
+        fourth_powers = sum_w4.copy()
         if self.has_clusters:
             squared_weights[:] = 0.0
+            fourth_powers[:] = 0.0
             squared_deviations = np.zeros((n_models, n_quantities, n_groups))
             n_independent = np.zeros(n_groups, dtype=np.int64)
             for (group, _), values in sums.cluster_sums.items():
@@ -323,6 +329,7 @@ class RowStatisticsAggregator:
                 )
                 squared_deviations[:, :, group] += deviations**2
                 squared_weights[group] += values[-1] ** 2
+                fourth_powers[group] += values[-1] ** 4
                 n_independent[group] += 1
         with np.errstate(invalid="ignore", divide="ignore"):
             correction = np.where(
@@ -348,6 +355,7 @@ class RowStatisticsAggregator:
             monotone_columns=tuple(np.flatnonzero(is_monotone).tolist()),
             kept_rows=sums.kept_rows,
             effective_counts=group_weights**2 / squared_weights,
+            weight_variation=n_independent * fourth_powers / squared_weights**2 - 1,
         )
 
     def _reference_means(self) -> FloatArray:
@@ -487,7 +495,7 @@ def _accumulate(
         power_sums[:, :, 2, group] += weighted_values @ weights
         power_sums[:, :, 3, group] += (weighted_values**2).sum(axis=2)
         power_sums[:, :, 4, group] += (weighted_values**4).sum(axis=2)
-    sums.totals[fold, :, group] += weights.sum(), len(weights)
+    sums.totals[fold, :, group] += weights.sum(), len(weights), float((weights**4).sum())
     if clusters is None:
         return
     # Rows of the matrix: w x for each model and quantity, and last w.

@@ -1,6 +1,7 @@
 """Sample sizes: rows at which a loss is detected, and the smallest loss that given rows detect."""
 
 import math
+from dataclasses import dataclass
 
 from fairspan.auditing.distributions import student_isf
 
@@ -9,6 +10,8 @@ _POWER = 0.8
 # The formula is for cross-fitted losses and exact to first order; at its n the simulated power was
 # .6 to 1.
 _SAFETY_FACTOR = 1.3
+# Tails of the range of numbers of rows.
+_RANGE_TAIL = 0.1
 
 
 def required_sample_size(
@@ -58,12 +61,88 @@ def power_quantile(n_tests: int, level: float) -> float:
     return sum(student_isf(tail, math.inf) for tail in tails)
 
 
-def sample_size_factor(
-    n: float, loss: float, standard_deviation: float, bias: float, quantile: float
-) -> float:
-    """Factor on n at which a loss is detected, including the safety factor."""
-    required = required_sample_size(loss, standard_deviation, bias, quantile)
-    return _SAFETY_FACTOR * max(required / n, 1.0)
+@dataclass(frozen=True)
+class LossSpread:
+    """How cross-fitted losses of a group vary with its number of rows.
+
+    Attributes
+    ----------
+    n : int
+        Present number of independent rows or clusters.
+    standard_deviation, bias : float
+        s and B of :func:`required_sample_size`.
+    weight_variation : float
+        Squared coefficient of variation of the squared weights.
+    """
+
+    n: int
+    standard_deviation: float
+    bias: float
+    weight_variation: float = 0.0
+
+    def size_factor(self, loss: float, quantile: float) -> float:
+        """Factor on n at which a loss is detected, including the safety factor."""
+        # Other rows with such weights may count for less than these.
+        weight_factor = math.sqrt(1 + self.weight_variation / self.n)
+        standard_deviation = self.standard_deviation * weight_factor
+        required = required_sample_size(loss, standard_deviation, self.bias, quantile)
+        return _SAFETY_FACTOR * max(required / self.n, 1.0)
+
+
+@dataclass(frozen=True)
+class DetectionPlan:
+    """Smallest loss that the present rows detect, and how many more detect the estimated one.
+
+    All are NaN if unknown.
+
+    Attributes
+    ----------
+    min_detectable_loss : float
+    size_factor : float
+        Factor on the number of rows.
+    size_factor_low, size_factor_high : float
+        The factor at the 90 % and 10 % quantiles of the loss, estimated with its standard error.
+    """
+
+    min_detectable_loss: float = math.nan
+    size_factor: float = math.nan
+    size_factor_low: float = math.nan
+    size_factor_high: float = math.nan
+
+
+UNKNOWN_PLAN = DetectionPlan()
+"""Plan where nothing is known."""
+
+
+def plan_detection(
+    loss: float, min_material_loss: float, spread: LossSpread, quantile: float
+) -> DetectionPlan:
+    """Plan for an estimated loss, or the materiality threshold if larger; unknown if both are 0.
+
+    Parameters
+    ----------
+    loss, min_material_loss : float
+    spread : LossSpread
+    quantile : float
+        From :func:`power_quantile`.
+    """
+    target_loss = max(loss, min_material_loss)
+    if not target_loss > 0:
+        return UNKNOWN_PLAN
+    n = spread.n
+    detectable = min_detectable_loss(n, spread.standard_deviation, spread.bias, quantile)
+    margin = student_isf(_RANGE_TAIL, math.inf) * spread.standard_deviation / math.sqrt(n)
+    least_loss = max(loss - margin, min_material_loss)
+    # Without a materiality threshold, a loss that may be zero takes any number of rows.
+    high = math.inf
+    if least_loss > 0:
+        high = spread.size_factor(least_loss, quantile)
+    return DetectionPlan(
+        detectable,
+        spread.size_factor(target_loss, quantile),
+        spread.size_factor(max(loss + margin, min_material_loss), quantile),
+        high,
+    )
 
 
 def round_up_two_digits(rows: float) -> int:

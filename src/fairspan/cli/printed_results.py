@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_NAME_WIDTH = 24
 _BY_DIMENSION_CAPTION = (
     "Loss expected on new rows under PCA, in per cent of the group's variance, by number of "
-    "dimensions d. States and intervals hold for all groups at once, at one d."
+    "dimensions d. States and intervals hold for all groups and all d at once."
 )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairspan.auditing.dimensions_to_audit import dimension_name
+from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.models import (
     CURVE_TOL,
@@ -368,7 +369,10 @@ def expected_records(
         for d, fit in fits.items()
         if fit is not None
     ]
-    results = {result.name: result for result in audit_rows(models, rows).models}
+    # Drawn only: no dimension is selected by these intervals, and each would widen all others.
+    options = replace(DEFAULT_OPTIONS, is_pointwise=True)
+    audit = audit_rows(models, rows, options=options)
+    results = {result.name: result for result in audit.models}
     first = next(iter(results.values()))  # of PCA, which is never infeasible
     records: list[Record] = []
     for model in (PCA_NAME, name):

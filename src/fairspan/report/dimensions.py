@@ -12,7 +12,7 @@ from fairspan.auditing.dimensions_to_audit import (
     select_estimated,
 )
 from fairspan.auditing.estimates import GroupEstimates
-from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
+from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.evaluation import estimate_from_folds
 from fairspan.auditing.models import CURVE_TOL
 from fairspan.auditing.results import ModelResult
@@ -110,7 +110,7 @@ def pca_estimates_by_dimension(
     dimensions = select_estimated(audited_dimensions, pca.n_components)
     # The total of the folds is the moments of all rows.
     models = pca_by_dimension(folds.total, dimensions, pca.center, scale=pca.is_scaled)
-    options = replace(DEFAULT_OPTIONS, level=audit.level, materiality=audit.materiality)
+    options = EstimationOptions(level=audit.level, materiality=audit.materiality, is_pointwise=True)
     estimates = [result.groups for result in estimate_from_folds(models, folds, options)]
     return {**dict(zip(dimensions, estimates, strict=True)), pca.n_components: pca.groups}
 

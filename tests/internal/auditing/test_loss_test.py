@@ -157,7 +157,7 @@ def shows_harm(X, groups, model, with_rows=True, clusters=None, n_folds=10):
             keys = [] if clusters is None else list(map(str, clusters[mask]))
             rows[i] = GroupRows(X[mask], np.ones(mask.sum()), keys)
     test = LossTest([model.subspace_], folds, 0.95, 0, rows)
-    return [test.is_significant(0, group) for group in range(2)]
+    return [test.is_significant(0, group, n_tests=2) for group in range(2)]
 
 
 @pytest.mark.parametrize("with_rows", [True, False])

@@ -14,13 +14,17 @@ COUNTS = {"a": 150, "b": 50}
 CENTERS = ["global", "group", "none"]
 
 
-def draw_rows(rng, counts):
+def draw_rows(rng, counts, df=np.inf):
+    """Rows of a multivariate t distribution, normal by default."""
     parts = [rng.normal(size=(counts[g], 6)) * np.sqrt(SPECTRA[g]) for g in counts]
-    return np.vstack(parts), np.repeat(list(counts), list(counts.values()))
+    rows = np.vstack(parts)
+    if np.isfinite(df):
+        rows *= np.sqrt((df - 2) / rng.chisquare(df, size=(len(rows), 1)))
+    return rows, np.repeat(list(counts), list(counts.values()))
 
 
-def fit(rng, center):
-    rows, groups = draw_rows(rng, COUNTS)
+def fit(rng, center, df=np.inf):
+    rows, groups = draw_rows(rng, COUNTS, df)
     model = fs.FairPCA(2, criterion="total_error", center=center)
     return model.fit(rows, sensitive_features=groups)
 
@@ -33,16 +37,24 @@ def true_errors(subspace):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("center", CENTERS)
-def test_optimism_is_that_of_simulated_fits(center):
+@pytest.mark.parametrize(("center", "df"), [*((each, np.inf) for each in CENTERS), ("none", 6)])
+def test_optimism_is_that_of_simulated_fits(center, df):
     rng = np.random.default_rng(0)
     optimisms = []
     for _ in range(400):
-        subspace = fit(rng, center).subspace_
+        subspace = fit(rng, center, df).subspace_
         optimisms.append(true_errors(subspace) - subspace.certificate.errors)
     standard_errors = np.std(optimisms, axis=0) / np.sqrt(len(optimisms))
-    moments = fs.GroupMoments.from_rows(*draw_rows(rng, {"a": 20_000, "b": 20_000}))
-    estimate = ErrorOptimism.from_moments(subspace, moments, true_errors(subspace))
+    rows, groups = draw_rows(rng, {"a": 20_000, "b": 20_000}, df)
+    moments = fs.GroupMoments.from_rows(rows, groups)
+    residuals = rows - rows @ subspace.components.T @ subspace.components
+    squares = (residuals**2).sum(axis=1)
+    estimate = ErrorOptimism.from_moments(
+        subspace,
+        moments,
+        true_errors(subspace),
+        np.array([squares[groups == g].std() / np.sqrt(20_000) for g in "ab"]),
+    )
     expected = estimate.at_counts(np.array([150.0, 50.0]))
     difference = np.abs(np.mean(optimisms, axis=0) - expected)
     assert (difference <= 3 * standard_errors + 0.15 * expected).all()
