@@ -178,6 +178,28 @@ def test_saved_models_are_evaluated_by_held_out_rows(run, data, model, table, tm
     run("report", data, "--group", "age", "--test", data, "--json", status=2, err="--model")
 
 
+@pytest.mark.slow
+def test_a_report_on_a_saved_model_takes_over_its_settings(run, data, table, features, tmp_path):
+    path = tmp_path / "scaled.model"
+    fair = fs.FairPCA(2, center="none", scale=True)
+    fair.fit(table[features], sensitive_features=table["age"]).subspace_.save(path)
+    asked = ("report", data, "--group", "age", "--model", path, "--compare", "minimax_loss")
+    settings = run(*asked, "--folds", "none", "--json").facts["settings"]
+    in_python = fs.write_report(
+        tmp_path / "page.html",
+        table[features],
+        table["age"],
+        models=fair,
+        compare=["minimax_loss"],
+        folds=None,
+    )["settings"]
+    assert settings == in_python
+    assert (settings["n_components"], settings["center"], settings["scale"]) == (2, "none", True)
+    given = ("--center", "global", "-d", 1, "--folds", "none", "--json")
+    settings = run(*asked, *given).facts["settings"]
+    assert (settings["n_components"], settings["center"]) == (1, "global")
+
+
 BREAKING = "group\nimport os; os.abort()\n#"
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fairspan.errors import caller_remedies, closest_match
 
@@ -87,6 +88,12 @@ class Command(click.Command):
 
 
 command = partial(click.command, cls=Command)
+
+
+def is_given(name: str) -> bool:
+    """Whether an option of the current command was given, rather than being the default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
 
 
 def given_arguments() -> tuple[str, ...]:

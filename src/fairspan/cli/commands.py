@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.command import command, given_arguments, output_option, usage_error_if
+from fairspan.cli.command import command, given_arguments, is_given, output_option, usage_error_if
 from fairspan.cli.command_outputs import check_output_file
 from fairspan.cli.option_values import (
     AuditOptions,
@@ -109,10 +108,8 @@ def audit(
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
     # Distinguish a requested center from the default.
-    center_source = click.get_current_context().get_parameter_source("center")
-    center_requested = center_source is ParameterSource.COMMANDLINE
     audited = model_auditing.load_audited_models(
-        models, fit_options, model_options.custom_objects, has_center=center_requested
+        models, fit_options, model_options.custom_objects, has_center=is_given("center")
     )
     names = audited[0].subspace.feature_names if audited else None
     read_options.reject_feature_options(names)
@@ -266,6 +263,7 @@ def report(
         audit_options,
         report_options,
         given_arguments(),
+        has_center=is_given("center"),
     )
     if as_json:
         click.echo(printed_results.to_json(built_report.to_dict()))

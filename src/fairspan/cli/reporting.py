@@ -30,6 +30,7 @@ from fairspan.datasets import Dataset, load_adult_by_race
 from fairspan.errors import MissingDependency
 from fairspan.formatting.messages import counted
 from fairspan.formatting.terminal import output_width, wrap_text
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.registry import ExternalObject
@@ -55,6 +56,8 @@ def build_file_report(
     audit_options: AuditOptions,
     report_options: ReportOptions,
     argv: Iterable[str],
+    *,
+    has_center: bool,
 ) -> Report:
     """Build the report of a file, and write the page if a path is given.
 
@@ -69,6 +72,8 @@ def build_file_report(
     report_options : ReportOptions
     argv : iterable of str
         Command line arguments, which the page shows.
+    has_center : bool
+        Whether the center was requested, rather than being the default.
 
     Returns
     -------
@@ -92,6 +97,8 @@ def build_file_report(
     data = open_input(path, read_options, clusters).selected(names, extra_columns)
     data = data.matched_to(known_labels_of(user_models))
     parameters = fit_options.criterion_parameters
+    for model in [*user_models.values()][:1]:
+        fit_options = _completed_by(model, fit_options, has_center=has_center)
     # Check the settings before rows are read. They are made again once the rows have been read,
     # when the texts that name groups can be replaced by labels.
     settings = _report_settings(fit_options, audit_options, report_options, parameters)
@@ -107,8 +114,6 @@ def build_file_report(
     audited: list[AuditedModel] = []
     if user_models:
         audited = read_user_models(user_models, moments)
-    if audited and settings.n_components is None:
-        settings = replace(settings, n_components=audited[0].subspace.dimension)
     held_out = None
     if report_options.test_path is not None:
         held_out = open_held_out_rows(
@@ -120,6 +125,17 @@ def build_file_report(
     if page is not None:
         write_page(page, report)
     return report
+
+
+def _completed_by(model: FairSubspace, fit_options: FitOptions, *, has_center: bool) -> FitOptions:
+    """Return the options with the settings of a model in place of those that were not given."""
+    requested = fit_options.n_components
+    return replace(
+        fit_options,
+        n_components=model.dimension if requested is None else requested,
+        center=fit_options.center if has_center else model.center,
+        standardize=fit_options.standardize or model.is_scaled,
+    )
 
 
 def _report_settings(
