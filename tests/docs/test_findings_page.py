@@ -116,9 +116,9 @@ def series():
 
 
 def tied_directions():
-    rows = np.random.default_rng(0).standard_t(4, (1_200, 8)) * ([1] * 5 + [0.3] * 3)
-    groups = np.repeat(["a", "b"], [800, 400])
-    rows[800:, :4] *= 1.2
+    groups = np.repeat(["a", "b"], [2_666, 1_334])
+    rows = np.random.default_rng(3).normal(size=(4_000, 5))
+    rows *= np.where(groups[:, None] == "a", [2, 2, 2, 2, 0.5], [0.5, 2, 1, 1, 0.5])
     return audit(fit_model(2, rows, groups), rows, groups)
 
 

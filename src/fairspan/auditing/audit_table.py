@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.auditing.estimates import STATE_MEANINGS, State
-from fairspan.auditing.group_names import format_group
+from fairspan.auditing.group_names import format_group, quote_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
+from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
     format_integer,
     format_level,
@@ -88,7 +89,26 @@ def audit_table(
     notes.append(_figures_note(unit, level, has_estimates=has_estimates))
     if has_estimates and builder.has_unidentified_groups:
         notes.append(_GAP_NOTE)
+    reasons = _describe_state_reasons(models)
+    if has_estimates and reasons:
+        notes.append(f"Inconclusive for another reason than the interval: {reasons}.")
     return Table(" ".join(notes), tuple(columns), tuple(zip(first_rows, headings, strict=True)))
+
+
+def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
+    """Describe why states are inconclusive where the interval of the loss does not show it.
+
+    Groups with too few rows have no interval. Eigenvalue gaps have a column and a note.
+    """
+    groups_by_reason: dict[str, list[str]] = {}
+    for model in models:
+        for group in model.groups:
+            if group.is_estimated and group.state_reason and group.is_identified is not False:
+                name = f"{quote_group(group.group)} under {printable(model.name)}"
+                groups_by_reason.setdefault(group.state_reason, []).append(name)
+    return "; ".join(
+        f"{join_truncated(names)} ({reason})" for reason, names in groups_by_reason.items()
+    )
 
 
 def _figures_note(unit: Unit, level: float, *, has_estimates: bool) -> str:

@@ -38,7 +38,9 @@ class GroupEstimates:
     expected_loss : Estimate
         Expected excess over the group's best error. The interval runs from the lower limit of the
         cross-fitted loss to the upper limit of the corrected loss and is simultaneous over groups
-        and over the models of its kind.
+        and over the models of its kind. It is the one that decides the state: heavy tails, and
+        losses below the optimism of the group's best subspace or within the spread of refits, widen
+        it.
     cross_fitted_loss : float
         Loss against the held-out best error; its expectation is at most the true loss.
     expected_best_error : float
@@ -57,8 +59,8 @@ class GroupEstimates:
         factor more rows would detect the cross-fitted loss, or the materiality threshold if larger
         (:func:`required_sample_size`).
     is_unstable : bool
-        Whether harm, or the sign of the change, would be significant for the fixed model, but is
-        within the jackknife spread of its refits.
+        Whether harm, or the sign of a material change, would be significant for the fixed model,
+        but is within the jackknife spread of its refits.
     is_heavy_tailed : bool
         Whether a few rows dominate the loss, so that its interval is unreliable.
     has_few_pairs : bool
@@ -95,7 +97,10 @@ class GroupEstimates:
 
     @property
     def state_reason(self) -> str:
-        """Reason for an inconclusive state other than the width of the interval."""
+        """Reason for an inconclusive state that the interval of the loss does not show by itself.
+
+        Empty if the interval contains zero and its upper limit is material.
+        """
         if self.state != "inconclusive":
             return ""
         if self.has_few_pairs:
@@ -108,6 +113,10 @@ class GroupEstimates:
             return "heavy-tailed losses"
         if not self.eigenvalue_gap.is_identified:
             return "best subspace not identified"
+        if (self.expected_loss.low or 0.0) > 0:
+            return "above zero, but perhaps below the threshold"
+        if (self.expected_loss.high or 0.0) < 0:
+            return "interval below zero"
         return ""
 
     @property

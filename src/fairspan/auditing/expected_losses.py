@@ -209,16 +209,16 @@ class _Estimator:
             )
         loss = self._loss_interval(i, g, training_standard_error, refit_spread)
         state = classify_loss(loss)
-        low = loss.low
         # Loss that a claim of harm rests on: the cross-fitted one, which is biased downward, or the
         # corrected one if the test shows it.
         claimed_loss = loss.cross_fitted
+        low, high = loss.limits_that_decide(state)
         # The loss test compares with losses of simulated rows, and is less conservative than
         # cross-fitting. It supports the corrected loss, so that the lower limit of that one counts.
         if self._is_shown_by_test(i, g, state, loss):
             state = "harmed"
             claimed_loss = loss.value
-            low = max(low, loss.low_of_corrected)
+            low = max(loss.low, loss.low_of_corrected)
         gap = self._eigenvalue_gaps[self.models[i].optima_index][g]
         n_folds = self._n_folds
         # With n rows and some constant B, the best error is too small by B / n in sample, and too
@@ -236,6 +236,7 @@ class _Estimator:
         is_harm_unstable = state == "harmed" and claimed_loss <= refit_spread
         if is_harm_unstable:
             state = "inconclusive"
+            low = min(low, claimed_loss - refit_spread)
         change = self._change(i, g, change_spread)
         n_clusters = loss.n if self._options.has_clusters else None
         n_effective = math.nan
@@ -243,7 +244,7 @@ class _Estimator:
             n_effective = float(self._statistics.effective_counts[g])
         return GroupEstimates(
             expected_error=Estimate(error, max(error - error_margin, 0.0), error + error_margin),
-            expected_loss=Estimate(loss.value, low, loss.high),
+            expected_loss=Estimate(loss.value, low, high),
             cross_fitted_loss=loss.cross_fitted,
             expected_best_error=best,
             state=state,
@@ -334,10 +335,12 @@ class _Estimator:
         return Estimate(change, change - margin, change + margin)
 
     def _is_sign_unstable(self, i: int, g: int, change: Estimate, change_spread: float) -> bool:
-        """Whether the sign of a significant change is within the spread of the refits."""
+        """Whether the sign of a significant and material change is within the spread of refits."""
         if self.models[i].baseline_index is None:
             return False
-        return self._margin(i, g, Quantity.CHANGE) < abs(change.value) <= change_spread
+        min_change = self._options.materiality * float(self._model_errors[i].variances[g])
+        size = abs(change.value)
+        return size >= min_change and self._margin(i, g, Quantity.CHANGE) < size <= change_spread
 
     def _is_shown_by_test(self, i: int, g: int, state: State, loss: LossInterval) -> bool:
         """Whether the loss test shows a material loss that the intervals leave open."""

@@ -56,6 +56,29 @@ class LossInterval:
         """Lower limit of the corrected loss, whose interval is symmetric."""
         return 2 * self.value - self.high
 
+    @property
+    def outlier_margin(self) -> float:
+        """Amount that a few rows can have contributed to the loss; 0 without heavy tails."""
+        if not self.is_heavy_tailed:
+            return 0.0
+        # With sigma the standard deviation of the rows' losses, none of n is further from the mean
+        # than sigma (kurtosis n)^(1/4). So a row moves the mean by at most this / n, which is the
+        # standard error sigma / sqrt(n) times (kurtosis / n)^(1/4).
+        return float(_N_OUTLYING_ROWS * self.standard_error * (self.kurtosis / self.n) ** 0.25)
+
+    def limits_that_decide(self, state: State) -> tuple[float, float]:
+        """Return the limits that the state is decided by, which are those to print.
+
+        Heavy tails widen both. Where a loss is not shown only because it is smaller than the
+        optimism of the group's best subspace, the lower limit is the difference of the two.
+        """
+        if self.is_zero:
+            return 0.0, 0.0
+        low = self.low - self.outlier_margin
+        if state == "inconclusive" and low > self.rounding_bound:
+            low = min(low, self.cross_fitted - self.optimism)
+        return low, self.high + self.outlier_margin
+
     def without_rounding(self) -> "LossInterval":
         """Return zeros in place of value and limits if they are negligible (rounding errors)."""
         if max(abs(self.low), abs(self.value), abs(self.high)) > self.rounding_bound:
@@ -80,14 +103,8 @@ def classify_loss(loss: LossInterval) -> State:
     """
     if loss.is_zero:
         return "no material harm"
-    # With sigma the standard deviation of the rows' losses, none of n is further from the mean than
-    # sigma (kurtosis n)^(1/4). So a row moves the mean by at most this / n, which is the standard
-    # error sigma / sqrt(n) times (kurtosis / n)^(1/4).
-    outlier_margin = 0.0
-    if loss.is_heavy_tailed:
-        outlier_margin = _N_OUTLYING_ROWS * loss.standard_error * (loss.kurtosis / loss.n) ** 0.25
     is_large_enough = loss.cross_fitted >= max(loss.min_material_loss, loss.optimism)
-    if loss.low - outlier_margin > loss.rounding_bound and is_large_enough:
+    if loss.low - loss.outlier_margin > loss.rounding_bound and is_large_enough:
         return "harmed"
     # The interval of heavy-tailed losses shows neither that a loss is small nor that it is zero.
     if loss.is_heavy_tailed:

@@ -360,17 +360,19 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
     known = [group for group in groups if group.n_rows_needed is not None]
     if not known:
         return ""
+    detectable = join_truncated(
+        [
+            f"{ascii_share(min(as_variance_share(group.min_detectable_loss, group), 1.0))} of the "
+            f"variance of {quote_group(group.group)}"
+            for group in known
+        ]
+    )
     needed = join_truncated(
         [f"{group.n_rows_needed:,} rows of {quote_group(group.group)}" for group in known]
     )
-    detectable_shares = [
-        min(group.min_detectable_loss / group.observed_total_variance, 1.0) for group in known
-    ]
-    detectable = join_truncated([ascii_share(share) for share in detectable_shares])
     return (
-        " Detecting a loss of the estimated size, or of the materiality threshold if that is "
-        f"larger, takes about {needed}; these rows can detect losses above {detectable} of the "
-        "variance."
+        f" These rows can show losses above {detectable}. For the size that is estimated, or the "
+        f"least that matters, you need about {needed}."
     )
 
 

@@ -188,8 +188,8 @@ ENTRIES = {
         title="fitted to the audited rows",
         about="a model",
         severity="info",
-        message="{models}: {were} fitted to these rows{inference}. {their} errors on new rows are "
-        "estimated by cross-fitting: {they_are} refitted leaving out one fold at a time.",
+        message="{models}: {were} fitted to these rows{inference}, so {their} errors on new rows "
+        "are cross-fitted: {they_are} refitted leaving out one fold at a time.",
         other_messages={
             "no estimates": "{models}: {were} fitted to these rows{inference}. The intervals are "
             "for this fixed projection; errors on new rows may be larger. {remedy}",
@@ -250,16 +250,15 @@ ENTRIES = {
         "refitted for cross-fitting.",
     ),
     "FS208": FindingEntry(
-        title="the projection is unstable",
+        title="refits change a group's error",
         about="a model",
         severity="warning",
-        message="{model}: the projection itself is unstable. Across refits without one fold, the "
-        "error of a group varies by {instability} times the half width of the interval of its "
-        "loss; the cosine of the largest angle between a refit and the model is {cosine}. {remedy}",
+        message="{model}, {groups}: refits without one fold of the rows change {their_error} more "
+        "than sampling does; treat the figure as approximate. {remedy}",
         remedy="Change the number of dimensions or the scaling, or inspect outliers.",
         further_remedy="Choose a number of dimensions after which the next eigenvalue is clearly "
         "smaller.",
-        caveat="the projection itself is unstable",
+        caveat="refits change the error of a group more than sampling does",
     ),
     "FS209": FindingEntry(
         title="what a refit to these rows could attain",

@@ -215,20 +215,21 @@ def negative_losses(model: ModelResult) -> Iterator[Finding]:
 
 
 def unstable_model(model: ModelResult) -> Iterator[Finding]:
-    """FS208: models that depend strongly on their rows.
+    """FS208: groups for which the variation of refits leaves harm, or the sign of a change, open.
 
-    Those are models under whose refits without one fold the error of a group varies by more than
-    half the width of the interval of its loss; `instability` is the ratio. The message also gives
-    the cosine of the largest principal angle between the model and a refit.
+    For the fixed model it would be shown. A model whose refits vary without such an effect is not
+    reported, whatever its `instability`.
     """
-    if model.instability is not None and model.instability > 1:
+    unstable = [group for group in model.groups if group.is_unstable]
+    if unstable:
+        pronoun = "this group's error"
+        if len(unstable) > 1:
+            pronoun = "the errors of these groups"
         yield make_finding(
             "FS208",
-            {
-                "instability": format_ascii_number(model.instability),
-                "cosine": format_ascii_number(model.min_cosine or 0.0),
-            },
+            {"groups": quote_groups(unstable), "their_error": pronoun},
             model=model.name,
+            groups=labels_of(unstable),
         )
 
 
@@ -238,11 +239,11 @@ def in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterat
     if not in_sample or not rows.has_intervals:
         return
     verb = "was"
-    possessive = "Its"
+    possessive = "its"
     pronoun = "it is"
     if len(in_sample) > 1:
         verb = "were"
-        possessive = "Their"
+        possessive = "their"
         pronoun = "they are"
     inference = ""
     if any(model.in_sample_inferred for model in in_sample):

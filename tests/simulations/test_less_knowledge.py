@@ -1,0 +1,57 @@
+"""Less knowledge never gives a kinder verdict: it takes claims away, and adds none."""
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from case_selection import ALL_CASES
+from test_recommendations_are_true import draw_table
+
+N_TABLES = 60 if ALL_CASES else 12
+LEVELS = (0.95, 0.99, 0.9999)
+# Claims of each kind: that PCA does no harm, that the repair lowers a loss, and that nobody pays.
+CLAIMS = {
+    "no material harm": {"no harm"},
+    "no material harm, repair harms": {"no harm"},
+    "harm, repair helps": {"gain", "no cost"},
+    "harm, repair at a possible cost": {"gain"},
+    "harm, repair at a cost": {"gain"},
+    "harm, repair shifts it": set(),
+    "harm, repair does not help": set(),
+    "harm, no repair tried": set(),
+    "inconclusive": set(),
+}
+# A verdict "shifts it" may lose the claim of new harm, and then says who pays or may pay.
+HARSHER = {"harm, repair shifts it"}
+
+
+def verdict_kinds(table, levels):
+    """Verdict of the same rows at each level."""
+    fair = fs.FairPCA(table.d).fit(table.X, sensitive_features=table.groups)
+    audits = [fs.audit({"fair": fair}, table.X, table.groups, level=level) for level in levels]
+    return [audit.verdict.kind for audit in audits]
+
+
+@pytest.mark.sweep
+@pytest.mark.long
+def test_a_higher_level_only_takes_claims_away():
+    for seed in range(N_TABLES):
+        kinds = verdict_kinds(draw_table(seed), LEVELS)
+        for kind, thinner in zip(kinds, kinds[1:], strict=False):
+            allowed = CLAIMS[kind] | ({"gain"} if kind in HARSHER else set())
+            assert CLAIMS[thinner] <= allowed, (seed, kinds)
+
+
+@pytest.mark.sweep
+@pytest.mark.long
+def test_fewer_rows_seldom_add_a_claim():
+    """By chance at most: other rows may show what the first did not."""
+    n_kinder = 0
+    for seed in range(N_TABLES):
+        table = draw_table(seed)
+        kept = np.random.default_rng(seed).random(len(table.X)) < 0.3
+        (kind,) = verdict_kinds(table, LEVELS[:1])
+        table.X, table.groups = table.X[kept], table.groups[kept]
+        (thinner,) = verdict_kinds(table, LEVELS[:1])
+        n_kinder += not {"no harm", "no cost"} & CLAIMS[thinner] <= CLAIMS[kind]
+    assert n_kinder <= 0.05 * N_TABLES
