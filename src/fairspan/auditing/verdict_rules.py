@@ -20,6 +20,7 @@ from fairspan.auditing.results import ModelResult, harmed_groups
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.auditing.verdict_sentences import (
     add_caveats,
+    add_harm_by_repair,
     add_harm_without_rise,
     state_costly_repair,
     state_harm_without_repair,
@@ -159,11 +160,15 @@ def _verdict_without_harm_by_pca(
 ) -> Verdict:
     """Return the verdict on a fair model if PCA is not shown to harm any group."""
     pca = comparison.pca
+    verdict = _no_harm_verdict(pca, comparison.fair.name, level, materiality)
     # If PCA is unstable, nothing is claimed of the fair model either.
-    is_pca_stable = not any(group.is_unstable for group in pca.groups)
-    if comparison.newly_harmed and is_pca_stable:
-        return state_harmful_repair(comparison)
-    return _no_harm_verdict(pca, comparison.fair.name, level, materiality)
+    is_pca_unstable = any(group.is_unstable for group in pca.groups)
+    if not comparison.newly_harmed or is_pca_unstable:
+        return verdict
+    # That harm by PCA is not shown does not rule it out.
+    if verdict.kind == "inconclusive":
+        return add_harm_by_repair(verdict, comparison)
+    return state_harmful_repair(comparison)
 
 
 def _repair_verdict(comparison: ModelComparison, materiality: float) -> Verdict:
@@ -234,12 +239,15 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     other kinds stay, with the caveat in the text. `baseline` is the name of the baseline PCA.
     """
     relevant = [finding for finding in findings if _qualifies(finding, verdict, baseline)]
-    if not relevant or verdict.kind == "inconclusive":
-        return verdict
     # Findings about one model or group, such as heavy tails or instability, are already accounted
     # for in the states of the groups. Those about all rows, such as misleading columns, are not;
     # unless they may be harmless, like duplicates, they cast doubt on the verdict.
     misleading_data = [finding for finding in relevant if _casts_doubt(finding)]
+    if verdict.kind == "inconclusive":
+        # Its remedy comes before more rows.
+        relevant = misleading_data
+    if not relevant:
+        return verdict
     if verdict.kind == "no material harm" and misleading_data:
         return state_misleading_data(verdict, relevant, misleading_data[0])
     return add_caveats(verdict, relevant)

@@ -115,6 +115,19 @@ def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verd
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
+def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict:
+    """Add to an inconclusive verdict that the fair model harms groups."""
+    fair = comparison.fair.name
+    return replace(
+        verdict,
+        summary=f"The repair itself does harm: under {fair}, "
+        f"{_describe_harm(comparison.newly_harmed)}. {verdict.summary}",
+        recommendation=f"Do not use {fair} in place of {comparison.pca.name}. "
+        f"{verdict.recommendation}",
+        groups=(*labels_of(comparison.newly_harmed), *verdict.groups),
+    )
+
+
 def state_costly_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the group most harmed by PCA gains, and another group pays."""
     fair = comparison.fair

@@ -1,0 +1,34 @@
+"""Audits of eleven tables as practitioners have them say and recommend what is true."""
+
+import numpy as np
+import pytest
+
+from eleven_tables import LARGE, SMALL
+from true_losses import audit_drawn_table
+
+# Twelve regions, and more features than rows, take some seconds.
+LONG = {"survey", "few_genes", "loans"}
+CASES = [
+    pytest.param(
+        case,
+        id=case.make.__name__,
+        marks=pytest.mark.long if case.make.__name__ in LONG or case in LARGE else pytest.mark.slow,
+    )
+    for case in (*SMALL, *LARGE)
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verdict_and_recommendation_are_true(case):
+    checked = audit_drawn_table(case.make(np.random.default_rng(0)))
+    verdict, recommendation = checked.audit.verdict, checked.recommendation
+    assert list(checked.false_claims()) == []
+    assert verdict.kind in case.kinds
+    assert recommendation.model in case.recommended
+    codes = {finding.code for finding in checked.audit.findings}
+    if case.findings:
+        # The verdict is qualified by what is found, and its remedy comes first.
+        named = {code for code in case.findings & codes if f"({code})" in verdict.summary}
+        assert named
+        first = next(finding for finding in checked.audit.findings if finding.code in named)
+        assert verdict.recommendation.startswith(first.remedy)
