@@ -3,8 +3,8 @@
 Let a group have weight W, mean m and scatter T in all rows, and weight w, mean m + d and scatter F
 in the part. Without the part its weight is W - w, its mean m - w d / (W - w), and its scatter
 T - F - w W / (W - w) dd'. Entries of the difference are rounded relative to those of T. Where less
-scatter is left of a feature, as without the part that has its only large value, the other parts of
-the group are merged instead.
+scatter is left of a feature in any group, as without the part that has its only large value, the
+other parts are merged instead.
 """
 
 from collections.abc import Sequence
@@ -69,31 +69,26 @@ def _exclude_plain(
     total: GroupMoments, part: GroupMoments, others: Sequence[GroupMoments]
 ) -> GroupMoments:
     """Exclude a part of moments without classes and attributes; `others` are all other parts."""
+    part = part.reorder_features(total.feature_names)
     labels_left = {label for other in others for label in other.labels}
     remaining = [group for group, label in enumerate(total.labels) if label in labels_left]
-    part = part.reorder_features(total.feature_names)
-    counts = total.counts[remaining]
-    weights = total.weights[remaining]
-    means = np.empty((len(remaining), total.n_features))
-    corrections = np.empty_like(means)
-    scatters = np.empty((*means.shape, total.n_features))
-    for position, label in enumerate(total.labels[group] for group in remaining):
+    groups: list[_GroupMoments] = []
+    for label in [total.labels[group] for group in remaining]:
         group = _group_of(total, label)
         if label in part.labels:
-            group = _subtract(group, _group_of(part, label)) or _merged_group(others, label)
-        counts[position] = group.n_rows
-        weights[position] = group.weight
-        means[position] = group.mean
-        corrections[position] = group.mean_correction
-        scatters[position] = group.scatter
+            difference = _subtract(group, _group_of(part, label))
+            if difference is None:
+                return merge_moments(others)
+            group = difference
+        groups.append(group)
     return replace(
         total,
         groups=total.groups[remaining],
-        counts=counts,
-        weights=weights,
-        means=means,
-        mean_corrections=corrections,
-        scatters=scatters,
+        counts=np.array([group.n_rows for group in groups], dtype=np.int64),
+        weights=np.array([group.weight for group in groups]),
+        means=np.array([group.mean for group in groups]),
+        mean_corrections=np.array([group.mean_correction for group in groups]),
+        scatters=np.array([group.scatter for group in groups]),
         n_dropped=sum(other.n_dropped for other in others),
         skip_validation=True,
     )
@@ -109,15 +104,6 @@ def _group_of(moments: GroupMoments, label: Label) -> _GroupMoments:
         np.zeros(moments.n_features) if corrections is None else corrections[group],
         moments.scatters[group],
     )
-
-
-def _merged_group(parts: Sequence[GroupMoments], label: Label) -> _GroupMoments:
-    """Moments of one group in several parts together."""
-    with_group = [part for part in parts if label in part.labels]
-    selected = [part.select_groups([part.labels.index(label)]) for part in with_group]
-    # Features are in the order of the first of all parts.
-    names = parts[0].feature_names
-    return _group_of(merge_moments([part.reorder_features(names) for part in selected]), label)
 
 
 def _subtract(whole: _GroupMoments, part: _GroupMoments) -> _GroupMoments | None:
