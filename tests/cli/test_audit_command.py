@@ -526,3 +526,11 @@ def test_several_files_of_moments_are_audited_together(run, table, features, tmp
     table.to_csv(tmp_path / "rows.csv")
     refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)
     run(*refused, status=2, err=["rows.csv is not", "fairspan moments"])
+
+
+def test_squared_units_are_printed_on_request(run, data):
+    arguments = ("audit", data, "--group", "age", "-d", 2)
+    group = run(*arguments, "--json").facts["models"][0]["groups"][0]
+    lines = run(*arguments, "--unit", "squared").out.splitlines()
+    (row,) = (line for line in lines if line.split()[:1] == [group["group"]])
+    assert float(row.split()[2]) == pytest.approx(group["expected_error"], rel=0.005)

@@ -21,6 +21,7 @@ from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOL
 from fairspan.errors import FairspanError
 from fairspan.formatting.messages import counted
 from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.formatting.units import Unit
 from fairspan.progress import overall_progress
 from fairspan.registry import ExternalObject
 from fairspan.report.report_outputs import check_output_path
@@ -79,6 +80,7 @@ def demo(page: Path, as_json: bool) -> None:
 @options.with_dimension_options
 @options.with_model_options
 @options.with_audit_options
+@options.UNIT
 @options.JSON
 def audit(
     data: tuple[Path | ExternalObject, ...],
@@ -86,6 +88,7 @@ def audit(
     fit_options: FitOptions,
     model_options: ModelOptions,
     audit_options: AuditOptions,
+    unit: Unit,
     as_json: bool,
 ) -> None:
     """Audit ordinary PCA, or saved models, on each group of DATA.
@@ -123,7 +126,7 @@ def audit(
         if by_dimension:
             found = model_auditing.audit_by_dimension(table, fit_options, audit_options)
             results = printed_results.by_dimension_record(found)
-            text = printed_results.by_dimension_text(found)
+            text = printed_results.by_dimension_text(found, unit)
         else:
             if model_options.repair:
                 audited = fitting.fit_repair(table, fit_options)
@@ -137,7 +140,7 @@ def audit(
                 )
             result = model_auditing.audit_data(table, audited, audit_options, held_out)
             results = result.to_dict()
-            text = printed_results.audit_text(result)
+            text = printed_results.audit_text(result, unit)
             next_command = next_commands.next_command(given_arguments(), result, model_options)
             if next_command is not None:
                 text += f"\n\n{next_command}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -27,6 +27,7 @@ from fairspan.cli.param_types import (
     memory_size,
     parse_parameters,
 )
+from fairspan.formatting.units import Unit
 from fairspan.registry import builtin_names
 
 # Values of fairspan.rows.blocks.OnMissing, which is slow to import.
@@ -45,6 +46,13 @@ CUSTOM_OBJECTS = audit_option(
     help="Criterion or restriction of another package that a saved model uses (repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print results as JSON.")
+UNIT = output_option(
+    "--unit",
+    type=click.Choice(get_args(Unit)),
+    default="share",
+    help="Print errors and losses in per cent of each group's variance, or in squared units of the "
+    "features, as in JSON.",
+)
 
 
 MISSING_GROUP_OPTION = "Give the group column with --group COL."

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,20 +16,29 @@ from fairspan.cli.finding_hints import in_command_terms
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import format_parameters, readable_name
 from fairspan.formatting.numbers import format_count, format_level, to_ascii
-from fairspan.formatting.table import Cell, Column, Table, name_column, share_estimate_column
+from fairspan.formatting.table import (
+    Cell,
+    Column,
+    Table,
+    name_column,
+    number_column,
+    share_estimate_column,
+)
 from fairspan.formatting.terminal import TextRole, output_width, shorten_names, wrap_text
+from fairspan.formatting.units import Unit, unit_phrase
 from fairspan.problem.part_parameters import reported_parameters
 from fairspan.rows.labels import printable
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
+    from fairspan.auditing.results import GroupResult
     from fairspan.certificates.certificate import Certificate
 
 # Maximum width of a group name.
 _MAX_NAME_WIDTH = 24
 _BY_DIMENSION_CAPTION = (
-    "Loss expected on new rows under PCA, in per cent of the group's variance, by number of "
-    "dimensions d. States and intervals hold for all groups and all d at once."
+    "Loss expected on new rows under PCA, {unit}, by number of dimensions d. States and intervals "
+    "hold for all groups and all d at once."
 )
 
 
@@ -40,9 +49,9 @@ def to_json(results: Mapping[str, object]) -> str:
     )
 
 
-def audit_text(result: "Audit") -> str:
+def audit_text(result: "Audit", unit: Unit = "share") -> str:
     """Format an audit for standard output, with its width and colors."""
-    return result.to_text(output_width(sys.stdout), painter_for(sys.stdout))
+    return result.to_text(output_width(sys.stdout), painter_for(sys.stdout), unit)
 
 
 def certificate_text(certificate: "Certificate") -> str:
@@ -102,7 +111,7 @@ def by_dimension_record(result: "Audit") -> dict[str, object]:
     }
 
 
-def by_dimension_text(result: "Audit") -> str:
+def by_dimension_text(result: "Audit", unit: Unit = "share") -> str:
     """Format the audit by dimension, one line per dimension and group.
 
     The models of the audit are PCA with increasing dimensions. Notes below the table say why states
@@ -111,22 +120,16 @@ def by_dimension_text(result: "Audit") -> str:
     names = [format_group(group.group) for group in result.models[0].groups]
     names = shorten_names(names, _MAX_NAME_WIDTH) or names  # in full if they would not differ
     groups = [group for model in result.models for group in model.groups]
-    losses = [group.expected_loss.relative_to(group.observed_total_variance) for group in groups]
     # Show d only in the first line of each dimension.
     dimensions = [Cell("")] * len(groups)
     for i, model in enumerate(result.models):
         dimensions[i * len(names)] = Cell(str(model.n_components))
     table = Table(
-        _BY_DIMENSION_CAPTION,
+        _BY_DIMENSION_CAPTION.format(unit=unit_phrase(unit)),
         (
             Column("d", dimensions),
             name_column("group", names * len(result.models)),
-            share_estimate_column(
-                "loss",
-                [none_if_nan(loss.value) for loss in losses],
-                [(loss.low, loss.high) for loss in losses],
-                detail_heading=f"{format_level(result.level)} interval",
-            ),
+            _loss_column(groups, result.level, unit),
             name_column("state", [group.state for group in groups]),
         ),
     )
@@ -143,6 +146,21 @@ def by_dimension_text(result: "Audit") -> str:
         return table_text(table)
     lines = [line for note in notes for line in wrap_text(note, output_width(sys.stdout))]
     return "\n".join([table_text(table), "", *lines])
+
+
+def _loss_column(groups: "Sequence[GroupResult]", level: float, unit: Unit) -> Column:
+    """Return the column of expected losses of an audit by dimension."""
+    detail_heading = f"{format_level(level)} interval"
+    losses = [group.expected_loss for group in groups]
+    if unit == "share":
+        losses = [
+            group.expected_loss.relative_to(group.observed_total_variance) for group in groups
+        ]
+    values = [none_if_nan(loss.value) for loss in losses]
+    intervals = [(loss.low, loss.high) for loss in losses]
+    if unit == "share":
+        return share_estimate_column("loss", values, intervals, detail_heading=detail_heading)
+    return number_column("loss", values, intervals=intervals, detail_heading=detail_heading)
 
 
 def print_results(results: dict[str, object], text: str, *, as_json: bool) -> None:
