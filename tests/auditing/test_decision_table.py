@@ -1,0 +1,66 @@
+"""The decision table: what each group gains or pays under each fair model."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fairspan import FairPCA, audit
+from fairspan.errors import InvalidInput
+from fairspan.formatting.terminal import display_width
+from known_verdicts import harmed_minority
+
+
+@cache
+def audited():
+    X, groups = harmed_minority()
+    models = {
+        name: FairPCA(3, criterion=name).fit(X, sensitive_features=groups)
+        for name in ("minimax_loss", "total_error")
+    }
+    return audit(models, X, groups, folds=5)
+
+
+def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
+    result = audited()
+    table = result.decision_table()
+    names = [cell.text for cell in table.columns[0].cells]
+    by_name = {model.name: model for model in result.models}
+    assert [column.group for column in table.columns[1:]] == ["few", "many"]
+    baseline = by_name[by_name["minimax_loss"].baseline]
+    for g, column in enumerate(table.columns[1:]):
+        cells = dict(zip(names, column.cells, strict=True))
+        loss = baseline.groups[g]
+        assert cells[baseline.name].sort_value == pytest.approx(
+            loss.expected_loss.value / loss.observed_total_variance
+        )
+        fair = by_name["minimax_loss"].groups[g]
+        change = fair.expected_change
+        cell = cells["minimax_loss"]
+        assert cell.sort_value == pytest.approx(change.value / fair.observed_total_variance)
+        assert (cell.detail, cell.attributes["data-state"]) == (fair.state, fair.state)
+        # The word carries the sign, so that the figures are positive.
+        outcome = "gain" if change.high < 0 else "cost"
+        assert change.low > 0 or change.high < 0
+        assert cell.attributes["data-outcome"] == outcome
+        word, share, *_ = cell.text.split()
+        assert word == outcome
+        size = 100 * abs(change.value) / fair.observed_total_variance
+        assert float(share) == pytest.approx(size, abs=0.05)
+
+
+def test_the_table_comes_before_all_others_and_fits_the_terminal():
+    result = audited()
+    for width in (80, 50):
+        text = result.to_text(width)
+        assert max(map(display_width, text.splitlines())) <= width
+        table = result.decision_table().to_text(width)
+        assert text.index(table) < text.index(result.table().to_text(width))
+
+
+def test_an_audit_without_fair_models_has_no_decision():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    result = audit(np.eye(3)[:1], X, ["a", "b"] * 50)
+    assert not result.has_decisions
+    with pytest.raises(InvalidInput, match="no fair model"):
+        result.decision_table()
