@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+import fairspan as fs
 from cli.pca_reference import reference_figures, reference_pca
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
@@ -272,8 +273,21 @@ def test_a_fit_without_any_solution_is_an_error():
         report_facts(X, labels, 2, criterion="disparity")
     with pytest.raises(InvalidInput, match="one group"):
         report_facts(X, np.repeat("all", len(X)), 2)
-    with pytest.raises(InvalidInput, match="1001 features"):
-        report_facts(np.zeros((4, 1001)), ["a", "a", "b", "b"], 2)
+
+
+@pytest.mark.long
+def test_of_many_features_the_list_of_names_is_cut_and_not_the_report(tmp_path):
+    X = np.random.default_rng(0).normal(size=(24, 1_001))
+    page = tmp_path / "page.html"
+    asked = {"n_components": 2, "criterion": "total_error", "compare": [], "folds": None}
+    facts = fs.write_report(page, X, [*"ab"] * 12, **asked)
+    assert len(facts["data"]["feature_names"]) == 1_001
+    assert 2 in report_dimensions(facts)
+    assert len(report_dimensions(facts)) <= 5
+    text = page.read_text(encoding="utf-8")
+    names = text.partition('<ul class="names">')[2].partition("</ul>")[0]
+    assert names.count("<li>") == 1_000
+    assert "1,001 features" in text
 
 
 @pytest.mark.parametrize("k", [2, 3])

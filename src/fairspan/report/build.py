@@ -64,7 +64,7 @@ def build_report(
     Raises
     ------
     Incompatible, InvalidInput, InvalidParameter, UnknownGroup
-        There is only one group, there are too many features, or the main criterion is infeasible.
+        There is only one group, or the main criterion is infeasible.
     """
     settings.check_size(moments.n_features)
     if moments.n_groups < 2:

@@ -33,6 +33,10 @@ MAX_DIMENSIONS = 40
 # With more features, or with more than two groups, each dimension is slow, so fewer are fitted.
 _MAX_FEATURES_FAST = 300
 _MAX_DIMENSIONS_SLOW = 16
+# With this many features a fit takes seconds: few dimensions are fitted, and no others than the
+# requested one get estimates for new rows.
+_MAX_FEATURES_ESTIMATED = 1000
+_MAX_DIMENSIONS_OF_MANY_FEATURES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,8 @@ def pca_estimates_by_dimension(
     """
     if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
         return {}
+    if folds.total.n_features > _MAX_FEATURES_ESTIMATED:
+        return {pca.n_components: pca.groups}
     # The figure shows these dimensions, of which only some get estimates, to save time.
     audited_dimensions = _select_dimensions(
         folds.total.n_features, folds.total.n_groups, pca.n_components
@@ -116,7 +122,9 @@ def pca_estimates_by_dimension(
 
 
 def _select_dimensions(n_features: int, n_groups: int, requested: int) -> list[int]:
-    """Select at most 40 dimensions, or 16 if they are slow, including the requested one."""
+    """Select at most 40 dimensions, or 16 or 4 if they are slow, including the requested one."""
+    if n_features > _MAX_FEATURES_ESTIMATED:
+        return select_dimensions(n_features, requested, _MAX_DIMENSIONS_OF_MANY_FEATURES)
     is_fast = n_groups <= 2 and n_features <= _MAX_FEATURES_FAST
     max_dimensions = MAX_DIMENSIONS if is_fast else _MAX_DIMENSIONS_SLOW
     return select_dimensions(n_features, requested, max_dimensions)

@@ -7,7 +7,7 @@ from typing import Any
 from fairspan import registry
 from fairspan.auditing.estimation_options import DEFAULT_OPTIONS, EstimationOptions
 from fairspan.displays.by_name import DISPLAYS
-from fairspan.errors import InvalidInput, InvalidType, describe_type
+from fairspan.errors import InvalidType, describe_type
 from fairspan.extending import Display
 from fairspan.moments.base_moments import Center, check_center
 from fairspan.parameters import check_bool, check_integer
@@ -18,8 +18,6 @@ from fairspan.problem.part_parameters import check_n_components
 PCA_CRITERION = "total_error"
 # Share of every group's variance that the main criterion keeps if no dimension is requested.
 DEFAULT_VARIANCE_KEPT = 0.9
-# With more features, second moment matrices are too large for the many fits of a report.
-_MAX_FEATURES = 1000
 
 
 @dataclass(frozen=True)
@@ -138,18 +136,12 @@ class ReportSettings:
         return self.criterion.name == PCA_CRITERION and self.center != "group"
 
     def check_size(self, n_features: int) -> None:
-        """Check that the number of features is supported and not below the number of dimensions.
+        """Check that the number of features is not below the number of dimensions.
 
         Raises
         ------
-        InvalidInput, InvalidParameter
+        InvalidParameter
         """
-        if n_features > _MAX_FEATURES:
-            raise InvalidInput(
-                f"A report received {n_features} features",
-                f"Allowed: at most {_MAX_FEATURES}, since dozens of models are fitted",
-                "Select features, or use FairPCA and audit, which support any number",
-            )
         if self.n_components is not None:
             check_n_components(self.n_components, n_features, allow_fraction=True)
 

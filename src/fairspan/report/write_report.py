@@ -87,8 +87,9 @@ def write_report(
     path : path
         Path of the page; it is written atomically.
     X : (n, p) table of finite numbers
-        Rows, in any form that `GroupMoments.from_rows` accepts, with at most 1000 features. They
-        are read four times, and four more times if the groups' best subspaces depend on the folds.
+        Rows, in any form that `GroupMoments.from_rows` accepts. They are read four times, and four
+        more times if the groups' best subspaces depend on the folds. With more than 1000 features,
+        only four numbers of dimensions are compared, and the page lists 1000 names.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     models : model, or mapping of name to model, optional
         Fitted models, as for :func:`fairspan.audit`, reported in their own section; restricted,
@@ -148,7 +149,7 @@ def write_report(
     Raises
     ------
     InvalidInput
-        Invalid rows, a single group, or too many features.
+        Invalid rows, or a single group.
     InvalidParameter, InvalidType
         An invalid setting, or a path that cannot be written.
     Incompatible
@@ -291,7 +292,7 @@ class _RowArguments:
         Raises
         ------
         InvalidInput
-            Invalid rows, none, or too many features.
+            Invalid rows, or none.
         """
         if self.X is None:
             raise InvalidInput(
