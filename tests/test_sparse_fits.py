@@ -352,7 +352,7 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     fair = FairPCA(3).fit(sparse, sensitive_features=labels, sample_weight=weights)
     mine = audit(fair, sparse, labels, sample_weight=weights, folds=5)
     theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights, folds=None).models[0]
-    assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
+    assert [model.name for model in mine.models] == ["minimax loss", "PCA"]
     figures = attrgetter(
         *("observed_total_variance", "observed_best_error", "observed_variance_kept"),
         *("observed_error.value", "observed_error.low", "observed_error.high"),
