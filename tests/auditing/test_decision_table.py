@@ -54,6 +54,7 @@ def test_the_table_comes_before_all_others_and_fits_the_terminal():
     for width in (80, 50):
         text = result.to_text(width)
         assert max(map(display_width, text.splitlines())) <= width
+        assert result.decision_table().to_text(width).isascii()
         table = result.decision_table().to_text(width)
         assert text.index(table) < text.index(result.table().to_text(width))
 

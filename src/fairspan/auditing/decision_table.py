@@ -170,7 +170,7 @@ def decision_table(
     for by_model in zip(*rows, strict=True):
         cells = [_decision_cell(decision, decimals) for decision in by_model]
         group = format_group(by_model[0].group)
-        columns.append(Column("", cells, group, detail_heading="state", is_text=True))
+        columns.append(Column("", cells, group, detail_heading="state"))
     # A rule separates the baselines with their models.
     first_rows = [i for i, row in enumerate(rows) if row[0].baseline is None]
     baselines = ", ".join(names[i] for i in first_rows)
