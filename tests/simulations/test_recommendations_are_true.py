@@ -18,7 +18,7 @@ MIN_BEST = 0.8
 def test_recommended_models_are_best_for_everybody():
     checked = [audit_drawn_table(draw_table(seed), CRITERIA) for seed in range(N_TABLES)]
     recommended = [each for each in checked if each.recommendation.model is not None]
-    assert len(recommended) >= N_TABLES / 4
+    assert len(recommended) >= N_TABLES / 5
     worse = [
         each.table.name
         for each in recommended
