@@ -73,8 +73,8 @@ def test_blocks_of_moments_call_no_group_harmed_without_a_loss(name):
     assert harmed_share(NULLS[name], seed=57, n_blocks=10) <= max_share(LEVEL, len(DRAWS))
 
 
-# Forty rows often leave open whether eigenvalues 3 and 4 differ, and then no loss is claimed.
+# Forty rows often leave open whether eigenvalues 3 and 4 differ, which makes the test stricter.
 @pytest.mark.sweep
-@pytest.mark.parametrize(("loss", "n", "power"), [(0.05, 80, 0.7), (0.1, 40, 0.55)])
+@pytest.mark.parametrize(("loss", "n", "power"), [(0.05, 80, 0.7), (0.1, 40, 0.65)])
 def test_losses_of_small_groups_are_shown(loss, n, power):
     assert harmed_share(turned(n, loss), seed=58) >= min_share(power, len(DRAWS))
