@@ -236,7 +236,7 @@ class FairPCA(
         gap.
     moments_ : GroupMoments, SparseMoments or WideMoments
         SparseMoments for sparse rows with more than 1500 features, whose solution is at best
-        estimated. WideMoments for rows in memory with more than 500 features that are at most 0.8
+        estimated. WideMoments for rows in memory with more than 100 features that are at most 0.8
         times as many as the features. Both hold the rows, so save `subspace_` rather than the
         estimator; `moments_.to_dense()` can be merged and saved.
     subspace_ : FairSubspace

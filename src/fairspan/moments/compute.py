@@ -20,9 +20,10 @@ Moments = GroupMoments | SparseMoments | WideMoments
 # dense matrices.
 MAX_DENSE_FEATURES = 1500
 # Above this number of features, and with at most this ratio of rows to features, row-space
-# coordinates are cheaper than matrices (measured: half the time at n = p / 2, a twentieth at
-# n = p / 10).
-MIN_WIDE_FEATURES = 500
+# coordinates are cheaper than matrices. Measured at 200 and 300 features: a quarter to an eighth of
+# the time with 30 rows, half of it at n = p / 2, .8 of it at n = .8 p; at 100 features it is .35 to
+# 1, and with fewer there is no difference.
+MIN_WIDE_FEATURES = 100
 _MAX_WIDE_RATIO = 0.8
 
 

@@ -1,6 +1,7 @@
 """Smallest number of components that keeps a given fraction of every group's variance."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +9,11 @@ import numpy.typing as npt
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters
 from fairspan.linalg.rounding import RANK_TOL, SUM_ROUNDING
+from fairspan.problem.criteria.minimax import MinimaxError
 from fairspan.problem.family import ProblemFamily
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.auto import Auto, solve_exactly
 from fairspan.solvers.solve import solve_for_dimension
 from fairspan.solvers.solver import Solver
 from fairspan.typing import FloatArray, RandomSource
@@ -19,6 +21,9 @@ from fairspan.typing import FloatArray, RandomSource
 # A group whose variance is below this fraction of another's counts as constant: its rows differ by
 # rounding only.
 _VARIANCE_ROUNDING = RANK_TOL**2
+# Relative gap up to which the weights of a lower limit on the dimension are optimized: others are
+# valid too, and give the same integer unless the fraction is reached within the gap.
+_WEIGHTS_TOL = 1e-6
 
 
 def solve_for_variance_kept(
@@ -31,7 +36,7 @@ def solve_for_variance_kept(
     """Solve for the smallest dimension that keeps a fraction of every group's variance.
 
     The fraction that a criterion keeps for a group need not increase with the dimension, so every
-    dimension is tried, starting with the first that could suffice for each group alone.
+    dimension is tried, starting with the first in which any subspace could suffice.
 
     Returns
     -------
@@ -90,26 +95,59 @@ def variance_not_kept(
 
 
 def _min_components(problem: Problem, min_variance_kept: float) -> int:
-    """Smallest dimension in which each group alone could keep the fraction of its variance.
+    """Lower limit on the dimension in which every group keeps the fraction of its variance.
 
-    For a group with second moment S_g this is the smallest d with t_d(S_g) >= fraction * tr S_g,
-    where t_d is the sum of the d largest eigenvalues: no subspace of d dimensions captures more. A
-    lower limit, since one subspace serves all groups.
+    It holds for every criterion and restriction, see :func:`_sufficient_components`. The weights of
+    the groups are those of each group alone, all alike, and those that prove which fraction the
+    best subspace for the group that keeps least can reach.
     """
-    p = problem.n_features
     traces = problem.second_moments.traces
+    has_variance = _has_variance(traces)
     n_components = 1
-    for group in np.flatnonzero(_has_variance(traces)):
-        # Decomposing S_g as a mixture in which only this group has weight puts it into the cache,
-        # which the solvers of each dimension reuse.
+    for group in np.flatnonzero(has_variance):
+        # The solvers of each dimension reuse the cached decomposition of each group.
         indicator = np.eye(len(traces))[group]
-        captured = np.cumsum(problem.dense_moments.eigen_cache.decomposition(indicator).values)
-        threshold = (min_variance_kept - SUM_ROUNDING) * traces[group]
-        sufficient = np.flatnonzero(captured >= threshold)
-        # Rounding may leave even all eigenvalues below the threshold.
-        needed = int(sufficient[0]) + 1 if len(sufficient) else p
+        needed = _sufficient_components(problem, indicator, min_variance_kept)
         n_components = max(n_components, needed)
-    return n_components
+    equal_weights = np.zeros(len(traces))
+    equal_weights[has_variance] = 1 / traces[has_variance]
+    needed = _sufficient_components(problem, equal_weights, min_variance_kept)
+    n_components = max(n_components, needed)
+    # The criterion divides by the variance of every group. With as many components as features,
+    # nothing is left to find.
+    if not has_variance.all() or n_components == problem.n_features:
+        return n_components
+    least_kept = replace(
+        problem, n_components=n_components, criterion=MinimaxError(relative=True), limit=None
+    )
+    certificate = solve_exactly(least_kept, _WEIGHTS_TOL)
+    needed = _sufficient_components(problem, certificate.weights, min_variance_kept)
+    return max(n_components, needed)
+
+
+def _sufficient_components(problem: Problem, weights: FloatArray, min_variance_kept: float) -> int:
+    """Smallest dimension in which the groups could keep the fraction in the weighted mean.
+
+    For nonnegative weights w, any subspace V of d dimensions satisfies
+    sum_g w_g tr(V'S_gV) <= t_d(sum_g w_g S_g), where t_d is the sum of the d largest eigenvalues
+    (Ky Fan). If that is less than the fraction of sum_g w_g tr S_g, some group keeps less.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights : (k,) array
+        w, not all zero.
+    min_variance_kept : float
+    """
+    eigenvalues = problem.dense_moments.eigen_cache.decomposition(weights).values
+    captured = np.cumsum(eigenvalues)
+    variance = float(weights @ problem.second_moments.traces)
+    threshold = (min_variance_kept - SUM_ROUNDING) * variance
+    sufficient = np.flatnonzero(captured >= threshold)
+    # Rounding may leave even all eigenvalues below the threshold.
+    if not len(sufficient):
+        return problem.n_features
+    return int(sufficient[0]) + 1
 
 
 def _smallest_variance_kept(family: ProblemFamily, certificate: Certificate) -> float:
