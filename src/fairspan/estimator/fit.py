@@ -113,6 +113,9 @@ def fit_rows(rows: Rows | None, moments: Moments, settings: FitSettings) -> Fit:
     is_projection = certificate.n_components < moments.n_features
     if rows is None or not is_projection or not certificate.may_be_zero:
         return fit
+    # Without any variance, all errors are exactly zero.
+    if not fit.problem.second_moments.traces.any():
+        return fit
     moments = with_row_spread(moments, rows)
     # None for rows that cannot be read again or have missing cells, and for too many features.
     if moments.row_spread is None:
