@@ -69,6 +69,8 @@ def scale_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
     chosen = case.criterion
     if chosen.name == "robust_error_gap":
         chosen = replace(chosen, radius=chosen.radius * factor**2)
+    elif chosen.name == "equal_error":
+        chosen = replace(chosen, tolerance=chosen.tolerance * factor**2)
     scaled = replace(_with_rows(case, factor * _rows(case), case.groups), criterion=chosen)
     return EquivalentCase(scaled, factor**2)
 

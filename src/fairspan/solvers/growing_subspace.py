@@ -602,9 +602,15 @@ class _SubspaceSearch:
             replace(point, lower_bound=min(point.lower_bound, max_bound))
             for point in certificate.trace
         ]
+        resolution = certificate.resolution + optima_uncertainty
+        # A tolerance that was raised to the resolution follows it.
+        absolute_tol = certificate.absolute_tol
+        if absolute_tol == certificate.resolution:
+            absolute_tol = resolution
         assessment = replace(
             certificate.assessment,
-            resolution=certificate.resolution + optima_uncertainty,
+            absolute_tol=absolute_tol,
+            resolution=resolution,
             status=certificate.status if is_proven else Status.ESTIMATED,
         )
         eigensolver = Eigensolver.PROJECTED if self.is_dense else Eigensolver.MATRIX_FREE

@@ -10,7 +10,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.certificates.status import UnresolvedReason
-from fairspan.linalg.rounding import AGREEMENT_TOL, FIGURE_ROUNDING
+from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, RANK_TERMS
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.normal_model import NormalModel
@@ -138,12 +138,19 @@ def _error_and_loss_tolerances(
     loss_tol = 2 * error_tol + evaluation.optima_tol
     if not is_capped:
         return error_tol, loss_tol
-    # Largest error or, if all may be zero, the variance beside which they are small.
-    magnitude = error_magnitude(evaluation.unrestricted, errors, float(error_tol.max()))
+    # Largest error or, if all may be zero, the variance beside which they are small. Errors that
+    # are small beside the objective, such as a variance kept, may be zero as well.
+    magnitude = max(
+        error_magnitude(evaluation.unrestricted, errors, float(error_tol.max())),
+        evaluation.recomputed.scale,
+    )
     max_relative_tol = rounding_cap(evaluation.subspace.require_certificate())
+    # A loss is a difference of errors, whose last digits no fit resolves, however small it is.
+    last_digits = np.minimum(loss_tol, EPS * RANK_TERMS * errors)
+    capped_loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
     return (
         cap_tolerance(error_tol, errors, magnitude, max_relative_tol),
-        cap_tolerance(loss_tol, losses, magnitude, max_relative_tol),
+        np.maximum(capped_loss_tol, last_digits),
     )
 
 

@@ -1,7 +1,7 @@
 """Data of a verification: moments of the rows, in the features and groups of the model."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -141,22 +141,32 @@ class VerifiedData:
         return frozenset(each for each, possible in is_possible.items() if possible)
 
 
-def prepare_data(moments: Moments, subspace: FairSubspace) -> VerifiedData:
-    """Prepare moments for the verification of a model: its features, as matrices if affordable.
+def representations(moments: Moments, subspace: FairSubspace) -> Iterator[VerifiedData]:
+    """Yield the moments in each form in which a fit may have used the rows.
 
-    Raises
-    ------
-    InvalidInput
-        The data lack columns that the restriction of the model needs.
+    First as matrices if these are affordable. Then without the spread of the rows, which a fit to
+    merged moments does not know, so that it may call a gap unresolved. Last in row coordinates, in
+    which a fit to fewer rows than features resolves another gap than matrices do.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or WideMoments
+        Moments of the model's features.
+    subspace : FairSubspace
+        That of the model, with a certificate.
     """
-    selected = select_model_features(moments, subspace)
-    restriction = subspace.require_certificate().restriction
+    has_restriction = subspace.require_certificate().restriction is not None
     # Properties of the data as a fit uses them, before the conversion to matrices.
-    return VerifiedData(
-        selected.for_verification(subspace.dimension, has_restriction=restriction is not None),
-        matrix_free=selected.matrix_free,
-        is_wide=selected.has_row_coordinates,
+    first = VerifiedData(
+        moments.for_verification(subspace.dimension, has_restriction=has_restriction),
+        matrix_free=moments.matrix_free,
+        is_wide=moments.has_row_coordinates,
     )
+    yield first
+    if first.moments.row_spread is not None:
+        yield replace(first, moments=replace(first.moments, row_spread=None))
+    if moments.has_row_coordinates and first.moments is not moments:
+        yield replace(first, moments=moments)
 
 
 def check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:

@@ -8,15 +8,27 @@ its result is compared with the model's certificate field by field. Solver, numb
 and trace are records of the run and are not verified.
 """
 
+from dataclasses import replace
+
+import numpy as np
+
 from fairspan.certificates.certificate_parts import ProblemStatement
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.errors import FairspanError
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.compute import Moments
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.typing import LabelsLike, ModelLike, TableLike, WeightsLike
 from fairspan.verification.all_checks import verify_data
-from fairspan.verification.verification_failure import VerificationFailure
+from fairspan.verification.verification_failure import PASS_ROWS_HINT, VerificationFailure
 from fairspan.verification.verification_result import Verification, failed_verification
-from fairspan.verification.verified_data import moments_from, prepare_data
+from fairspan.verification.verified_data import (
+    VerifiedData,
+    moments_from,
+    representations,
+    select_model_features,
+)
 
 
 @explain_memory_errors()
@@ -63,9 +75,20 @@ def verify(
         return failed_verification("The certificate does not state its problem.")
     moments = moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
-        return verify_data(model, subspace, prepare_data(moments, subspace))
-    except VerificationFailure as failure:
-        return failed_verification(str(failure))
+        selected = select_model_features(moments, subspace)
+        first, *others = representations(selected, subspace)
+        verification = _verify_representation(model, subspace, first)
+        for data in others:
+            if verification.holds:
+                break
+            # A fit that read the same rows otherwise resolves more, or less. The messages are those
+            # of the first representation, which resolves most as a rule.
+            other_verification = _verify_representation(model, subspace, data)
+            if other_verification.holds:
+                verification = other_verification
+        if isinstance(X_or_moments, GroupMoments) and Eigensolver.THIN in first.eigensolvers:
+            return _with_rows_hint(verification, subspace, selected)
+        return verification
     # Models may come from untrusted sources and hold any values.
     except (
         FairspanError,
@@ -76,3 +99,29 @@ def verify(
         AttributeError,
     ) as error:
         return failed_verification(f"The problem cannot be posed for these data: {error}")
+
+
+def _with_rows_hint(
+    verification: Verification, subspace: FairSubspace, moments: Moments
+) -> Verification:
+    """Advise to pass the rows if moments of few rows do not verify a model.
+
+    A fit in row coordinates may resolve what matrices do not. Other rows would not help a model
+    that was fitted to other numbers of rows.
+    """
+    hints = [message for message in verification.messages if PASS_ROWS_HINT in message]
+    counts = subspace.require_certificate().counts
+    if verification.holds or hints or not np.array_equal(counts, moments.counts):
+        return verification
+    first, *others = verification.messages
+    return replace(verification, messages=(first + PASS_ROWS_HINT, *others))
+
+
+def _verify_representation(
+    model: ModelLike, subspace: FairSubspace, data: VerifiedData
+) -> Verification:
+    """Verify a model with one representation of its rows."""
+    try:
+        return verify_data(model, subspace, data)
+    except VerificationFailure as failure:
+        return failed_verification(str(failure))

@@ -39,6 +39,9 @@ class _NewtonRules:
     ----------
     max_steps : int
         Steps; of 120 random problems none took more than 20.
+    max_stalled_steps : int
+        Consecutive steps that do not reduce the gap, which a search with ever more damping may
+        need.
     sufficient_rise : float
         A step is accepted if the bound rises by at least this fraction of the predicted rise.
     min_gap_reduction : float
@@ -55,6 +58,7 @@ class _NewtonRules:
     """
 
     max_steps: int = 80
+    max_stalled_steps: int = 20
     sufficient_rise: float = 0.1
     min_gap_reduction: float = 0.5
     max_cluster_size: int = 6
@@ -391,7 +395,14 @@ class Relaxation:
         previous_gap = np.inf
         rounding = FIGURE_ROUNDING * self.pieces.magnitude(model.solution_at(occupations).errors)
         factor = model.curvature_factor(occupations)
+        smallest_gap = self.gap
+        n_stalled = 0
         for _ in range(_RULES.max_steps):
+            # Next to a huge variance, rounding may hide the rise that the model predicts.
+            n_stalled = 0 if self.gap < smallest_gap else n_stalled + 1
+            smallest_gap = min(self.gap, smallest_gap)
+            if n_stalled > _RULES.max_stalled_steps:
+                return
             multipliers, occupations = model.maximize_model(factor, damping)
             predicted_rise = model.model_value(multipliers, factor, damping) - model.dual_value
             solution = model.solution_at(occupations)

@@ -231,8 +231,11 @@ class PiecewiseSearch(PrimalDualSearch):
         for _ in range(_LIMITS.max_relaxation_runs):
             point = Iterate.from_basis(problem, relaxation.best_subspace.basis)
             target = self.target_gap_at(point)
-            if relaxation.gap > target / 2:
+            gap = relaxation.gap
+            if gap > target / 2:
                 relaxation.solve(_LIMITS.relaxation_target_fraction * target)
+                if relaxation.gap == gap:
+                    break
         self.n_eigenproblems = relaxation.n_eigenproblems
         self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         basis = relaxation.best_subspace.basis
