@@ -218,7 +218,7 @@ def test_a_feature_of_another_size_does_not_hide_a_difference():
 def test_an_audit_names_the_restriction():
     result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels, folds=None)
     names = [each.name for each in result.models]
-    assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]
+    assert names == ["total error with MeanParity(tolerance=0.0)", "PCA"]
     assert not result.models[0].is_pca
     assert result.models[0].baseline == "PCA"
 

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from random_tables import draw_table
 
 import fairspan as fs
 from case_selection import ALL_CASES
+from simulations.random_tables import draw_table
 
 N_TABLES = 60 if ALL_CASES else 12
 LEVELS = (0.95, 0.99, 0.9999)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from random_tables import draw_table
 
 from case_selection import ALL_CASES
+from simulations.random_tables import draw_table
 from true_losses import MATERIALITY, audit_drawn_table
 
 N_TABLES = 200 if ALL_CASES else 30
