@@ -66,6 +66,7 @@ def test_the_value_for_two_normal_distributions_is_exact(n):
     assert (found.p_value, found.n_blocks) == (1 / 50, 1 if n <= 2_000 else 6)
 
 
+@pytest.mark.slow
 def test_by_chance_it_is_zero_on_average_and_every_p_value_as_likely():
     rng = np.random.default_rng(1)
     draws = [(rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2)) for _ in range(120)]

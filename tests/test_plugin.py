@@ -488,6 +488,7 @@ def test_data_that_cannot_be_used(patients, tmp_path):
             GroupMoments.from_rows(rows, groups)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_criterion_restriction_and_solver(run, data, tmp_path):
     model, told = tmp_path / "model", ("--group", "group", "-d", 2, "--json", "--folds", "none")
     status, out, error = run(

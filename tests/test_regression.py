@@ -97,6 +97,7 @@ def assert_same(found, expected, names=("coefficients", "covariance", "group_err
         close(getattr(found, name), getattr(expected, name), rtol)
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_weighted_least_squares():
     import statsmodels.api as sm
 

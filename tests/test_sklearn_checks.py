@@ -90,6 +90,7 @@ def checks_of(estimator):
         yield getattr(check, "func", check).__name__, partial(check, each)
 
 
+@pytest.mark.slow
 def test_without_groups_on_purpose():
     for _, check in checks_of(FairPCA(missing_groups="ignore")):
         with suppress(SkipTest):

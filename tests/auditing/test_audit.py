@@ -283,6 +283,7 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     assert mine.observed_total_error < plain.observed_total_error
 
 
+@pytest.mark.slow
 def test_the_verdict_of_most_fold_assignments_is_reported():
     rows, groups = X[::3], GROUPS[::3]
     axes = np.eye(5)[1:3]

@@ -445,6 +445,7 @@ def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not(
     assert np.mean(covered) >= 0.9
 
 
+@pytest.mark.slow
 def test_a_true_loss_is_found():
     """Another subspace of the same spectrum: the loss is known."""
     rng = np.random.default_rng(8)

@@ -70,6 +70,7 @@ def test_a_row_of_a_data_frame_has_its_label():
     assert "row 18 (index 1017), income 1e9" in heavy_tails(table).message
 
 
+@pytest.mark.slow
 def test_rows_of_several_parquet_files_are_counted_through(tmp_path):
     for number, start in enumerate(range(0, 600, 10)):
         loans()[start : start + 10].to_parquet(tmp_path / f"{number:02}.parquet")

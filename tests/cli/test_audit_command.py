@@ -129,6 +129,7 @@ def test_a_saved_model_is_compared_with_ordinary_pca_as_when_it_was_fitted(run, 
     assert changes[0] == changes[1] != []
 
 
+@pytest.mark.slow
 def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tmp_path):
     path, model = tmp_path / "coded.csv", tmp_path / "m"
     table.assign(old=(table["age"] == "old").astype(int)).to_csv(path, index=False)
@@ -156,6 +157,7 @@ def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tm
     ]
 
 
+@pytest.mark.slow
 def test_models_side_by_side_keep_their_order_and_names(run, data, tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, d in zip(folders, (1, 3), strict=True):

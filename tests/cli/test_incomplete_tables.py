@@ -22,6 +22,7 @@ def holes(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_path):
     model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
     asked = ("--group", "group", "-d", 2, *EM, "--folds", "none")

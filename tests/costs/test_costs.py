@@ -12,7 +12,14 @@ _MAX_RELATIVE_CHANGE = 0.1
 # Changes of small counts that the same differences make.
 _MAX_CHANGE = {"MiB at most": 0.5, "calls": 60, "Mflop in products": 0.2}
 # A counter makes calls several times slower.
-_SLOW_MARKS = {"report": pytest.mark.long}
+_SLOW_MARKS = {
+    "report": pytest.mark.long,
+    "audit, 100 features": pytest.mark.slow,
+    "fairspan fit": pytest.mark.slow,
+    "fit, missing cells": pytest.mark.slow,
+    "fit, sparse": pytest.mark.slow,
+    "partial_fit, ten batches": pytest.mark.slow,
+}
 _RENEW = "if this is intended, run python -m tests.costs.recording and commit the file"
 
 

@@ -380,6 +380,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     )
 
 
+@pytest.mark.slow
 def test_a_group_without_variance_has_no_share():
     still = np.vstack([np.zeros((5, 3)), random_rows(0, n=20, p=3).X])
     groups = np.repeat(["still", "moving"], [5, 20])

@@ -290,6 +290,7 @@ def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such
         assert abs(one @ two) < 1e-6 * np.linalg.norm(one) * np.linalg.norm(two)
 
 
+@pytest.mark.slow
 def test_the_largest_loadings_are_shown_first():
     picture = make_displays(LONG)["loadings"]
     picture.n_features = 4

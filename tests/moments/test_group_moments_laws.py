@@ -124,6 +124,7 @@ def test_new_names_for_the_groups_change_nothing_else(table, data):
     assert_moments(renamed, dict(sorted(expected.items())))
 
 
+@pytest.mark.slow
 @given(table=tables(weighted=True), data=st.data())
 def test_rows_of_weight_zero_count_as_absent(table, data):
     n = len(table.X)

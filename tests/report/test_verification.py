@@ -253,6 +253,7 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert "it is not a projection" in page
 
 
+@pytest.mark.slow
 def test_held_out_rows_judge_the_models(tmp_path, no_figures):
     half = N // 2
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=PEOPLE["sex"][:half])

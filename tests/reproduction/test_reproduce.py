@@ -37,6 +37,7 @@ def test_help_lists_the_experiments_and_loads_nothing_heavy():
         assert f"{name} {entry.title}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_results_go_to_standard_output_and_to_files(reproduce, written, toy):
     result = reproduce("toy")
     assert (result.status, result.err) == (0, "")

@@ -218,6 +218,7 @@ def test_values_next_to_a_dask_data_frame_agree_with_its_index():
             GroupMoments.from_rows(rows, in_parts, WEIGHTS.drop(index=LAST))
 
 
+@pytest.mark.slow
 def test_searches_of_scikit_learn_cut_rows_and_labels_alike():
     import sklearn
     from sklearn.model_selection import GridSearchCV

@@ -77,6 +77,7 @@ def test_other_separators_are_refused(tmp_path, settings):
         FileRows.open(write_file(tmp_path, INCOMES), ["g"], csv=settings)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e12, 1e12) | st.integers(-(10**12), 10**12), min_size=1, max_size=8),
     st.sampled_from([(",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("'", ",")]),

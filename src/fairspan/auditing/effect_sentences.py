@@ -71,6 +71,6 @@ def format_points(share: float) -> str:
     Examples
     --------
     >>> format_points(-0.0312), format_points(0.0002)
-    ('3.1', '< 0.1')
+    ('3.1', 'less than 0.1')
     """
     return ascii_share(min(abs(share), 1.0)).removesuffix(" %")

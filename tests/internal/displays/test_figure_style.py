@@ -101,6 +101,7 @@ def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
     assert text.get_position()[1] == 2
 
 
+@pytest.mark.slow
 def test_curves_show_all_points_and_of_wide_bands_little():
     values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
     low, high = values - 0.2, values + 0.2

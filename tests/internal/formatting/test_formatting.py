@@ -37,6 +37,7 @@ def render(label):
     return label.replace("\\$", "$")
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=30)
 @given(st.text(max_size=60), st.integers(8, 40))
 def test_a_label_fits_and_is_printable(name, longest):

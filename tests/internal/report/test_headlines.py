@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from case_selection import mark_most_slow
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_share
@@ -81,7 +82,7 @@ def test_every_kind_of_verdict_is_a_case():
     assert set(CASES) == set(get_args(VerdictKind))
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", mark_most_slow(list(CASES), step=4))
 def test_the_headline_names_who_is_harmed_and_who_pays_and_nobody_else(made, kind):
     *states, changes, groups = CASES[kind]
     report = with_verdict(made, kind, states, changes, groups=("cid",))
@@ -162,6 +163,7 @@ def test_the_box_on_the_threshold_compares_it_with_one_more_component(made, no_f
     assert "--materiality" in box.text
 
 
+@pytest.mark.slow
 def test_the_table_of_the_decision_leads_the_section_on_repair(made):
     section = parse_page(render_page(made)).with_id("criteria")
     table = next(section.all("table"))
@@ -187,6 +189,7 @@ def test_the_table_of_the_decision_leads_the_section_on_repair(made):
             assert float(shown[1]) == pytest.approx(100 * share, abs=0.06)
 
 
+@pytest.mark.slow
 def test_of_many_groups_the_decision_has_a_row_each():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(480, 4)) * [3, 2, 1, 1]

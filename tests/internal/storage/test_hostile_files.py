@@ -323,6 +323,7 @@ def test_claims_of_a_wrong_type(tmp_path, case):
     assert f"certificate.{name}" in message or "certificate.counts" in message
 
 
+@pytest.mark.slow
 def test_claims_that_are_missing_or_unknown(tmp_path):
     step = STEP | {"weights": [0.5, 0.5]}
     for place, whole in (("", CERTIFICATE), (".steps[0]", step), (".prefixes[0]", step)):
