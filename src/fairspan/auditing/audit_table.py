@@ -117,7 +117,7 @@ def _figures_note(unit: Unit, level: float, *, has_estimates: bool) -> str:
         return f"Error and loss are measured on your rows, {unit_phrase(unit)}."
     return (
         f"Error and loss are estimates for new data, {unit_phrase(unit)}. Observed columns are "
-        f"measured on your rows. The {format_level(level)} holds for all groups jointly."
+        f"measured on your rows. The {format_level(level)} holds for all groups and models jointly."
     )
 
 

@@ -177,7 +177,7 @@ def decision_table(
     caption = (
         f"Loss of each group under {baselines} on new data, and what it gains or pays under the "
         f"other models, in per cent of its variance. The {format_level(level)} intervals hold for "
-        "all groups jointly."
+        "all groups and models jointly."
     )
     return Table(caption, tuple(columns), tuple((i, "") for i in first_rows[1:]))
 

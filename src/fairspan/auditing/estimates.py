@@ -14,9 +14,9 @@ State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 
 STATE_MEANINGS: Mapping[State, str] = {
     "harmed": "a loss is shown, and its estimate is above the threshold",
-    "minor": "a loss is shown, and its estimate is below the threshold",
-    "no material harm": "a loss above the threshold is ruled out",
-    "inconclusive": "a loss above the threshold is neither shown nor ruled out",
+    "minor": "a loss is shown, and its estimate is below the threshold, which it may exceed",
+    "no material harm": "no loss is shown, and one above the threshold is ruled out",
+    "inconclusive": "no loss is shown, and one above the threshold is not ruled out",
 }
 """Meanings of the states, from the worst to the least known, in the same words everywhere.
 

@@ -38,10 +38,13 @@ _OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
         "help the group that PCA harms most, and others pay for it",
     ),
     "harm, repair at a possible cost": (
-        "helps the group that PCA harms most, and others may pay for it",
-        "help the group that PCA harms most, and others may pay for it",
+        "helps the group that PCA harms most, and a material cost to others is not ruled out",
+        "help the group that PCA harms most, and a material cost to others is not ruled out",
     ),
-    "harm, repair shifts it": ("harms another group instead", "harm another group instead"),
+    "harm, repair shifts it": (
+        "harms a group that PCA is not shown to harm",
+        "harm a group that PCA is not shown to harm",
+    ),
 }
 _NO_HELP = (
     "is not shown to help the group that PCA harms most",
@@ -164,7 +167,7 @@ def count_outcomes(verdicts: Sequence[Verdict]) -> list[CriteriaOutcome]:
     --------
     >>> verdict = Verdict("harm, repair shifts it", "", "", "minimax loss")
     >>> [(outcome.n_criteria, outcome.phrase) for outcome in count_outcomes([verdict, verdict])]
-    [(2, 'harm another group instead')]
+    [(2, 'harm a group that PCA is not shown to harm')]
     """
     counts = Counter(verdict.kind for verdict in verdicts)
     outcomes = []
