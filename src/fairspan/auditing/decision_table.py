@@ -201,11 +201,12 @@ def _decision_cell(decision: Decision, decimals: int) -> Cell:
 def _describe_effect(decision: Decision, decimals: int) -> str:
     """Describe the loss under a baseline, or the gain or cost under a fair model.
 
-    Where the sign of the change is not shown, the interval is that of the cost.
+    Where the sign of the change is not shown, the limits are the largest gain and cost.
 
     Examples
     --------
-    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)", "unclear: cost -0.4 to 2.1 %".
+    "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)",
+    "unclear: gain 0.4 to cost 2.1 %".
     """
     if decision.baseline is None:
         return _with_interval("loss", decision.loss, decimals)
@@ -215,8 +216,12 @@ def _describe_effect(decision: Decision, decimals: int) -> str:
         return _with_interval("cost", decision.change, decimals)
     if decision.outcome is None:
         return "not estimated"
-    interval = share_with_interval(None, decision.change.low, decision.change.high, decimals)[1]
-    return f"{decision.outcome}: cost {interval}"
+    if decision.change.low is None or decision.change.high is None:
+        return decision.outcome
+    # The sign is not shown, so that the limits are a gain and a cost.
+    gain = share_with_interval(-decision.change.low, None, None, decimals)[0]
+    cost = share_with_interval(decision.change.high, None, None, decimals)[0]
+    return f"{decision.outcome}: gain {gain.removesuffix(_PERCENT_SIGN)} to cost {cost}"
 
 
 def _with_interval(word: str, share: Estimate, decimals: int) -> str:
