@@ -196,7 +196,7 @@ def test_a_page_is_evaluated_and_named_as_requested(run, data, table, features, 
             assert here["expected_loss_low"] == pytest.approx(there["expected_loss_low"], rel=1e-6)
     assert found["title"] == "Of two ages"
     page = (tmp_path / "page.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
-    assert "at 90 % confidence" in page
+    assert "90 %" in page
     assert not re.search(r"\b95 %", page)
     assert "level=0.9" in by_python["provenance"]["command"]
     quick = run(*command[:6], "--folds", "none", "--compare", "equal_error", "--json").facts

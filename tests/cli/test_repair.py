@@ -52,7 +52,8 @@ def named_command(shown):
 
 
 @pytest.mark.long
-def test_the_commands_that_audits_name_lead_to_a_saved_model(run, tmp_path):
+def test_the_commands_that_audits_name_lead_to_a_saved_model(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (truth,) = (each for each in TRUTHS if each.name == "a harmed minority")
     path, *_ = write_table(truth, tmp_path)
     first = run("audit", path, "--group", "group", "-d", truth.d, status=0).out
