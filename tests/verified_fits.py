@@ -66,12 +66,6 @@ def forget() -> None:
 
 
 def _is_confirmed(subspace: Any, found: Verification) -> bool:
-    """Whether the certificate holds, or the moments do not tell and say so.
-
-    They do not where the gap is called unresolved, nor the cost of an oblique restriction of few
-    rows.
-    """
+    """Whether the certificate holds, or is called unresolved and cannot be verified."""
     cannot_tell = any(CANNOT_BE_VERIFIED in message for message in found.messages)
-    is_unknown_cost = any("the cost of the restriction is known" in text for text in found.messages)
-    is_unresolved = subspace.certificate.status == "unresolved"
-    return found.holds or (cannot_tell and is_unresolved) or is_unknown_cost
+    return found.holds or (cannot_tell and subspace.certificate.status == "unresolved")

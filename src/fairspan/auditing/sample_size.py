@@ -63,7 +63,7 @@ def power_quantile(n_tests: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class LossSpread:
-    """How cross-fitted losses of a group vary with its number of rows.
+    """Variation of the cross-fitted losses of a group with its number of rows.
 
     Attributes
     ----------
