@@ -495,7 +495,10 @@ def test_credit_tells_nothing_of_lower_education_nor_of_a_few_men():
 def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
     result, states = states_of("compas:group__sex", 2, drop=["sex_male"])
     assert states["female"] == "harmed"
-    assert result.verdict.kind == "harm, repair helps"
+    # Men gain or pay up to 4.9 % of their variance.
+    assert result.verdict.kind == "harm, repair at a possible cost"
+    changes = result.changes().set_index("group")
+    assert changes.expected_change_high["female"] < 0 < changes.expected_change_high["male"]
     women = next(g for m in result.models if m.is_pca for g in m.groups if g.group == "female")
     assert women.observed_loss / women.observed_best_error == pytest.approx(0.41, abs=0.02)
     assert women.expected_loss.value / women.observed_best_error == pytest.approx(0.42, abs=0.03)
