@@ -66,6 +66,14 @@ def test_the_smallest_dimension_is_found(case, share):
     assert again.components_.tobytes() == model.components_.tobytes()
 
 
+def test_a_fraction_that_only_infeasible_dimensions_could_keep_is_refused_by_what_is_kept():
+    """Seven components leave the means no direction in which to come closer; six keep .679."""
+    settings = SETTINGS["near means"]
+    kept = minimum_share(fit(6, **settings), ROWS)
+    with pytest.raises(IncompatibleParameters, match=f"Allowed: at most {kept:.4f}"):
+        fit(0.99, **settings)
+
+
 def test_every_group_keeps_it_not_only_all_rows_together():
     """One group's spread lies along an axis that hardly counts in the pooled variance."""
     X = np.zeros((100, 3))

@@ -62,10 +62,30 @@ def solve_for_variance_kept(
         if keeps_variance(family, certificate, min_variance_kept):
             return reduction, certificate
         rejected.append(certificate)
-    # If no dimension was feasible at all, its reason says more than a fraction.
-    if not rejected and infeasibility is not None:
-        raise infeasibility
+    if infeasibility is not None and not rejected:
+        # The error names the fraction that the largest feasible dimension keeps.
+        feasible = _largest_feasible(family, solver, min_components - 1, tol, random_state)
+        if feasible is None:
+            raise infeasibility
+        rejected.append(feasible)
     raise variance_not_kept(family, min_variance_kept, rejected)
+
+
+def _largest_feasible(
+    family: ProblemFamily,
+    solver: Solver | Auto,
+    max_components: int,
+    tol: float,
+    random_state: RandomSource,
+) -> Certificate | None:
+    """Certificate of the largest feasible dimension up to a maximum; None if there is none."""
+    for d in range(max_components, 0, -1):
+        try:
+            _, certificate = solve_for_dimension(family, solver, d, tol, random_state)
+        except IncompatibleParameters:
+            continue
+        return certificate
+    return None
 
 
 def keeps_variance(
