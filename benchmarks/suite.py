@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks.changes import Measurement, describe_changes
 from benchmarks.effort import Effort, SkippedError
 from benchmarks.measurement import log_progress
 from benchmarks.report import (
+    RESULTS,
     SectionContent,
     format_section,
     read_sections,
@@ -74,8 +76,10 @@ SUITE = (
 def run(selected: Sequence[Benchmark], effort: Effort, results: Path | None) -> None:
     """Run benchmarks, print their sections, and write them to a results file unless it is None.
 
-    Sections of benchmarks that are not selected, or that cannot run here, stay as they were.
+    Sections of benchmarks that are not selected, or that cannot run here, stay as they were. Ratios
+    that changed since the results in this folder are printed, but not written.
     """
+    previous = read_sections(RESULTS)
     sections = {} if results is None else read_sections(results)
     load_note = describe_load()
     if load_note:
@@ -93,6 +97,10 @@ def run(selected: Sequence[Benchmark], effort: Effort, results: Path | None) -> 
             if results is not None:
                 write_figures(content, results)
         print(f"## {benchmark.title}\n\n{body}\n", flush=True)
+        if benchmark.title in previous:
+            before = Measurement.from_section(previous[benchmark.title])
+            changes = describe_changes(before, Measurement.from_section(body))
+            print(f"{changes}\n" if changes else "", end="", flush=True)
         if results is not None:
             titles = [benchmark.title for benchmark in SUITE if benchmark.title in sections]
             write_sections({title: sections[title] for title in titles}, results)

@@ -17,6 +17,7 @@ if not (ROOT / "benchmarks").is_dir():
 # At the end of the path, and not removed: the processes that a benchmark starts need it too.
 sys.path.append(str(ROOT))
 from benchmarks import printed_algorithm, structure, suite  # noqa: E402
+from benchmarks.changes import Measurement, describe_changes  # noqa: E402
 from benchmarks.effort import Effort, SkippedError  # noqa: E402
 from benchmarks.measurement import format_table  # noqa: E402
 from benchmarks.pca_comparison import SOLVERS, compare_with_pca, explain_skip  # noqa: E402
@@ -164,6 +165,52 @@ def test_results_keep_sections_that_were_not_run_or_skip(tmp_path, monkeypatch, 
     assert "headline measured" in text
     assert not list(tmp_path.glob("*.partial"))
     assert "memory measured" in capsys.readouterr().out
+
+
+def measured_section(day, machine, ratios):
+    """Body of a section of results, with a ratio for each case."""
+    lines = [[case, f"**{ratio}**", "1.5"] for case, ratio in ratios.items()]
+    table = format_table(["case", "ratio", "goal"], lines)
+    other_table = format_table(["case", "fair fit"], [[case, "1 ms"] for case in ratios])
+    return f"{day}. {machine}, Python 3.12.0, numpy 2.0.0.\n\n{table}\n\n{other_table}"
+
+
+def test_changes_are_ratios_that_rose_or_fell_by_more_than_15_percent():
+    before = measured_section("2026-01-01", "A, 2 cores", {"one": 1.0, "two": 2.0, "three": 3.0})
+    after = measured_section("2026-02-02", "B, 4 cores", {"one": 1.2, "two": 1.6, "three": 3.3})
+    changes = describe_changes(Measurement.from_section(before), Measurement.from_section(after))
+    first, *others = changes.splitlines()
+    assert "2026-01-01" in first
+    assert "another machine (A, 2 cores; this is B, 4 cores)" in first
+    assert others == [
+        "- slower: one: 1.00 -> 1.20 (+20 %)",
+        "- faster: two: 2.00 -> 1.60 (-20 %)",
+        "- within 15 %: 1 of 3 cases",
+    ]
+
+
+def test_only_cases_that_were_measured_before_have_changes():
+    before = Measurement.from_section(measured_section("2026-01-01", "A", {"one": 1.0}))
+    after = Measurement.from_section(measured_section("2026-02-02", "A", {"two": 9.0}))
+    skipped = Measurement.from_section("Skipped: it needs torch, which is not installed.")
+    assert describe_changes(before, before).endswith("1 of 1 cases")
+    assert "on the same kind of machine (A)" in describe_changes(before, before)
+    assert describe_changes(before, after) == describe_changes(before, skipped) == ""
+
+
+def test_a_run_prints_what_changed_since_the_results_of_the_folder(tmp_path, monkeypatch, capsys):
+    results = tmp_path / "RESULTS.md"
+    section = measured_section("2026-01-01", "A", {"one": 1.0})
+    results.write_text(f"# Measured results\n\n## Toy\n\n{section}\n")
+    monkeypatch.setattr(suite, "RESULTS", results)
+
+    class Slow(suite.Benchmark):
+        def measure(self, effort):
+            return SectionContent(format_table(["case", "ratio"], [["one", "**2.00**"]]))
+
+    suite.run([Slow("toy", "Toy")], TOY, None)
+    assert "- slower: one: 1.00 -> 2.00 (+100 %)" in capsys.readouterr().out
+    assert "slower" not in results.read_text()
 
 
 def test_calls_of_a_package_are_counted_without_comprehensions():
