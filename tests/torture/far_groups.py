@@ -21,8 +21,8 @@ from torture.judges import Wrong
 
 # Of a standard deviation.
 ALLOWED = 1e-6
-# Of a distance of means: a few roundings of its sums over rows and coordinates.
-DISTANCE_ROUNDING = 1e-14
+# Of an entry of the encoder: it is a rounded number, after a few operations.
+ENTRY_ROUNDING = 4 * np.finfo(float).eps
 # Of the objective: the optimum by other arithmetic.
 SAME_OPTIMUM = 1e-6
 KINDS = (
@@ -94,10 +94,24 @@ class FarGroupsCase:
             means = [Z[groups == each].mean(axis=0) for each in sorted(set(groups.tolist()))]
             within = [Z[groups == each].std(axis=0) for each in sorted(set(groups.tolist()))]
             distance = float(np.sqrt(((means[0] - means[-1]) ** 2).sum()))
-            # The distance is rounded at its own size, which may exceed that of the rows by far.
-            beyond = distance - self.settings["restriction"].tolerance * (1 + DISTANCE_ROUNDING)
+            # The entries of the encoder are rounded, which counts by the distances of the features.
+            encoder = model.subspace_.encoder
+            rounding = np.linalg.norm(
+                ENTRY_ROUNDING * np.abs(encoder) @ self._feature_distances(model)
+            )
+            beyond = distance - self.settings["restriction"].tolerance - float(rounding)
             return beyond / float(np.max(within))
         return transformed_mean_distance(model, X, groups)
+
+    def _feature_distances(self, model: fs.FairPCA) -> Any:
+        """Distances of the first and last group's means in each feature, in its units."""
+        scale = 1.0 if model.scale_ is None else model.scale_
+        scaled = np.asarray(self.X, dtype=np.longdouble) / scale
+        labels = sorted(set(self.groups.tolist()))
+        first, last = (
+            scaled[self.groups == label].mean(axis=0) for label in (labels[0], labels[-1])
+        )
+        return np.abs(first - last)
 
 
 def draw_case(rng: np.random.Generator) -> FarGroupsCase:
