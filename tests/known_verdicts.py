@@ -60,8 +60,13 @@ def harmed_minority():
     return _draw_rows({"many": 3000, "few": 400}, [_WIDE, _ASIDE])
 
 
-def same_distribution():
-    return _draw_rows({"women": 900, "men": 700}, [_MANY, _MANY])
+def repairable_minority():
+    """PCA spends its second dimension on what the majority hardly misses."""
+    return _draw_rows({"many": 2700, "few": 300}, [[7, 0.5, 0.1], [1, 0.1, 1]])
+
+
+def same_distribution(seed=0):
+    return _draw_rows({"women": 900, "men": 700}, [_MANY, _MANY], seed)
 
 
 def fewer_of_one_distribution():

@@ -9,6 +9,7 @@
     ├── InvalidParameter         (ValueError)   parameter out of range
     ├── IncompatibleParameters   (ValueError)   parameters that are valid only separately
     ├── CorruptFile              (ValueError)   truncated, modified or foreign file
+    ├── CheckFailed              (AssertionError)   an audit that does not pass a check
     └── MissingDependency        (ImportError, ValueError)   optional package not installed
 
     FairspanWarning              (UserWarning)  the result is valid but needs attention
@@ -27,6 +28,7 @@ from importlib import import_module
 from fairspan.progress import clear_progress_bar
 
 __all__ = [
+    "CheckFailed",
     "CorruptFile",
     "FairspanError",
     "FairspanWarning",
@@ -186,6 +188,22 @@ class IncompatibleParameters(FairspanError, ValueError):
 
 class CorruptFile(FairspanError, ValueError):
     """Truncated, modified or foreign file."""
+
+
+class CheckFailed(FairspanError, AssertionError):
+    """Audit that does not pass a check; test runners report it as a failed assertion.
+
+    Attributes
+    ----------
+    failures : tuple of CheckFailure
+        Conditions that apply, each with its evidence.
+    verdict : Verdict or None
+        Verdict of the audit; None without estimates for new rows.
+    """
+
+    # Lower layers do not know the records of audits, which are therefore of any type here.
+    failures: tuple[typing.Any, ...] = ()
+    verdict: typing.Any = None
 
 
 class MissingDependency(FairspanError, ImportError, ValueError):

@@ -86,7 +86,7 @@ def structure(value: Any, key: str | None = None) -> Any:
 def check_printed(arguments: Sequence[str], status: int, out: str) -> None:
     """Hold what a command printed against the schema of its results, or of errors."""
     # Of verify, 1 says that a certificate does not hold.
-    if "--json" in arguments and status in (0, 1, 2) and (status != 1 or out):
+    if "--json" in arguments and status in (0, 1, 2, 3) and (status != 1 or out):
         by_dimension = "_by_dimension" if "--by-dimension" in arguments else ""
         name = "error" if status == 2 else f"{arguments[0]}{by_dimension}"
         printed = json.loads(out)

@@ -1,5 +1,6 @@
 """The result of an audit, which prints its verdicts, tables and findings."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -8,17 +9,19 @@ from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions, select_models
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.auditing.recommendation import Recommendation
 from fairspan.auditing.results import ModelResult, change_records
 from fairspan.auditing.verdict import Verdict
 from fairspan.class_loaders import load_class
-from fairspan.errors import InvalidInput
+from fairspan.errors import CheckFailed, InvalidInput
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
 from fairspan.formatting.units import Unit, check_unit
+from fairspan.rows.labels import format_list
 from fairspan.typing import PlottedDisplay
 
 if TYPE_CHECKING:
@@ -75,6 +78,75 @@ class Audit:
                 "Use the default, folds=10",
             )
         return self.verdicts[0]
+
+    def failures(
+        self, fail_on: str | Sequence[str] = "harm", *, models: Sequence[str] | None = None
+    ) -> tuple[CheckFailure, ...]:
+        """Return the conditions that apply, each with its evidence; see :meth:`check`."""
+        conditions = parse_conditions(fail_on)
+        checked = select_models(self.models, models)
+        others = tuple(model for model in self.models if model not in checked)
+        gate = Gate(checked, others, self.findings, self.verdicts, self.materiality)
+        return gate.failures(conditions)
+
+    def check(
+        self, fail_on: str | Sequence[str] = "harm", *, models: Sequence[str] | None = None
+    ) -> None:
+        """Raise an exception if any of some conditions applies, for tests and pipelines.
+
+        Parameters
+        ----------
+        fail_on : str or sequence of str
+            Conditions, in a list or separated by commas:
+
+            - "harm": under a checked model, a group is harmed on new rows.
+            - "inconclusive": under a checked model that is not shown to harm anybody, harm is not
+              ruled out for a group, or the verdict is inconclusive.
+            - "drift": errors have changed since the fit of a saved model
+              (finding FS210).
+            - the code of a finding, such as "FS101": the audit has this finding.
+        models : sequence of str, optional
+            Names of the checked models. By default those that are compared with ordinary PCA, which
+            itself may do harm then; without any such model, all models.
+
+        Raises
+        ------
+        CheckFailed
+            A condition applies. The message has the evidence and the recommendation of the verdict.
+        InvalidParameter, InvalidType
+            Unknown condition or model.
+        InvalidInput
+            The audit cannot tell whether a condition applies: it has no estimates for new rows
+            ("harm", "inconclusive"), or no model was fitted to other rows ("drift").
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA, audit
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((400, 3)) * np.repeat([[3, 1, 1], [1, 2, 1]], 200, axis=0)
+        >>> groups = np.repeat(["a", "b"], 200)
+        >>> pca = FairPCA(1, criterion="total_error").fit(X, sensitive_features=groups)
+        >>> result = audit(pca, X, groups)
+        >>> [failure.condition for failure in result.failures("harm, FS101")]
+        ['harm']
+        >>> result.check("FS101")
+        """
+        failures = self.failures(fail_on, models=models)
+        if not failures:
+            return
+        verdict = next(iter(self.verdicts), None)
+        advice = "See Audit.findings for what to do"
+        if verdict is not None:
+            advice = verdict.recommendation.rstrip(".")
+        error = CheckFailed(
+            f"The audit fails its check. {' '.join(map(str, failures)).rstrip('.')}",
+            f"Allowed: audits without {format_list(parse_conditions(fail_on))}",
+            advice,
+        )
+        error.failures = failures
+        error.verdict = verdict
+        raise error
 
     @property
     def recommendation(self) -> Recommendation | None:

@@ -485,6 +485,19 @@ def harmed_groups(model: ModelResult) -> list[GroupResult]:
     return sorted(harmed, key=relative_loss, reverse=True)
 
 
+def unresolved_groups(model: ModelResult, materiality: float) -> list[GroupResult]:
+    """Return the groups that are not shown to be harmed, and for which harm is not ruled out.
+
+    A minor loss may still be material if the upper limit of its interval is.
+    """
+    return [
+        group
+        for group in model.groups
+        if group.state == "inconclusive"
+        or (group.state == "minor" and not group.is_immaterial(materiality))
+    ]
+
+
 def has_no_material_harm(model: ModelResult, materiality: float) -> bool:
     """Whether the intervals rule out a material loss of every group.
 

@@ -16,7 +16,7 @@ from fairspan.auditing.recommendation_rules import (
     question_recommendation,
     recommend,
 )
-from fairspan.auditing.results import ModelResult, harmed_groups
+from fairspan.auditing.results import ModelResult, harmed_groups, unresolved_groups
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.auditing.verdict_sentences import (
     add_caveats,
@@ -197,13 +197,7 @@ def _no_harm_verdict(pca: ModelResult, name: str, level: float, materiality: flo
 
     `name` is that of the model the verdict is on; `pca` is what it is compared with, or itself.
     """
-    # A minor loss may still be material if the upper limit of its interval is.
-    inconclusive = [
-        group
-        for group in pca.groups
-        if group.state == "inconclusive"
-        or (group.state == "minor" and not group.is_immaterial(materiality))
-    ]
+    inconclusive = unresolved_groups(pca, materiality)
     unstable = [group for group in inconclusive if group.is_unstable]
     if unstable:
         return state_unstable_pca(pca, name, inconclusive, unstable)

@@ -94,8 +94,9 @@ class _CommandGroup(click.Group):
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.
 
-    Exit status: 0 success, 1 internal error, 2 invalid usage or input, 130 interrupted. For verify:
-    0 the certificate holds, 1 it does not hold, 2 invalid usage or input, 3 internal error.
+    Exit status: 0 success, 1 internal error, 2 invalid usage or input, 3 a condition of --fail-on
+    applies, 130 interrupted. For verify: 0 the certificate holds, 1 it does not hold, 2 invalid
+    usage or input, 3 internal error.
     """
 
 

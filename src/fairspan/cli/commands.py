@@ -2,11 +2,11 @@
 
 import traceback
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from fairspan.cli import options
+from fairspan.cli import gate, options
 from fairspan.cli.command import command, given_arguments, is_given, output_option, usage_error_if
 from fairspan.cli.command_outputs import check_output_file
 from fairspan.cli.option_values import (
@@ -25,6 +25,9 @@ from fairspan.formatting.units import Unit
 from fairspan.progress import overall_progress
 from fairspan.registry import ExternalObject
 from fairspan.report.report_outputs import check_output_path
+
+if TYPE_CHECKING:
+    from fairspan.auditing.gate import CheckFailure
 
 _EXIT_NOT_VERIFIED = 1
 _EXIT_INTERNAL_ERROR = 3
@@ -81,6 +84,7 @@ def demo(page: Path, as_json: bool) -> None:
 @options.with_model_options
 @options.with_audit_options
 @options.UNIT
+@options.FAIL_ON
 @options.JSON
 def audit(
     data: tuple[Path | ExternalObject, ...],
@@ -89,6 +93,7 @@ def audit(
     model_options: ModelOptions,
     audit_options: AuditOptions,
     unit: Unit,
+    fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Audit ordinary PCA, or saved models, on each group of DATA.
@@ -110,6 +115,12 @@ def audit(
     require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
+    usage_error_if(by_dimension and fail_on, "--by-dimension cannot be combined with --fail-on.")
+    conditions = gate.parse_fail_on(
+        fail_on,
+        has_folds=bool(audit_options.folds),
+        has_other_rows=bool(models) or test_path is not None,
+    )
     # Distinguish a requested center from the default.
     audited = model_auditing.load_audited_models(
         models, fit_options, model_options.custom_objects, has_center=is_given("center")
@@ -122,6 +133,7 @@ def audit(
         names, extra_columns
     )
     table = table.matched_to(model_auditing.labels_of_models(audited))
+    failures: tuple[CheckFailure, ...] = ()
     with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
             found = model_auditing.audit_by_dimension(table, fit_options, audit_options)
@@ -139,12 +151,14 @@ def audit(
                     test_path, read_options, features, extra_columns, audit_options.clusters
                 )
             result = model_auditing.audit_data(table, audited, audit_options, held_out)
+            failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
             results = result.to_dict()
             text = printed_results.audit_text(result, unit)
             next_command = next_commands.next_command(given_arguments(), result, model_options)
             if next_command is not None:
                 text += f"\n\n{next_command}"
     printed_results.print_results(results, text, as_json=as_json)
+    gate.exit_on_failures(failures)
 
 
 @command(
@@ -225,6 +239,7 @@ def fit(
 @options.with_criterion_options
 @options.with_report_options
 @options.with_audit_options
+@options.FAIL_ON
 @options.JSON
 def report(
     data: Path | ExternalObject,
@@ -234,6 +249,7 @@ def report(
     fit_options: FitOptions,
     report_options: ReportOptions,
     audit_options: AuditOptions,
+    fail_on: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write an HTML report on how PCA affects each group of DATA.
@@ -254,6 +270,9 @@ def report(
     test_path = report_options.test_path
     require_models(models, read_options, test_path)
     audit_options.require_folds()
+    conditions = gate.parse_fail_on(
+        fail_on, has_folds=bool(audit_options.folds), has_other_rows=bool(models)
+    )
     if page is not None:
         check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
     from fairspan.cli import printed_results, reporting
@@ -268,10 +287,15 @@ def report(
         given_arguments(),
         has_center=is_given("center"),
     )
+    checked_audit = built_report.audit
+    if built_report.user_models is not None:
+        checked_audit = built_report.user_models.audit
+    failures = gate.check_failures(checked_audit, conditions, has_saved_models=bool(models))
     if as_json:
         click.echo(printed_results.to_json(built_report.to_dict()))
     else:
         click.echo(reporting.report_summary(built_report, page))
+    gate.exit_on_failures(failures)
 
 
 @command(

@@ -44,6 +44,7 @@ def next_command(
         return None
     kind = audit.verdict.kind
     repeated = [word for word in arguments[1:] if word not in _FLAGS_NOT_REPEATED]
+    repeated = _without_option(repeated, "--fail-on")
     if not model_options.repair:
         if kind != "harm, no repair tried":
             return None
@@ -72,6 +73,24 @@ def _without_dimension(words: Sequence[str]) -> list[str]:
         is_option = word in _DIMENSION_OPTIONS
         has_value = word.startswith("--dimensions=") or _is_short_with_value(word)
         if not (is_option or is_value or has_value):
+            kept.append(word)
+        is_value = is_option
+    return kept
+
+
+def _without_option(words: Sequence[str], option: str) -> list[str]:
+    """Return the words without a long option and its values.
+
+    Examples
+    --------
+    >>> _without_option(["a.csv", "--fail-on", "harm", "--fail-on=FS101", "-d2"], "--fail-on")
+    ['a.csv', '-d2']
+    """
+    kept = []
+    is_value = False
+    for word in words:
+        is_option = word == option
+        if not (is_option or is_value or word.startswith(f"{option}=")):
             kept.append(word)
         is_value = is_option
     return kept

@@ -46,6 +46,13 @@ CUSTOM_OBJECTS = audit_option(
     help="Criterion or restriction of another package that a saved model uses (repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print results as JSON.")
+FAIL_ON = output_option(
+    "--fail-on",
+    multiple=True,
+    metavar="CONDITION[,...]",
+    help="Exit with status 3 if the saved models, or else PCA, meet a condition: harm, "
+    "inconclusive, drift, or the code of a finding, such as FS101.",
+)
 UNIT = output_option(
     "--unit",
     type=click.Choice(get_args(Unit)),
