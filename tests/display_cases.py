@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.displays import (
     AuditDisplay,
@@ -122,6 +123,15 @@ def make_displays(groups, seed=0):
         "audit": AuditDisplay(
             make_records(groups, of_audit, "observed_error", (audited - 0.2, audited + 0.2)),
             "observed_error",
+        ),
+        "expected losses": AuditDisplay(
+            make_records(
+                groups,
+                dict(zip(two, 0.01 * losses, strict=True)),
+                "expected_loss",
+                (0.005 * losses, 0.015 * losses),
+                state=rng.choice([*STATE_MEANINGS], (2, k)),
+            ),
         ),
     }
     if k == 2:

@@ -431,9 +431,7 @@ def test_losses_are_drawn_as_shares_of_each_groups_variance():
 @pytest.mark.parametrize("unit", ["share", "squared"])
 def test_the_bound_of_each_group_is_that_on_the_largest_loss(unit):
     display = GroupLossDisplay.from_estimator(fair_model(), unit=unit)
-    marks = [
-        line for line in display.ax_.lines if line.get_gid() == "bound" and len(line.get_xdata())
-    ]
+    marks = [line for line in display.ax_.lines if str(line.get_gid()).startswith("bound")]
     drawn = [float(line.get_xdata()[0]) for line in marks]
     total = [((X - X.mean(axis=0))[label == GROUPS] ** 2).sum(axis=1).mean() for label in "ab"]
     expected = [display.bound / each for each in total] if unit == "share" else [display.bound]
@@ -452,11 +450,11 @@ def test_losses_that_do_not_matter_look_small(unit):
     thresholds = [0.01] * 2
     if unit == "squared":
         thresholds = [0.01 * group.observed_total_variance for group in result.models[0].groups]
-    bars = [patch for patch in display.ax_.patches if patch.get_gid() == "materiality"]
+    bars = [patch for patch in display.ax_.patches if "materiality" in str(patch.get_gid())]
     assert [bar.get_width() for bar in bars] == pytest.approx(thresholds)
     start, end = display.ax_.get_xlim()
     assert start <= 0
     assert end >= 4 * max(thresholds)
     # All losses together take less than a quarter of the axis.
     assert np.nanmax(display.values("_high")) < end / 4
-    assert "below materiality, 1 %" in display_texts(display)
+    assert any("below materiality, 1 %" in text for text in display_texts(display))

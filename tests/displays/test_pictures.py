@@ -24,8 +24,12 @@ from fairspan.errors import InvalidInput, MissingDependency
 KINDS = (
     *("errors", "losses", "kept", "group losses", "path", "errors by feature", "loadings"),
     *("many loadings", "images", "rows", "audit", "frontier"),
+    "expected losses",
 )
-TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
+TWELVE = (
+    *("errors", "kept", "group losses", "path", "many loadings", "rows", "audit"),
+    "expected losses",
+)
 PAIR = ("a", "b")
 
 
@@ -34,7 +38,7 @@ PAIR = ("a", "b")
     ("kind", "names"),
     [(kind, HOSTILE[6:8]) for kind in KINDS if kind != "losses"]
     + [(kind, HOSTILE) for kind in TWELVE]
-    + [(kind, LONG) for kind in ("kept", "audit")]
+    + [(kind, LONG) for kind in ("kept", "audit", "expected losses")]
     + [(kind, LONG[:1]) for kind in ("errors",)],
 )
 def test_texts_are_large_enough_apart_and_inside(kind, names):
@@ -235,8 +239,8 @@ def test_losses_and_bound_are_the_data():
         np.testing.assert_array_equal(lines[f"model-{i}"].get_xdata(), values)
     assert picture.ax_.get_xlim()[0] <= 0
     # The variance of both groups is one.
-    marks = [line for line in picture.ax_.lines if line.get_gid() == "bound"]
-    assert [list(line.get_xdata()) for line in marks] == [[1.5, 1.5]] * 2 + [[]]
+    marks = [lines[f"bound-{g}"] for g in range(2)]
+    assert [list(line.get_xdata()) for line in marks] == [[1.5, 1.5]] * 2
     assert set(picture.frame()["bound"]) == {1.5}
 
 

@@ -8,6 +8,13 @@ import numpy as np
 
 from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
 from fairspan.displays.base_display import BaseDisplay
+from fairspan.displays.loss_rows import (
+    INCONCLUSIVE,
+    LossRow,
+    axis_limits,
+    draw_loss_rows,
+    row_positions,
+)
 from fairspan.displays.records import (
     BEST_NAME,
     PCA_NAME,
@@ -23,9 +30,7 @@ from fairspan.displays.style import (
     BEST_STYLE,
     FOREGROUND,
     MUTED,
-    ORANGE,
     PCA_STYLE,
-    PURPLE,
     Axes,
     SeriesStyle,
     add_header,
@@ -40,10 +45,10 @@ from fairspan.displays.style import (
 )
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import readable_name
-from fairspan.formatting.numbers import format_level
+from fairspan.formatting.numbers import format_level, format_number, format_share
 from fairspan.formatting.units import Unit
 from fairspan.parameters import check_choice
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -53,14 +58,6 @@ AuditQuantity = Literal[
     "expected_loss", "observed_error", "observed_loss", "observed_variance_kept"
 ]
 
-INCONCLUSIVE = "inconclusive"
-# One color per state, distinct from those of the models.
-STATE_COLORS = {
-    "harmed": PURPLE,
-    "minor": ORANGE,
-    "no material harm": FOREGROUND,
-    INCONCLUSIVE: MUTED,
-}
 # Title and axis label of each quantity.
 _TITLES_AND_LABELS = {
     "expected_loss": ("Expected loss of each group on new rows", "expected loss on new rows"),
@@ -82,6 +79,8 @@ MIN_REACH = 4.0
 """Axes of losses reach at least this multiple of the threshold, so that small losses look small."""
 # Share of a row's height used by its models.
 _MODEL_SPREAD = 0.66
+# Height of a row with a state, in inches: two lines of a name.
+_STATE_ROW_HEIGHT = 0.38
 # Row height without intervals, height per model with intervals, and minimum row height, in inches.
 _ROW_HEIGHT = 0.22
 _HEIGHT_PER_MODEL = 0.14
@@ -89,8 +88,6 @@ _MIN_ROW_HEIGHT = 0.36
 # Maximum extra axis range for inconclusive intervals, as a multiple of the range of the conclusive
 # ones: their ends would otherwise hide the differences that are known.
 _MAX_UNCERTAIN_RATIO = 3.0
-# Margin of the axis, as a share of its range.
-_MARGIN = 0.04
 # Marker sizes in points.
 _MARKER_SIZE = 7.0
 _HOLLOW_MARKER_SIZE = 8.5
@@ -101,8 +98,9 @@ _BEST_MARKER_SIZE = 15.0
 class AuditDisplay(BaseDisplay):
     """Plot one quantity by group and model, with intervals if available.
 
-    Expected losses are colored by state, and their intervals may extend beyond the axes. Losses
-    below the materiality threshold are within a band. Created by :meth:`fairspan.Audit.plot`.
+    Expected losses have a row per group and model, with its state by color and word; their
+    intervals may extend beyond the axes. Losses below the materiality threshold are within a band.
+    Created by :meth:`fairspan.Audit.plot`.
 
     Attributes
     ----------
@@ -183,6 +181,11 @@ class AuditDisplay(BaseDisplay):
 
     def figure_size(self) -> tuple[float, float]:
         """Figure size in inches."""
+        if self._has_state_rows:
+            names = self._row_names()
+            end = float(row_positions(len(self.groups), len(self.models)).max()) + 1
+            # The groups are further apart than the rows of a group.
+            return row_figure_size(names, _STATE_ROW_HEIGHT * end / len(names))
         n_offset_models = len(self.models) if self._has_intervals else 0
         row_height = max(_ROW_HEIGHT + _HEIGHT_PER_MODEL * n_offset_models, _MIN_ROW_HEIGHT)
         return row_figure_size(self.groups, row_height)
@@ -202,13 +205,81 @@ class AuditDisplay(BaseDisplay):
     def _has_intervals(self) -> bool:
         return not np.isnan(self.values("_low")).all()
 
+    @property
+    def _has_state_rows(self) -> bool:
+        """Whether groups and models have rows of their own: states tell of each of them."""
+        return self.quantity == "expected_loss"
+
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        """Draw a row for each group, with a marker for each model, and return the axes drawn on.
+        """Draw the rows, and return the axes drawn on."""
+        if self._has_state_rows:
+            self._draw_state_rows(axes)
+        else:
+            self._draw_groups(axes)
+        return (axes,)
+
+    def _draw_state_rows(self, axes: Axes) -> None:
+        """Draw a row for each group and model, with its interval and state."""
+        draw_loss_rows(axes, self._loss_rows(), self._limits())
+        positions = row_positions(len(self.groups), len(self.models))
+        if self.show_observed:
+            # Records are ordered by model, then by group.
+            observed = self._plotted("observed_loss")
+            axes.plot(
+                observed, positions.T.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
+            )
+        if self._has_threshold:
+            self._draw_threshold(axes, positions)
+        axes.set_xlabel(self._axis_label())
+        width = available_width(axes)
+        label_rows(axes, self._row_names(), positions.ravel().tolist())
+        format_ticks(axes, "x", width=width / 2, is_share=self.unit == "share")
+        add_header(axes, self._title(), note=self._note())
+
+    def _row_names(self) -> list[str]:
+        """Names of the rows: of groups and models, or of groups if there is one model."""
+        if len(self.models) == 1:
+            return [*self.groups]
+        models = [readable_name(name) for name in self.models]
+        return [f"{group}, {model}" for group in self.groups for model in models]
+
+    def _loss_rows(self) -> list[LossRow]:
+        """Rows by group, then by model."""
+        k = len(self.groups)
+        values, low, high = (self.values(suffix) for suffix in ("", "_low", "_high"))
+        states = self._states()
+        positions = row_positions(k, len(self.models))
+        is_unknown = np.isnan(values)
+        rows = []
+        for g in range(k):
+            missing = "too few rows" if is_unknown[:, g].all() else "no estimate"
+            for i, model in enumerate(self.models):
+                state = str(states[i, g])
+                rows.append(
+                    LossRow(
+                        position=float(positions[g, i]),
+                        value=float(values[i, g]),
+                        low=float(low[i, g]),
+                        high=float(high[i, g]),
+                        state=state,
+                        text=missing if is_unknown[i, g] else self._describe(values[i, g], state),
+                        style=self._style_of(model),
+                        element_id=f"model-{i}-{g}",
+                    )
+                )
+        return rows
+
+    def _describe(self, value: float, state: str) -> str:
+        """Describe a loss by its value and state."""
+        text = format_share(value) if self.unit == "share" else format_number(value)
+        return f"{text}, {state}"
+
+    def _draw_groups(self, axes: Axes) -> None:
+        """Draw a row for each group, with a marker for each model.
 
         Intervals are drawn if there are any; otherwise a line connects the models' markers.
         """
         values = self.values()
-        limits = self._limits()
         y_positions = self._y_positions()
         if not self._has_intervals and len(values) > 1:
             # Without intervals, the values of all models lie at the same height, so the y positions
@@ -219,30 +290,18 @@ class AuditDisplay(BaseDisplay):
                 y_positions[0], smallest, largest, color=MUTED, linewidth=2.5, zorder=1, alpha=0.6
             )
         handles: list[Artist] = [
-            self._draw_model(axes, i, y_positions[i], limits) for i in range(len(values))
+            self._draw_model(axes, i, y_positions[i]) for i in range(len(values))
         ]
         labels = [readable_name(name) for name in self.models]
-        if self.show_observed:
-            observed = self._plotted("observed_loss")
-            handles += axes.plot(
-                observed, y_positions.ravel(), "|", color=FOREGROUND, markersize=11, zorder=3.5
-            )
-            labels.append("observed")
-        for state, handle in self._state_handles().items():
-            handles.append(handle)
-            labels.append(state)
         if self._has_threshold:
-            handles.append(self._draw_threshold(axes))
+            self._draw_threshold(axes, row_positions(values.shape[1], 1))
+            handles.append(materiality_handle())
             labels.append(materiality_label(self.materiality))
-        if self.quantity == "expected_loss":
-            axes.axvline(0, color=FOREGROUND, linewidth=0.8, zorder=1)
-            axes.set_xlim(*limits)
-        elif self.quantity != "observed_variance_kept":
+        if self.quantity != "observed_variance_kept":
             # Start at zero so that sizes are comparable.
             start, end = axes.get_xlim()
             axes.set_xlim(min(0.0, start), max(end, self._min_end()))
         handles, labels = self._draw_extras(axes, handles, labels)
-        self._annotate_missing(axes)
         axes.set_xlabel(self._axis_label())
         width = available_width(axes)
         # The names of the groups take part of the width, so ticks and legend get half of it.
@@ -251,7 +310,6 @@ class AuditDisplay(BaseDisplay):
         format_ticks(axes, "x", width=width / 2, is_share=is_share)
         labels = shorten_names(labels, width / 2)
         add_header(axes, self._title(), handles, labels, note=self._note())
-        return (axes,)
 
     def _axis_label(self) -> str:
         label = _TITLES_AND_LABELS[self.quantity][1]
@@ -276,18 +334,20 @@ class AuditDisplay(BaseDisplay):
             return 0.0
         return MIN_REACH * float(np.nanmax(self._thresholds(), initial=0.0))
 
-    def _draw_threshold(self, axes: Axes) -> "Artist":
-        """Draw the band of losses below the materiality threshold in the row of every group."""
+    def _draw_threshold(self, axes: Axes, positions: FloatArray) -> None:
+        """Draw the band of losses below the materiality threshold across the rows of every group.
+
+        `positions` are the y coordinates of the rows, by group and row of the group.
+        """
         thresholds = self._thresholds()
-        rows = np.arange(len(thresholds))
+        middles = positions.mean(axis=1)
+        # Bands of neighboring groups touch.
+        height = middles[1] - middles[0] if len(middles) > 1 else positions.shape[1]
         bars = axes.barh(
-            rows, thresholds, height=1.0, color=MUTED, alpha=BAND_ALPHA, zorder=0.4, linewidth=0
+            middles, thresholds, height, color=MUTED, alpha=BAND_ALPHA, zorder=0.4, linewidth=0
         )
-        for bar in bars:
-            bar.set_gid("materiality")
-        style: dict[str, Any] = {"color": MUTED, "linewidth": 1, "zorder": 0.5}
-        axes.vlines(thresholds, rows - 0.5, rows + 0.5, gid="materiality", **style)
-        return materiality_handle()
+        for g, bar in enumerate(bars):
+            bar.set_gid(f"materiality-{g}")
 
     def _y_positions(self) -> FloatArray:
         """Y coordinates by model and group, (m, k); group g is centered at y = g."""
@@ -299,69 +359,31 @@ class AuditDisplay(BaseDisplay):
             y_positions += offsets[:, None] * _MODEL_SPREAD
         return y_positions
 
-    def _state_handles(self) -> dict[str, "Line2D"]:
-        """Legend entries of the states that occur."""
-        from matplotlib.lines import Line2D
-
-        states = self._states()
-        return {
-            state: Line2D([], [], color=color, linewidth=3)
-            for state, color in STATE_COLORS.items()
-            if state in states
-        }
-
-    def _annotate_missing(self, axes: Axes) -> None:
-        """Mark groups without estimates, although others have them."""
-        is_inconclusive = (self._states() == INCONCLUSIVE).any(axis=0)
-        is_missing = is_inconclusive & np.isnan(self.values()).all(axis=0)
-        for y in np.flatnonzero(is_missing).tolist():
-            axes.text(0, y, " too few rows", color=MUTED, fontsize=10, va="center")
-
-    def _draw_model(
-        self, axes: Axes, i: int, y_positions: FloatArray, limits: tuple[float, float]
-    ) -> "Line2D":
+    def _draw_model(self, axes: Axes, i: int, y_positions: FloatArray) -> "Line2D":
         """Draw markers and intervals of the i-th model, and return its legend entry.
 
-        Parameters
-        ----------
-        axes : matplotlib Axes
-        i : int
-        y_positions : (k,) array
-            Y coordinate of each group.
-        limits : tuple of 2 float
-            Ends of the x axis; an arrow marks where an interval extends beyond them.
+        `y_positions`, (k,), are the y coordinates of the groups.
         """
         from matplotlib.lines import Line2D
 
-        states = self._states()[i]
         style = self._style_of(self.models[i])
         marker_size = _MARKER_SIZE if style.is_filled else _HOLLOW_MARKER_SIZE
         if style is BEST_STYLE:
             marker_size = _BEST_MARKER_SIZE
         marker: dict[str, Any] = {
+            "color": style.color,
             "marker": style.marker,
+            "markerfacecolor": style.marker_fill(style.color),
             "linestyle": "",
             "markersize": marker_size,
             "markeredgewidth": 1 if style.is_filled else 2,
         }
         values, low, high = (self.values(suffix)[i] for suffix in ("", "_low", "_high"))
-        colors = np.array([STATE_COLORS.get(state, style.color) for state in states])
-        # Groups in different states have different colors, and each color is one artist.
-        for color in dict.fromkeys(colors.tolist()):
-            at = colors == color
-            fill = style.marker_fill(color)
-            # The id marks the model's values in the SVG, except inconclusive ones. These are muted;
-            # the style of the best errors is muted in any state.
-            gid = None if color == MUTED and style is not BEST_STYLE else f"model-{i}"
-            y = y_positions[at]
-            axes.plot(values[at], y, color=color, markerfacecolor=fill, gid=gid, **marker)
-            if not np.isnan(low[at]).all():
-                _draw_intervals(axes, y, low[at], high[at], limits, color)
-        # With states, colors tell the states apart and only the marker identifies the model.
-        legend_color = FOREGROUND if any(states) else style.color
-        fill = style.marker_fill(legend_color)
+        axes.plot(values, y_positions, gid=f"model-{i}", **marker)
+        if not np.isnan(low).all():
+            axes.hlines(y_positions, low, high, color=style.color, linewidth=2)
         marker["markersize"] = 7.5
-        return Line2D([], [], color=legend_color, markerfacecolor=fill, **marker)
+        return Line2D([], [], **marker)
 
     def _style_of(self, name: str) -> SeriesStyle:
         """Style of a model; ordinary PCA has its own."""
@@ -373,19 +395,13 @@ class AuditDisplay(BaseDisplay):
         return BEST_STYLE
 
     def _states(self) -> Any:
-        """States by model and group, (m, k); None if another quantity is shown."""
+        """States by model and group, (m, k)."""
         states = np.full(len(self.records), None, dtype=object)
-        if self.quantity == "expected_loss":
-            states[:] = [record.get("state") for record in self.records]
+        states[:] = [record.get("state") for record in self.records]
         return states.reshape(len(self.models), -1)
 
     def _limits(self) -> tuple[float, float]:
-        """Limits of the x axis; infinite except for the expected loss.
-
-        Only the expected loss has inconclusive intervals, which may be too long to show.
-        """
-        if self.quantity != "expected_loss":
-            return -np.inf, np.inf
+        """Limits of the x axis of expected losses; inconclusive intervals may extend beyond it."""
         values = self.values().ravel()
         if self.show_observed:
             values = np.concatenate([values, self._plotted("observed_loss")])
@@ -413,80 +429,15 @@ class AuditDisplay(BaseDisplay):
         if not self._has_intervals:
             return ""
         note = f"Lines are {format_level(self.level)} confidence intervals"
-        if self.quantity == "expected_loss":
-            note += ", simultaneous over groups"
-        note += "."
+        if not self._has_state_rows:
+            return f"{note}."
+        note += ", simultaneous over groups"
+        note += "." if len(self.models) == 1 else " and models."
+        if self._has_threshold:
+            note += f" Shaded: losses {materiality_label(self.materiality)}."
+        if self.show_observed:
+            note += " Upright mark: observed loss."
         start, end = self._limits()
         if (self.values("_low") < start).any() or (self.values("_high") > end).any():
             note += " Arrow: the interval extends beyond the plot."
         return note
-
-
-def _draw_intervals(
-    axes: Axes,
-    y_positions: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    limits: tuple[float, float],
-    color: str,
-) -> None:
-    """Draw horizontal intervals, with an arrow where one extends beyond the x axis.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    y_positions : (n,) array
-        Y coordinate of each interval.
-    low, high : (n,) arrays
-        Ends of the intervals; NaN without one.
-    limits : tuple of 2 float
-        Ends of the x axis, at which the intervals are cut.
-    color : str
-    """
-    start, end = limits
-    axes.hlines(y_positions, *np.clip([low, high], start, end), color=color, linewidth=2)
-    for limit, arrow, exceeds in ((start, "<", low < start), (end, ">", high > end)):
-        for y in y_positions[exceeds]:
-            axes.plot(limit, y, arrow, color=color, markersize=6, clip_on=False)
-
-
-def axis_limits(
-    low: FloatArray,
-    high: FloatArray,
-    is_inconclusive: BoolArray,
-    values: FloatArray,
-    max_extra: float,
-) -> tuple[float, float]:
-    """Return axis limits that contain zero, all values, and all conclusive intervals.
-
-    Inconclusive intervals may be far longer, so they extend the range only by a limited amount;
-    without conclusive ones, all of them are contained.
-
-    Parameters
-    ----------
-    low, high : (n,) arrays
-        Intervals; NaN where there is none.
-    is_inconclusive : (n,) array of bool
-        Whether the state is inconclusive.
-    values : array
-        Values that are drawn; NaN where there is none.
-    max_extra : float
-        Maximum extra range for inconclusive intervals, as a multiple of the range of the
-        conclusive ones.
-    """
-    has_interval = ~np.isnan(low)
-    is_conclusive = has_interval & ~is_inconclusive
-    start = np.min(low[has_interval], initial=0.0)
-    end = np.max(high[has_interval], initial=0.0)
-    if is_conclusive.any():
-        conclusive_start = np.min(low[is_conclusive], initial=0.0)
-        conclusive_end = np.max(high[is_conclusive], initial=0.0)
-        extra = max_extra * (conclusive_end - conclusive_start)
-        start = max(start, conclusive_start - extra)
-        end = min(end, conclusive_end + extra)
-    finite_values = values[~np.isnan(values)]
-    start = np.min(finite_values, initial=start)
-    end = np.max(finite_values, initial=end)
-    # All values may be zero, and an axis needs a positive range.
-    margin = _MARGIN * (end - start) if end > start else 1.0
-    return float(start - margin), float(end + margin)

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fairspan.auditing.estimation_options import DEFAULT_OPTIONS
-from fairspan.displays.audit_display import (
-    INCONCLUSIVE,
-    LOSSES,
-    MIN_REACH,
-    UNIT_LABELS,
-    axis_limits,
-)
+from fairspan.displays.audit_display import LOSSES, MIN_REACH, UNIT_LABELS
 from fairspan.displays.base_display import BaseDisplay, describe_unproven
+from fairspan.displays.loss_rows import INCONCLUSIVE, axis_limits
 from fairspan.displays.records import (
     BEST_NAME,
     PCA_NAME,
@@ -352,11 +347,12 @@ class ErrorCurveDisplay(BaseDisplay):
         """Draw the band of losses below the materiality threshold of the group of each panel."""
         if not self._has_threshold:
             return
-        for panel, threshold in zip(panels, self._thresholds().tolist(), strict=True):
+        for g, (panel, threshold) in enumerate(zip(panels, self._thresholds(), strict=True)):
             if not np.isnan(threshold):
                 band = panel.axhspan(0, threshold, color=MUTED, alpha=BAND_ALPHA, linewidth=0)
-                band.set(zorder=0.4, gid="materiality")
-                panel.axhline(threshold, color=MUTED, linewidth=1, zorder=0.5, gid="materiality")
+                band.set(zorder=0.4, gid=f"materiality-{g}")
+                gid = f"threshold-{g}"
+                panel.axhline(threshold, color=MUTED, linewidth=1, zorder=0.5, gid=gid)
 
     def _set_limits(self, panels: Sequence[Axes]) -> None:
         """Set the limits of the y axis, which the panels share.

@@ -166,17 +166,18 @@ class GroupLossDisplay(AuditDisplay):
     ) -> "tuple[list[Artist], list[str]]":
         if self.bound is None:
             return handles, labels
-        style: dict[str, Any] = {"color": FOREGROUND, "linewidth": 1.6, "gid": "bound"}
+        style: dict[str, Any] = {"color": FOREGROUND, "linewidth": 1.6}
         kind = "estimated" if self.status == "estimated" else "proven"
         label = f"{kind} lower bound"
         if self.unit == "squared":
-            line = axes.axvline(self.bound, zorder=1.5, **style)
+            line = axes.axvline(self.bound, zorder=1.5, gid="bound", **style)
             return [*handles, line], [*labels, label]
         variances = values_of(self.records, "observed_total_variance")[: len(self.groups)]
         for row, variance in enumerate(variances.tolist()):
             if variance > 0:
                 share = self.bound / variance
-                axes.plot([share] * 2, [row - 0.4, row + 0.4], zorder=1.5, **style)
+                ends = [row - 0.4, row + 0.4]
+                axes.plot([share] * 2, ends, zorder=1.5, gid=f"bound-{row}", **style)
         (handle,) = axes.plot([], [], **style)
         return [*handles, handle], [*labels, label]
 

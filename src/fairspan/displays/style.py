@@ -62,9 +62,9 @@ _TITLE_SIZE = 12.0
 NAME_SIZE = 10.0
 # A background is dark if the sum of its RGB values (0 to 3) is below this.
 _MAX_DARK_RGB_SUM = 1.2
-# Average letter width relative to the font size, and the relative extra width of capitals, measured
-# on names in matplotlib's default font.
-_LETTER_WIDTH = 0.58
+LETTER_WIDTH = 0.58
+"""Average letter width relative to the font size, measured on names in matplotlib's own font."""
+# Relative extra width of capitals, measured likewise.
 _CAPITAL_EXTRA_WIDTH = 0.7
 # Spacing of header elements.
 _PADDING = 5.0
@@ -230,7 +230,7 @@ def max_letters(texts: Sequence[str], width: float, size: float) -> int:
     It is an estimate from average letter widths, and at least `_MIN_LETTERS`. Width and font size
     are in points.
     """
-    n_letters = width / (_LETTER_WIDTH * size)
+    n_letters = width / (LETTER_WIDTH * size)
     max_relative_width = 1.0
     for text in texts:
         capital_share = sum(map(str.isupper, text)) / max(len(text), 1)
@@ -259,8 +259,13 @@ def row_figure_size(names: Sequence[str], row_height: float = _ROW_HEIGHT) -> tu
     return width, height
 
 
-def label_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Label rows 0, 1, ... from the top, wrapping names to two lines or shortening them."""
+def label_rows(axes: Axes, names: Sequence[str], positions: Sequence[float] | None = None) -> None:
+    """Label rows from the top, wrapping names to two lines or shortening them.
+
+    The rows are at the y coordinates `positions`, by default 0, 1, ...
+    """
+    if positions is None:
+        positions = range(len(names))
     width = _MAX_NAMES_SHARE * available_width(axes)
     full_labels = plot_labels(names, max(map(len, names)))
     n_letters = max_letters(names, width, NAME_SIZE)
@@ -268,9 +273,9 @@ def label_rows(axes: Axes, names: Sequence[str]) -> None:
     # More than one line break: the label has three or more lines.
     if max(label.count("\n") for label in labels) > 1:
         labels = shorten_names(names, width)
-    axes.set_yticks(range(len(names)), labels, fontsize=NAME_SIZE)
+    axes.set_yticks(positions, labels, fontsize=NAME_SIZE)
     # Reversed limits put the first row on top, with half a row and a small margin at each end.
-    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.set_ylim(positions[-1] + 0.55, positions[0] - 0.55)
     axes.tick_params(axis="y", length=0, pad=4)
     axes.grid(axis="x", visible=True, color=MUTED, alpha=0.3, linewidth=0.6)
 
@@ -382,7 +387,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     widths = []
     for label in labels:
         n_letters = max(map(len, label.split("\n")))
-        widths.append(_LEGEND_HANDLE_WIDTH + _LETTER_WIDTH * NAME_SIZE * n_letters)
+        widths.append(_LEGEND_HANDLE_WIDTH + LETTER_WIDTH * NAME_SIZE * n_letters)
     if sum(widths) <= width:
         return len(widths)
     return max(int(width / max(widths)), 1)

@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -68,7 +67,6 @@ _SIZE_ATTRIBUTES = re.compile(r' (?:width|height)="[^"]*"')
 _TAG = re.compile(r"<[^>]*>")
 # Font families depend on the machine; the page sets its own.
 _FONT_FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
-_ID = re.compile(r' id="([^"]*)"')
 _ID_REFERENCE = re.compile(r'(\bid="|href="#|url\(#)')
 
 
@@ -239,25 +237,7 @@ def inline_svg(figure: style.Figure, element_prefix: str, alt_text: str) -> str:
     width = round(figure.get_figwidth() * _POINTS_PER_INCH)
     new_opening = f'<svg style="--width:{width}" role="img" aria-label="{escape(alt_text)}" '
     opening = _SIZE_ATTRIBUTES.sub("", opening + bracket).replace("<svg ", new_opening, 1)
-    svg = opening + _TAG.sub(lambda match: _adapt_tag(match[0], element_prefix), rest).strip()
-    return _number_repeated_ids(svg)
-
-
-def _number_repeated_ids(svg: str) -> str:
-    """Make ids unique by numbers, such as those of a band in each of two panels.
-
-    Definitions, which other elements refer to, have ids of their own already.
-    """
-    counts: Counter[str] = Counter()
-
-    def number(match: re.Match[str]) -> str:
-        name = match[1]
-        counts[name] += 1
-        if counts[name] == 1:
-            return match[0]
-        return f' id="{name}-{counts[name]}"'
-
-    return _ID.sub(number, svg)
+    return opening + _TAG.sub(lambda match: _adapt_tag(match[0], element_prefix), rest).strip()
 
 
 def _adapt_tag(tag: str, element_prefix: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from display_cases import HOSTILE, draw_case, drawn_on, make_displays, make_records
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay
 from fairspan.displays.base_display import SAVE_METADATA, reproducible_svg
-from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
+from fairspan.displays.style import FAIR_STYLE, GREEN, MUTED, PCA_STYLE, PURPLE, series_style
 from fairspan.report.figures import inline_svg
 
 PAIR = ("a", "b")
@@ -46,7 +46,7 @@ def test_things_next_to_pca_look_different_and_only_pca_is_hollow():
     assert PCA_STYLE.line != FAIR_STYLE.line
 
 
-def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
+def test_rows_of_losses_have_the_marker_of_the_model_and_the_color_and_word_of_the_state():
     from matplotlib.colors import to_hex
 
     states = np.array(["harmed", "no material harm"] * 3)
@@ -60,18 +60,17 @@ def test_models_next_to_pca_take_looks_in_turn_and_the_colors_of_states():
         if str(line.get_gid()).startswith("model")
     ]
     markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
-    assert shown == [(marker, color) for marker in markers for color in (PURPLE, FOREGROUND)]
-    legend = axes.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == [
-        *models,
-        "harmed",
-        "no material harm",
-        "below materiality, 1 %",
+    assert shown == [(marker, color) for color in (PURPLE, GREEN) for marker in markers]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{group}, {model}" for group in PAIR for model in models]
+    assert [text.get_text().split(", ")[1] for text in axes.texts] == [
+        *["harmed"] * 3,
+        *["no material harm"] * 3,
     ]
-    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [FOREGROUND] * 3 + [
-        PURPLE,
-        FOREGROUND,
-    ]
+    # Every row is named where it is drawn, and the legend has nothing left to explain.
+    rows = [line.get_ydata()[0] for line in axes.lines if str(line.get_gid()).startswith("model")]
+    assert rows == axes.get_yticks().tolist()
+    assert axes.get_legend().get_texts() == []
     assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
     # What was seen on the rows themselves lies inside too, wherever it is.
     here = [{**record, "observed_loss": 9.0} for record in records]
@@ -93,12 +92,11 @@ def test_what_is_not_known_is_gray_and_leaves_the_axes_as_they_are():
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10
-    intervals = [each for each in axes.collections if each.get_gid() != "materiality"]
-    assert [to_hex(each.get_color()[0]) for each in intervals] == [PURPLE, MUTED]
+    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, MUTED]
     arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
     (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
-    assert text.get_position()[1] == 2
+    assert text.xy[1] == 2
 
 
 @pytest.mark.slow
@@ -127,7 +125,7 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     gray = [
         line
         for line in picture.axes_[1].lines
-        if line.get_color() == MUTED and line.get_gid() != "materiality"
+        if line.get_color() == MUTED and not str(line.get_gid()).startswith("threshold")
     ]
     assert [line.get_ydata().tolist() for line in gray] == [[-2.0]]
     (text,) = picture.axes_[2].texts

@@ -177,7 +177,7 @@ def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion
 @pytest.mark.slow
 def test_a_proven_bound_on_the_largest_loss_is_a_line_of_the_figure(of_minimax_loss):
     drawn = figures.losses_figure(of_minimax_loss).svg
-    assert 'id="l-bound"' in drawn
+    assert 'id="l-bound-0"' in drawn
 
 
 def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_loss):
