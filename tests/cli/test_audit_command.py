@@ -1,5 +1,6 @@
 """fairspan audit: its figures, its choices, numbers of dimensions, and estimates for new rows."""
 
+import hashlib
 import io
 import json
 import re
@@ -536,3 +537,47 @@ def test_squared_units_are_printed_on_request(run, data):
     lines = run(*arguments, "--unit", "squared").out.splitlines()
     (row,) = (line for line in lines if line.split()[:1] == [group["group"]])
     assert float(row.split()[2]) == pytest.approx(group["expected_error"], rel=0.005)
+
+
+def test_formats_are_those_of_the_library(run, data, table, tmp_path):
+    command = ("audit", data, "--group", "age", "-d", 2)
+    text, as_json = run(*command, status=0).out, run(*command, "--json", status=0).out
+    assert run(*command, "--format", "text").out == text
+    assert run(*command, "--format", "json").out == as_json
+    printed = run(*command, "--format", "markdown", status=0, err=None).out
+    pca = fs.FairPCA(2, criterion="total_error")
+    pca.fit(table.drop(columns="sex"), sensitive_features="age")
+    found = fs.audit({"PCA": pca}, table.drop(columns="sex"), "age")
+    origin, facts = printed.rpartition("### Provenance")[::2], json.loads(as_json)
+    tables = re.findall(r"^[|].*$", found.to_markdown(), re.M)
+    assert re.findall(r"^[|].*$", origin[0], re.M) == tables
+    assert facts["verdict"]["kind"].capitalize() in printed
+    assert "- Data: `data.csv`" in printed
+    assert "- Command: `fairspan audit data.csv --group age -d 2 --format markdown`" in printed
+    digest = hashlib.sha256(data.read_bytes()).hexdigest()
+    assert f"- SHA-256: `{digest}`" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json", "--format", "markdown"], "--json cannot be combined with --format markdown"),
+        (["--by-dimension", "--format", "markdown"], "cannot be combined with --format markdown"),
+    ],
+)
+def test_formats_that_exclude_each_other_are_refused(run, data, options, message):
+    run(
+        "audit",
+        data,
+        "--group",
+        "age",
+        *options,
+        status=2,
+        out=None if "--json" not in options else "error",
+        err=message,
+    )
+
+
+def test_an_error_is_printed_as_json_in_that_format(run, data):
+    done = run("audit", data, "--group", "nobody", "--format", "json", status=2)
+    assert "nobody" in json.loads(done.out)["error"]["message"]

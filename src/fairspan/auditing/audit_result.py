@@ -1,6 +1,6 @@
 """The result of an audit, which prints its verdicts, tables and findings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +11,14 @@ from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions, select_models
 from fairspan.auditing.intervals import DEFAULT_LEVEL
+from fairspan.auditing.logged_metrics import flat_metrics, model_to_log
+from fairspan.auditing.markdown_card import (
+    findings_section,
+    join_sections,
+    provenance_section,
+    tables_section,
+    verdict_paragraphs,
+)
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.auditing.recommendation import Recommendation
 from fairspan.auditing.results import ModelResult, change_records
@@ -18,6 +26,7 @@ from fairspan.auditing.verdict import Verdict
 from fairspan.class_loaders import load_class
 from fairspan.errors import CheckFailed, InvalidInput
 from fairspan.formatting.export import to_data_frame
+from fairspan.formatting.messages import counted
 from fairspan.formatting.table import Table
 from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
 from fairspan.formatting.units import Unit, check_unit
@@ -255,6 +264,81 @@ class Audit:
             "findings": [finding.to_dict() for finding in self.findings],
             "feature_errors": feature_error_records,
         }
+
+    def metrics(self, model: str | None = None) -> dict[str, float]:
+        """Return figures of one model by flat, stable names, for experiment trackers.
+
+        Parameters
+        ----------
+        model : str, optional
+            Name of the model; by default the only one that is compared with ordinary PCA, or the
+            only one.
+
+        Returns
+        -------
+        dict of str to float
+            Figures by name; unknown ones are left out. Errors and losses are shares of the group's
+            variance. For each group G: ``loss/G``, ``error/G`` and ``change/G`` (in error, from
+            ordinary PCA) on new rows, ``drift/G`` (in error since the fit), ``observed_error/G``,
+            ``observed_loss/G`` and ``n_rows/G``; limits of intervals are ``loss_low/G`` and
+            ``loss_high/G``, and so on. Of the model: ``largest_loss``, ``n_harmed``,
+            ``n_inconclusive``, ``total_rows``, ``observed_disparity`` and ``expected_disparity``
+            (in squared units of the features), and for a model that was fitted to other rows
+            ``refit_gap`` and ``refit_may_help``. ``findings/FS101`` is the number of findings with
+            this code. Characters of group names that trackers do not accept become underscores.
+
+        Raises
+        ------
+        InvalidParameter
+            There is no such model.
+        InvalidInput
+            There are several models, and none was named.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import audit
+        >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
+        >>> metrics = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"]).metrics()
+        >>> round(metrics["observed_error/b"], 2), metrics["n_rows/b"]
+        (0.8, 2.0)
+        """
+        return flat_metrics(model_to_log(self.models, model), self.findings)
+
+    def to_markdown(self, unit: Unit = "share", *, origin: Mapping[str, str] | None = None) -> str:
+        """Format the audit as Markdown, for a model card, an issue or a pull request.
+
+        It has the verdicts, the tables of :meth:`decision_table` and :meth:`table`, the findings,
+        and what was audited with which settings. Names from the data are escaped.
+
+        Parameters
+        ----------
+        unit : {"share", "squared"}
+            Unit of the errors and losses, as for :meth:`table`.
+        origin : mapping of str to str, optional
+            Further entries of the provenance, such as the file of the rows, by name.
+
+        Raises
+        ------
+        InvalidParameter
+            `unit` is not one of the allowed values.
+        """
+        tables = [self.table(unit)]
+        if self.has_decisions:
+            tables.insert(0, self.decision_table())
+        rows = self.rows
+        rows_text = f"{counted(rows.n_rows, 'row')}, {counted(rows.n_features, 'feature')}"
+        if rows.n_dropped:
+            rows_text += f", {counted(rows.n_dropped, 'row')} dropped"
+        sections = [
+            *verdict_paragraphs(self._titled_verdicts()),
+            tables_section(tables),
+            findings_section(self.findings),
+            provenance_section(
+                self.models, rows_text, self.level, self.materiality, dict(origin or {})
+            ),
+        ]
+        return join_sections(sections)
 
     def plot(
         self,

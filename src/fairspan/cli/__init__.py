@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -163,8 +164,8 @@ def run(
 
 
 def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> None:
-    """Print the error as JSON on standard output as well if --json is among the arguments."""
-    if "--json" in argv:
+    """Print the error as JSON on standard output as well if the arguments request JSON."""
+    if _requests_json(argv):
         payload = {
             "version": JSON_VERSION,
             "error": {"message": message, "exit_status": exit_status},
@@ -172,6 +173,13 @@ def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> Non
         # The exit status is that of the error, even if standard output is closed.
         with suppress(click.exceptions.Exit), _handle_stdout_errors():
             click.echo(json.dumps(payload, indent=2))
+
+
+def _requests_json(argv: Sequence[str]) -> bool:
+    """Whether --json or --format json is among the arguments, which may be invalid."""
+    if "--json" in argv or "--format=json" in argv:
+        return True
+    return ("--format", "json") in pairwise(argv)
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

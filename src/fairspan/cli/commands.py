@@ -85,6 +85,7 @@ def demo(page: Path, as_json: bool) -> None:
 @options.with_audit_options
 @options.UNIT
 @options.FAIL_ON
+@options.AUDIT_FORMAT
 @options.JSON
 def audit(
     data: tuple[Path | ExternalObject, ...],
@@ -94,6 +95,7 @@ def audit(
     audit_options: AuditOptions,
     unit: Unit,
     fail_on: tuple[str, ...],
+    audit_format: Literal["text", "json", "markdown"],
     as_json: bool,
 ) -> None:
     """Audit ordinary PCA, or saved models, on each group of DATA.
@@ -103,7 +105,14 @@ def audit(
     PCA. With --test, both are fitted on DATA and evaluated on the other rows. Several files of
     saved moments are audited together; the variation between them gives the intervals.
     """
-    from fairspan.cli import fitting, inputs, model_auditing, next_commands, printed_results
+    from fairspan.cli import (
+        fitting,
+        inputs,
+        model_auditing,
+        next_commands,
+        printed_results,
+        reporting,
+    )
     from fairspan.cli.row_input import read_options_for
 
     models = model_options.models
@@ -115,6 +124,14 @@ def audit(
     require_models((*models, *([test_path] if test_path else ())), read_options, test=None)
     model_options.check_combinations(fit_options)
     audit_options.require_folds(by_dimension=by_dimension)
+    usage_error_if(
+        as_json and is_given("audit_format") and audit_format != "json",
+        f"--json cannot be combined with --format {audit_format}.",
+    )
+    usage_error_if(
+        by_dimension and audit_format == "markdown",
+        "--by-dimension cannot be combined with --format markdown.",
+    )
     usage_error_if(by_dimension and fail_on, "--by-dimension cannot be combined with --fail-on.")
     conditions = gate.parse_fail_on(
         fail_on,
@@ -153,11 +170,15 @@ def audit(
             result = model_auditing.audit_data(table, audited, audit_options, held_out)
             failures = gate.check_failures(result, conditions, has_saved_models=bool(models))
             results = result.to_dict()
-            text = printed_results.audit_text(result, unit)
-            next_command = next_commands.next_command(given_arguments(), result, model_options)
-            if next_command is not None:
-                text += f"\n\n{next_command}"
-    printed_results.print_results(results, text, as_json=as_json)
+            if audit_format == "markdown":
+                origin = reporting.markdown_origin(data, table, given_arguments())
+                text = result.to_markdown(unit, origin=origin).rstrip()
+            else:
+                text = printed_results.audit_text(result, unit)
+                next_command = next_commands.next_command(given_arguments(), result, model_options)
+                if next_command is not None:
+                    text += f"\n\n{next_command}"
+    printed_results.print_results(results, text, as_json=as_json or audit_format == "json")
     gate.exit_on_failures(failures)
 
 

@@ -44,7 +44,8 @@ def next_command(
         return None
     kind = audit.verdict.kind
     repeated = [word for word in arguments[1:] if word not in _FLAGS_NOT_REPEATED]
-    repeated = _without_option(repeated, "--fail-on")
+    for option in ("--fail-on", "--format"):
+        repeated = _without_option(repeated, option)
     if not model_options.repair:
         if kind != "harm, no repair tried":
             return None

@@ -53,6 +53,13 @@ FAIL_ON = output_option(
     help="Exit with status 3 if the saved models, or else PCA, meet a condition: harm, "
     "inconclusive, drift, or the code of a finding, such as FS101.",
 )
+AUDIT_FORMAT = output_option(
+    "--format",
+    "audit_format",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    help="text; json, as --json; or markdown, for a model card or an issue.",
+)
 UNIT = output_option(
     "--unit",
     type=click.Choice(get_args(Unit)),

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -171,6 +171,19 @@ def _provenance(
     command = shell_command(["fairspan", *map(without_directories, argv)])
     name = Path(str(path)).name
     return Provenance(name, title or default_title(name), fingerprint, command)
+
+
+def markdown_origin(
+    paths: Sequence[Path | ExternalObject], data: InputData, argv: Iterable[str]
+) -> dict[str, str]:
+    """Return data, hash and command of an audit, for its provenance in Markdown."""
+    origin = {"Data": ", ".join(Path(str(path)).name for path in paths)}
+    if data.row_source is not None and len(paths) == 1:
+        fingerprint = compute_fingerprint(data.row_source)
+        if fingerprint is not None:
+            origin["SHA-256"] = fingerprint
+    origin["Command"] = shell_command(["fairspan", *map(without_directories, argv)])
+    return origin
 
 
 def report_summary(report: Report, page: Path | None) -> str:
