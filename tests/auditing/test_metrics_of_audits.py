@@ -87,7 +87,7 @@ def test_names_are_accepted_by_trackers_whatever_the_groups_are_called():
     labels = ["a/b", "30+", "30?", "naïve 漢", "..", "w ", "x:y", "w"]
     groups = np.array(labels * 30, dtype=object)
     moments = fs.GroupMoments.from_rows(X, groups)
-    audit = fs.audit(fs.FairPCA(2).fit_moments(moments), moments=moments)
+    audit = fs.audit(np.eye(4)[:2], moments=moments)
     names = audit.metrics()
     assert sum(name.startswith("observed_error/") for name in names) == len(labels)
     for name in names:
