@@ -213,3 +213,19 @@ def test_rows_in_few_dimensions_are_fitted_and_verified(run, tmp_path):
     facts = run("fit", table, *settings, "-o", tmp_path / "m", "--json").facts
     assert facts["certificate"]["status"] == "optimal"
     assert "The certificate holds" in run("verify", tmp_path / "m", table, "--group", "g").out
+
+
+def test_a_rotation_changes_components_and_no_figure(run, data, table, features, tmp_path):
+    command = ("fit", data, "--group", "age", "-d", 3)
+    plain = run(*command, "-o", tmp_path / "plain.model", "--json").facts
+    path = tmp_path / "rotated.model"
+    rotated = run(*command, "-o", path, "--rotation", "varimax", "--json").facts
+    assert rotated["certificate"] == plain["certificate"]
+    for name in ("observed_error", "expected_loss", "expected_loss_high"):
+        before, after = (
+            [group[name] for group in facts["models"][1]["groups"]] for facts in (plain, rotated)
+        )
+        assert after == pytest.approx(before, rel=1e-9)
+    fair = fs.FairPCA(3, rotation="varimax").fit(table[features], sensitive_features=table["age"])
+    np.testing.assert_allclose(fs.load(path).components, fair.components_, atol=1e-9)
+    run("verify", path, data, "--group", "age", status=0)

@@ -78,6 +78,7 @@ def fit_fair_model(
         allow_extra=fit_options.allow_extra,
         nested=fit_options.nested,
         random_state=_SEED,
+        rotation=fit_options.rotation,
     )
     fair = fit_rows(data.row_source, moments, settings).subspace
     d = fair.dimension

@@ -16,6 +16,7 @@ from fairspan.registry import ExternalObject
 
 if TYPE_CHECKING:
     from fairspan.auditing.estimation_options import EstimationOptions
+    from fairspan.model.subspace import Rotation
     from fairspan.moments.base_moments import Center
     from fairspan.rows.blocks import OnMissing
     from fairspan.rows.group_limit import GroupLimit
@@ -266,6 +267,8 @@ class FitOptions:
         Relative tolerance of the gap.
     allow_extra : bool
     nested : bool
+    rotation : "varimax" or None
+        Rotation of the components inside the subspace.
     """
 
     n_components: int | float | None = None
@@ -280,6 +283,7 @@ class FitOptions:
     tol: float = 1e-9
     allow_extra: bool = False
     nested: bool = False
+    rotation: "Rotation | None" = None
 
 
 @dataclass(frozen=True)

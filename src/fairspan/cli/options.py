@@ -478,6 +478,11 @@ _SOLVER_OPTIONS = (
         help="Choose components one at a time, so that the leading ones solve the problem for fewer"
         " dimensions.",
     ),
+    fit_option(
+        "--rotation",
+        type=click.Choice(["varimax"]),
+        help="Rotate the components inside the subspace, so that each depends on few features.",
+    ),
 )
 
 # Options for dimension, criterion and fit, passed as one object.

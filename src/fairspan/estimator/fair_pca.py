@@ -24,6 +24,7 @@ from fairspan.estimator.fit_settings import FitSettings
 from fairspan.estimator.whitening import check_orthonormal_components, whiten_subspace
 from fairspan.linalg.rounding import EIGENVALUE_ROUNDING
 from fairspan.model.projected_moments import score_map, second_moments_and_projector
+from fairspan.model.subspace import Rotation
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments, compute_moments, not_moments_error
 from fairspan.moments.group_moments import compute_group_moments
@@ -184,6 +185,10 @@ class FairPCA(
         Divide each coordinate of transformed rows by its standard deviation over all rows, the
         square root of `explained_variance_`; `inverse_transform` undoes this. Errors and losses do
         not change. Requires orthonormal components along which the rows vary.
+    rotation : {"varimax"} or None, default=None
+        Rotate the components inside the subspace, so that their loadings are easier to name
+        (:meth:`FairSubspace.rotate`); ordered by variance again. Errors, losses and the certificate
+        do not change. Not with `nested` or `whiten`.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
@@ -311,6 +316,7 @@ class FairPCA(
         allow_extra: bool = False,
         nested: bool = False,
         whiten: bool = False,
+        rotation: Rotation | None = None,
         missing_groups: str = "error",
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
@@ -327,6 +333,7 @@ class FairPCA(
         self.allow_extra = allow_extra
         self.nested = nested
         self.whiten = whiten
+        self.rotation = rotation
         self.missing_groups = missing_groups
         self.on_missing = on_missing
         self.max_groups = max_groups
@@ -699,6 +706,12 @@ class FairPCA(
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
         check_choice("on_missing", self.on_missing, ON_MISSING)
         check_bool("whiten", self.whiten)
+        if self.whiten and self.rotation is not None:
+            raise IncompatibleParameters(
+                f"rotation={self.rotation!r} was requested with whiten=True",
+                "Allowed: one of them, since rotated coordinates are correlated",
+                "Use rotation=None or whiten=False",
+            )
         return FitSettings.parse(
             self.n_components,
             self.criterion,
@@ -710,6 +723,7 @@ class FairPCA(
             allow_extra=self.allow_extra,
             nested=self.nested,
             random_state=self.random_state,
+            rotation=self.rotation,
         )
 
     def _fit_rows(

@@ -25,7 +25,7 @@ from fairspan.estimator.fit_settings import FitSettings
 from fairspan.linalg import normalize_signs
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.linalg.threads import single_thread_if_small
-from fairspan.model.subspace import FairSubspace
+from fairspan.model.subspace import FairSubspace, Rotation, change_basis
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
 from fairspan.moments.projector import Projector
@@ -179,7 +179,17 @@ def fit_moments(
         if warm_start is not None:
             family = _with_warm_start(family, warm_start)
         reduction, certificate = _solve(family, settings)
-        return finish_fit(moments, settings, feature_scale, family, reduction, certificate)
+        fit = finish_fit(moments, settings, feature_scale, family, reduction, certificate)
+    return fit if settings.rotation is None else rotate_components(fit, settings.rotation)
+
+
+def rotate_components(fit: Fit, method: Rotation) -> Fit:
+    """Rotate the components inside the subspace, and order them by the variance that they keep."""
+    rotated = replace(fit, subspace=fit.subspace.rotate(method))
+    variances = fit.moments.proportions @ rotated.variance_kept()
+    order = np.argsort(-variances, kind="stable")
+    identity = np.eye(len(order))
+    return replace(fit, subspace=change_basis(rotated.subspace, identity[:, order]))
 
 
 def _check_request(moments: Moments, settings: FitSettings) -> None:

@@ -2,13 +2,14 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack, get_args
 
 import numpy as np
 
-from fairspan.errors import InvalidParameter
+from fairspan.errors import IncompatibleParameters, InvalidParameter
+from fairspan.model.subspace import Rotation
 from fairspan.moments.base_moments import Center, check_center
-from fairspan.parameters import check_bool, plain_value
+from fairspan.parameters import check_bool, check_choice, plain_value
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.criterion_catalog import get_criterion
 from fairspan.problem.restrictions.restriction import Restriction
@@ -27,6 +28,7 @@ class FitOptions(TypedDict, total=False):
     allow_extra: bool
     nested: bool
     random_state: RandomSource
+    rotation: Rotation | None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class FitSettings:
         Whether the first components solve the problem with fewer dimensions.
     random_state : int, Generator, RandomState or None
         Used by solvers with random starts.
+    rotation : "varimax" or None
+        Rotation of the components inside the subspace.
 
     Raises
     ------
@@ -77,6 +81,7 @@ class FitSettings:
     allow_extra: bool = False
     nested: bool = False
     random_state: RandomSource = None
+    rotation: Rotation | None = None
 
     def __post_init__(self) -> None:
         is_bool = isinstance(self.tol, bool | np.bool_)
@@ -94,6 +99,14 @@ class FitSettings:
             check_bool(name, value)
             object.__setattr__(self, name, bool(value))
         check_center(self.center)
+        if self.rotation is not None:
+            check_choice("rotation", self.rotation, get_args(Rotation))
+            if self.nested:
+                raise IncompatibleParameters(
+                    f"rotation={self.rotation!r} was requested with nested=True",
+                    "Allowed: one of them, since nested components keep the order of their steps",
+                    "Use rotation=None or nested=False",
+                )
 
     @classmethod
     def parse(

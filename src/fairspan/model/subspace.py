@@ -3,14 +3,16 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType
 from fairspan.formatting.messages import counted
+from fairspan.linalg.eigen import normalize_signs
 from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
+from fairspan.linalg.varimax import varimax_rotation
 from fairspan.model.model_export import onnx_bytes, sql_select
 from fairspan.model.model_tables import group_table
 from fairspan.model.other_packages import (
@@ -29,6 +31,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.moments.reference_frame import ReferenceFrame
+from fairspan.parameters import check_choice
 from fairspan.problem.part_parameters import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows, float_dtype, open_features
@@ -38,6 +41,9 @@ from fairspan.rows.row_validation import check_n_columns
 from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.typing import FloatArray
+
+Rotation = Literal["varimax"]
+"""Rotations of components inside their subspace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,6 +390,64 @@ class FairSubspace:
             whitening=whitening,
         )
 
+    def rotate(self, method: Rotation = "varimax") -> "FairSubspace":
+        """Return the same subspace with rotated components, whose loadings are easier to name.
+
+        Varimax maximizes the variance of the squared loadings of each component, so that each
+        depends on few features. Errors, losses, restrictions and the certificate depend on the
+        subspace alone and do not change. Rotated components no longer follow the order of their
+        variances, and their coordinates may be correlated; the sum of their variances is unchanged.
+        They are in the order of the components that they resemble, the largest loading positive.
+
+        Parameters
+        ----------
+        method : {"varimax"}
+            Of orthonormal components, without normalization of the features (Kaiser 1958). Factor
+            analyses rotate loadings that are multiplied by standard deviations instead, which would
+            not stay orthonormal.
+
+        Returns
+        -------
+        FairSubspace
+            For an oblique projection, encoder and decoder are rotated together, by the loadings of
+            the decoder.
+
+        Raises
+        ------
+        IncompatibleParameters
+            The components are nested or whitened, or a soft projection: their order or length has a
+            meaning, which a rotation destroys.
+        InvalidParameter
+            Unknown method.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> plane = FairSubspace(np.array([[0.6, 0.8, 0.0], [-0.8, 0.6, 0.0]]), np.zeros(3))
+        >>> plane.rotate().components.round(6) + 0.0
+        array([[0., 1., 0.],
+               [1., 0., 0.]])
+        """
+        check_choice("method", method, get_args(Rotation))
+        kind = None
+        if self.is_nested:
+            kind = "nested components"
+        elif self.whitening is not None:
+            kind = "whitened coordinates"
+        elif self.is_soft:
+            kind = "a soft projection"
+        if kind is not None:
+            raise IncompatibleParameters(
+                f"A rotation was requested of {kind}",
+                "Allowed: components without an order or length of their own",
+                "Fit with nested=False, whiten=False and allow_extra=False",
+            )
+        rotation = varimax_rotation(self.projector.decoder)
+        # The mean position of the components that each rotated one is made of.
+        positions = np.arange(self.n_components) @ rotation**2
+        return change_basis(self, rotation[:, np.argsort(positions, kind="stable")])
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to exactly the given path: npz arrays with a JSON header, no pickle.
 
@@ -508,6 +572,33 @@ class FairSubspace:
         if certificate is None:
             return None
         return group_table(certificate, caption=repr(self)[1:-1])._repr_html_()
+
+
+def change_basis(subspace: FairSubspace, rotation: FloatArray) -> FairSubspace:
+    """Return the same projection with other components, the largest loading of each positive.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+        Orthonormal or oblique, without whitening.
+    rotation : (d, d) array
+        Orthogonal; its columns hold the coordinates of the new components.
+    """
+    columns = subspace.components.T @ rotation
+    signs = np.sign(np.einsum("ij,ij->j", normalize_signs(columns), columns))
+    signed_rotation = rotation * signs
+    components = np.ascontiguousarray((columns * signs).T)
+    decoder = None
+    decoder_rows = components
+    if subspace.oblique_decoder is not None:
+        decoder = subspace.oblique_decoder @ signed_rotation
+        decoder_rows = np.ascontiguousarray(decoder.T)
+    certificate = subspace.certificate
+    if certificate is not None:
+        certificate = replace(certificate, components=decoder_rows)
+    return replace(
+        subspace, components=components, oblique_decoder=decoder, certificate=certificate
+    )
 
 
 def load(
