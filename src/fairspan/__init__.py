@@ -8,6 +8,7 @@ from fairspan.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fairspan import (
+        cross_decomposition,
         datasets,
         displays,
         errors,
@@ -77,7 +78,16 @@ _MODULE_BY_NAME = {
     "verify": "fairspan.verification",
     "write_report": "fairspan.report.write_report",
 }
-_SUBMODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
+_SUBMODULES = (
+    "cross_decomposition",
+    "datasets",
+    "displays",
+    "errors",
+    "extending",
+    "metrics",
+    "regression",
+    "selection",
+)
 
 __all__ = [
     "Audit",
@@ -107,6 +117,7 @@ __all__ = [
     "Uncorrelated",
     "Verification",
     "audit",
+    "cross_decomposition",
     "datasets",
     "displays",
     "errors",

@@ -1,0 +1,233 @@
+"""Two tables whose rows belong together, joined into one table of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from fairspan.errors import FairspanError, InvalidInput, InvalidType, describe_type
+from fairspan.formatting.messages import counted
+from fairspan.registry import LazyModule
+from fairspan.rows.aggregation import Rows
+from fairspan.rows.blocks import OnMissing
+from fairspan.rows.frames import open_features
+from fairspan.rows.label_resolution import as_eager_frame
+from fairspan.rows.labels import format_list
+from fairspan.rows.opening import open_rows, warn_about_unused_categories
+from fairspan.rows.protocol import row_metadata
+from fairspan.typing import AnyArray, LabelsLike, TableLike, WeightsLike
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+    from narwhals.stable.v2.typing import IntoDataFrame
+else:
+    nw = LazyModule("narwhals.stable.v2")
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedRows:
+    """Rows of two tables: the columns of X, followed by those of Y.
+
+    Attributes
+    ----------
+    rows : RowSource or PartitionedRows
+    n_targets : int
+        Number of columns of Y, q.
+    reserved_columns : tuple of str
+        Columns of groups and weights, which belong to neither table.
+    """
+
+    rows: Rows
+    n_targets: int
+    reserved_columns: tuple[str, ...]
+
+
+def open_joined(
+    X: TableLike,
+    Y: object,
+    sensitive_features: LabelsLike,
+    sample_weight: WeightsLike,
+    on_missing: OnMissing,
+) -> JoinedRows:
+    """Open the rows of two tables, with their groups and weights.
+
+    Parameters
+    ----------
+    X : (n, p) table, or table with the columns of both
+    Y : (n, q) or (n,) array or data frame in memory, or names of columns of X
+        Names if X is not in memory: a file, or a Dask or Spark data frame.
+    sensitive_features, sample_weight, on_missing
+        As for :meth:`fairspan.FairPCA.fit`.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Y is missing or not such a table; the numbers of rows differ; two columns have one name; or
+        the rows are invalid.
+    """
+    if Y is None:
+        raise InvalidInput(
+            "Y is missing",
+            "Allowed: a second table with as many rows as X, or the names of columns of X",
+            "Pass Y; for one table use FairPCA",
+        )
+    names = _column_names(Y)
+    if names is None:
+        X, n_targets = _join(X, Y, on_missing)
+    else:
+        n_targets = len(names)
+    rows = open_rows(X, sensitive_features, sample_weight=sample_weight, on_missing=on_missing)
+    warn_about_unused_categories(rows)
+    if names is not None:
+        rows = _targets_last(rows, names)
+    return JoinedRows(rows, n_targets, row_metadata(rows).reserved_columns)
+
+
+def _column_names(Y: object) -> tuple[str, ...] | None:
+    """Names of columns of X, if that is what Y is."""
+    if isinstance(Y, str):
+        return (Y,)
+    if isinstance(Y, list | tuple) and Y and all(isinstance(name, str) for name in Y):
+        return tuple(Y)
+    return None
+
+
+def _targets_last(rows: Rows, names: tuple[str, ...]) -> Rows:
+    """Rows with the named columns behind all others.
+
+    Raises
+    ------
+    InvalidInput
+        X has no named columns, lacks one of them, or has no others.
+    """
+    available = rows.feature_names
+    if available is None:
+        raise InvalidInput(
+            f"Y names the columns {format_list(names)}, and the columns of X have no names",
+            "Allowed: names with a data frame or a file; otherwise a table of numbers",
+            "Pass the numbers of Y",
+        )
+    missing = [name for name in names if name not in available]
+    if missing or len(set(names)) < len(names):
+        raise InvalidInput(
+            f"Y names the columns {format_list(names)}",
+            f"Allowed: distinct columns of X: {format_list(available)}",
+            "Check the names; columns of groups and weights are no columns of Y",
+        )
+    others = tuple(name for name in available if name not in names)
+    if not others:
+        raise InvalidInput(
+            "Y names every column of X",
+            "Allowed: at least two columns in each table",
+            "Leave some columns to X",
+        )
+    return rows.select_features((*others, *names))
+
+
+def _join(X: TableLike, Y: TableLike, on_missing: OnMissing) -> tuple[TableLike, int]:
+    """Join two tables in memory.
+
+    Returns
+    -------
+    table
+        A data frame if X is one, a sparse matrix if X is one, else an array.
+    int
+        Number of columns of Y.
+    """
+    frame = as_eager_frame(X)
+    targets = _target_values(Y, on_missing)
+    n_targets = targets.shape[1]
+    if frame is not None:
+        _check_lengths(len(frame), len(targets))
+        return _with_columns(frame, _target_names(Y, n_targets), targets), n_targets
+    if sparse.issparse(X):
+        matrix = sparse.csr_array(X)
+        _check_lengths(matrix.shape[0], len(targets))
+        return sparse.hstack([matrix, sparse.csr_array(targets)]).tocsr(), n_targets
+    if not (hasattr(X, "__array__") or isinstance(X, list | tuple)) or hasattr(X, "dask"):
+        raise InvalidType(
+            f"X is {describe_type(X)}, and Y is a table of its own",
+            "Allowed: two tables in memory, or one table and the names of its columns in Y",
+            'Put the columns into one table and pass their names, as in Y=["height", "weight"]',
+        )
+    values = open_features(X, on_missing)
+    array = np.asarray(values.array if hasattr(values, "array") else values.values())
+    _check_lengths(len(array), len(targets))
+    return np.column_stack([array, targets]), n_targets
+
+
+def _target_values(Y: TableLike, on_missing: OnMissing) -> AnyArray:
+    """Numbers of Y, validated, shape (n, q); NaN where cells are missing and may be.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+    """
+    if _is_vector(Y):
+        Y = np.asarray(Y).reshape(-1, 1)
+    try:
+        rows = open_features(Y, "error" if on_missing == "error" else "em")
+        return rows.to_array() if hasattr(rows, "to_array") else rows.values()
+    except FairspanError as error:
+        raise error.located("Y") from error
+
+
+def _is_vector(Y: object) -> bool:
+    """Whether Y is one column: a vector, series, or list of numbers."""
+    if isinstance(Y, list | tuple):
+        return bool(Y) and np.ndim(Y[0]) == 0
+    return len(getattr(Y, "shape", ())) == 1
+
+
+def _target_names(Y: object, n_targets: int) -> Sequence[str]:
+    """Names of the columns of Y: those of a frame or series, else y0, y1 and so on."""
+    frame = as_eager_frame(Y)
+    if frame is not None:
+        return [str(name) for name in frame.columns]
+    name = getattr(Y, "name", None)
+    if isinstance(name, str) and name and n_targets == 1:
+        return [name]
+    return [f"y{index}" for index in range(n_targets)]
+
+
+def _with_columns(
+    frame: nw.DataFrame[IntoDataFrame], names: Sequence[str], values: AnyArray
+) -> TableLike:
+    """Frame with these columns behind its own.
+
+    Raises
+    ------
+    InvalidInput
+        The frame has a column of one of these names.
+    """
+    taken = [name for name in names if name in frame.columns]
+    if taken:
+        raise InvalidInput(
+            f"X and Y both have the columns {format_list(taken)}",
+            "Allowed: different names in the two tables",
+            "Rename the columns of one table",
+        )
+    columns = [
+        nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+        for name, column in zip(names, values.T, strict=True)
+    ]
+    return frame.with_columns(*columns).to_native()
+
+
+def _check_lengths(n_rows: int, n_target_rows: int) -> None:
+    """Check that both tables have as many rows.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if n_rows != n_target_rows:
+        raise InvalidInput(
+            f"X has {counted(n_rows, 'row')} and Y has {n_target_rows}",
+            "Allowed: two tables whose rows belong together, one by one",
+            "Pass both tables of the same rows, in the same order",
+        )
