@@ -35,7 +35,7 @@ class KnownVerdict:
     kind: str
     groups: tuple[str, ...] = ()
     harmed: tuple[str, ...] = ()
-    action: str = "Use minimax loss"
+    action: str = "Use fair PCA (minimax loss)"
     d: int = 2
     finding: str | None = None
 

@@ -40,11 +40,12 @@ def test_effects_are_the_changes_in_error_as_shares_of_the_variance():
         assert cell.sort_value == pytest.approx(change.value / fair.observed_total_variance)
         assert (cell.detail, cell.attributes["data-state"]) == (fair.state, fair.state)
         # The word carries the sign, so that the figures are positive.
-        outcome = "gain" if change.high < 0 else "cost"
         assert change.low > 0 or change.high < 0
+        is_material = abs(change.value) > 0.01 * fair.observed_total_variance
+        outcome = "gain" if change.high < 0 else "cost" if is_material else "small cost"
         assert cell.attributes["data-outcome"] == outcome
         word, share, *_ = cell.text.split()
-        assert word == outcome
+        assert word == outcome.split()[-1]
         size = 100 * abs(change.value) / fair.observed_total_variance
         assert float(share) == pytest.approx(size, abs=0.05)
 

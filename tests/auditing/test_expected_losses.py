@@ -298,12 +298,15 @@ def test_paired_changes_are_those_of_the_rows():
         ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1)
         for basis in (model.components_, plain.components_)
     )
-    changes = result.changes().set_index("group")
+    changes = result.changes(unit="squared").set_index("group")
+    shares = result.changes().set_index("group")
     for label in ("a", "b"):
         own = groups[test] == label
         difference = (fair_errors - plain_errors)[own]
         assert changes.loc[label, "expected_change"] == pytest.approx(difference.mean(), rel=1e-8)
         assert changes.loc[label, "n_rows"] == own.sum()
+        variance = (rows[own] ** 2).sum(axis=1).mean()
+        assert shares.loc[label, "change_share"] == pytest.approx(difference.mean() / variance)
         half = changes.loc[label, "expected_change_high"] - changes.loc[label, "expected_change"]
         t = stats.t.ppf(1 - 0.05 / 4, own.sum() - 1)  # two groups at once
         assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)
@@ -498,7 +501,7 @@ def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
     # Men gain or pay up to 4.9 % of their variance.
     assert result.verdict.kind == "harm, repair at a possible cost"
     changes = result.changes().set_index("group")
-    assert changes.expected_change_high["female"] < 0 < changes.expected_change_high["male"]
+    assert changes.change_share_high["female"] < 0 < changes.change_share_high["male"]
     women = next(g for m in result.models if m.is_pca for g in m.groups if g.group == "female")
     assert women.observed_loss / women.observed_best_error == pytest.approx(0.41, abs=0.02)
     assert women.expected_loss.value / women.observed_best_error == pytest.approx(0.42, abs=0.03)

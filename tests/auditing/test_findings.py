@@ -263,23 +263,24 @@ def test_who_pays_for_repair_by_rows_and_share():
 
 def test_what_repair_costs():
     def cost_in(findings):
-        """The relative change of the error and the rows that it is for, as the finding has them."""
+        """The shares that are lost before and after, and whether they are for new rows."""
         message = next(each.message for each in findings if each.code == "FS302")
-        change = re.search(r"\((\+[\d.]+) %\)", message)[1]
+        shares = re.search(r"from ([\d.]+) % to ([\d.]+) % of the variance", message).groups()
         assert ("on new rows" in message) != ("on these rows" in message)
-        return float(change) / 100, "on new rows" in message
+        return [float(share) / 100 for share in shares], "on new rows" in message
 
     result = audit_of_fair_model()
     mine, plain = result.models
-    before, after = (
-        sum(each.proportion * each.expected_error.value for each in model.groups)
+    variance = sum(each.proportion * each.observed_total_variance for each in plain.groups)
+    lost = [
+        sum(each.proportion * each.expected_error.value for each in model.groups) / variance
         for model in (plain, mine)
-    )
-    assert cost_in(result.findings) == (pytest.approx(after / before - 1, abs=6e-4), True)
+    ]
+    assert cost_in(result.findings) == (pytest.approx(lost, abs=6e-4), True)
     here = audit(fair_model(), moments=moments())
-    cost = mine.observed_total_error / plain.observed_total_error - 1
-    assert cost_in(here.findings) == (pytest.approx(cost, abs=6e-4), False)
-    assert cost > 0
+    lost = [model.observed_total_error / variance for model in (plain, mine)]
+    assert cost_in(here.findings) == (pytest.approx(lost, abs=6e-4), False)
+    assert lost[1] > lost[0]
     assert mine.observed_largest_loss < plain.observed_largest_loss
 
 

@@ -162,23 +162,32 @@ class Audit:
         """First recommendation; None if no model is compared with ordinary PCA."""
         return next(iter(self.recommendations), None)
 
-    def changes(self) -> Any:
+    def changes(self, unit: Unit = "share") -> Any:
         """Return the change in each group's expected error from ordinary PCA to each fair model.
+
+        Parameters
+        ----------
+        unit : {"share", "squared"}
+            Changes as shares of each group's variance, or in squared units of the features.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, n_rows, proportion (of all rows), expected_change (in error;
-            negative is an improvement), expected_change_low and expected_change_high (simultaneous
-            over groups and models). Models without baseline and groups without estimates are
-            omitted.
+            Columns: model, group, n_rows, proportion (of all rows), change_share (of the error, as
+            a share of the group's variance; negative is a gain), change_share_low and
+            change_share_high (simultaneous over groups and models); in squared units,
+            expected_change, expected_change_low and expected_change_high. Models without baseline
+            and groups without estimates are omitted.
 
         Raises
         ------
+        InvalidParameter
+            `unit` is not one of the allowed values.
         MissingDependency
             pandas is not installed.
         """
-        return to_data_frame(change_records(self.models), "Audit.changes()")
+        check_unit(unit)
+        return to_data_frame(change_records(self.models, unit), "Audit.changes()")
 
     def to_records(self) -> list[dict[str, object]]:
         """Return one flat dictionary per model and group.

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairspan.auditing.estimates import STATE_MEANINGS, State
 from fairspan.auditing.group_names import format_group, quote_group
-from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
+from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan, share_of
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
@@ -86,7 +86,8 @@ def audit_table(
     notes = []
     if dropped_text:
         notes.append(f"{dropped_text}.")
-    notes.append(_figures_note(unit, level, has_estimates=has_estimates))
+    n_fair = sum(model.baseline is not None for model in models)
+    notes.append(_figures_note(unit, level, n_fair, has_estimates=has_estimates))
     if has_estimates and builder.has_unidentified_groups:
         notes.append(_GAP_NOTE)
     reasons = _describe_state_reasons(models)
@@ -111,14 +112,26 @@ def _describe_state_reasons(models: Sequence[ModelResult]) -> str:
     )
 
 
-def _figures_note(unit: Unit, level: float, *, has_estimates: bool) -> str:
+def _figures_note(unit: Unit, level: float, n_fair: int, *, has_estimates: bool) -> str:
     """Describe the figures of the table."""
     if not has_estimates:
         return f"Error and loss are measured on your rows, {unit_phrase(unit)}."
     return (
         f"Error and loss are estimates for new data, {unit_phrase(unit)}. Observed columns are "
-        f"measured on your rows. The {format_level(level)} holds for all groups and models jointly."
+        f"measured on your rows. {joint_level_note(level, n_fair)}"
     )
+
+
+def joint_level_note(level: float, n_fair: int) -> str:
+    """State for what the intervals hold, and that fair models share the level.
+
+    `n_fair` is the number of fair models. An audit of one and a page of all criteria therefore
+    have different intervals of the same model.
+    """
+    note = f"The {format_level(level)} holds for all groups and models jointly"
+    if not n_fair:
+        return f"{note}."
+    return f"{note}: the more fair models are compared, the wider their intervals."
 
 
 @dataclass(frozen=True)
@@ -231,7 +244,7 @@ class _ColumnBuilder:
         detail_heading = f"{format_level(self.level)} interval"
         if self.unit == "share":
             shares = [
-                estimate.relative_to(group.observed_total_variance)
+                estimate.relative_to(group.observed_total_variance).clipped(-1.0, 1.0)
                 for estimate, group in zip(rounded, self.groups, strict=True)
             ]
             return share_estimate_column(
@@ -308,8 +321,7 @@ def _format_error(error: float, group: GroupResult, unit: Unit) -> str:
     """Format an error of a group in the unit of the table."""
     if unit == "squared":
         return format_number(error)
-    share = Estimate(error).relative_to(group.observed_total_variance)
-    return share_with_interval(none_if_nan(share.value), None, None)[0]
+    return share_with_interval(share_of(error, group.observed_total_variance), None, None)[0]
 
 
 def _highlighted_groups(model: ModelResult, unit: Unit, *, on_new_rows: bool) -> list[bool]:
@@ -321,9 +333,10 @@ def _highlighted_groups(model: ModelResult, unit: Unit, *, on_new_rows: bool) ->
         return [group.state == "harmed" for group in model.groups]
     losses = []
     for group in model.groups:
-        size = group.observed_total_variance if unit == "share" else 1.0
-        # A group without variance loses nothing.
-        losses.append(max(group.observed_loss, group.observed_rounding) / size if size > 0 else 0.0)
+        loss = max(group.observed_loss, group.observed_rounding)
+        if unit == "share":
+            loss = share_of(loss, group.observed_total_variance)
+        losses.append(loss)
     # Losses that a fit equalized are tied.
     threshold = max(losses) * (1 - LOOSE_TOL)
     return [loss >= threshold > min(losses) for loss in losses]

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from fairspan.auditing.estimates import STATE_MEANINGS, State
+from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.group_names import format_group
 from fairspan.auditing.intervals import DEFAULT_LEVEL, UNKNOWN, Estimate, none_if_nan
 from fairspan.auditing.results import GroupResult, ModelResult
@@ -12,11 +12,6 @@ from fairspan.formatting.numbers import format_level, share_decimals, share_with
 from fairspan.formatting.table import Cell, Column, Table
 from fairspan.rows.labels import Label, printable
 
-Outcome = Literal["gain", "cost", "no material change", "unclear"]
-"""Effect of a model on a group: the sign of the change in error, if its interval shows it.
-
-Otherwise there is no material change if the entire interval is within the materiality threshold.
-"""
 _PERCENT_SIGN = "\u00a0%"
 
 
@@ -39,8 +34,8 @@ class Decision:
         State of the loss.
     state_reason : str
         Reason for an inconclusive state, if it is not the width of the interval.
-    outcome : {"gain", "cost", "no material change", "unclear"} or None
-        None for a baseline, and without an estimate of the change.
+    outcome : {"gain", "cost", "small cost", "no material cost", "unclear"} or None
+        Effect on the group; None for a baseline, and without an estimate of the change.
     """
 
     model: str
@@ -51,7 +46,7 @@ class Decision:
     loss: Estimate
     state: State
     state_reason: str
-    outcome: Outcome | None
+    outcome: EffectKind | None
 
     @property
     def record(self) -> dict[str, object]:
@@ -93,52 +88,24 @@ def decisions(models: Sequence[ModelResult], materiality: float) -> list[list[De
 
 
 def _decision(model: str, baseline: str | None, group: GroupResult, materiality: float) -> Decision:
-    variance = group.observed_total_variance
     change = UNKNOWN
     outcome = None
     if baseline is not None:
-        change = group.expected_change.without_rounding(group.observed_rounding)
-        change = change.relative_to(variance)
-        outcome = classify_change(change, materiality)
+        effect = GroupEffect.from_result(group, materiality)
+        change = effect.change
+        if change.has_interval:
+            outcome = effect.kind
     return Decision(
         model=model,
         baseline=baseline,
         group=group.group,
         n_rows=group.n_rows,
         change=change,
-        loss=group.expected_loss.without_rounding(group.observed_rounding).relative_to(variance),
+        loss=group.expected_loss_share,
         state=group.state,
         state_reason=group.state_reason,
         outcome=outcome,
     )
-
-
-def classify_change(change: Estimate, materiality: float) -> Outcome | None:
-    """Classify a change in error by its interval; None without one.
-
-    Parameters
-    ----------
-    change : Estimate
-        As a share of the group's variance.
-    materiality : float
-        Materiality threshold, likewise.
-
-    Examples
-    --------
-    >>> classify_change(Estimate(-0.02, -0.03, -0.01), 0.01)
-    'gain'
-    >>> classify_change(Estimate(0.002, -0.003, 0.007), 0.01)
-    'no material change'
-    """
-    if change.low is None or change.high is None:
-        return None
-    if change.high < 0:
-        return "gain"
-    if change.low > 0:
-        return "cost"
-    if max(-change.low, change.high) <= materiality:
-        return "no material change"
-    return "unclear"
 
 
 def decision_table(
@@ -206,21 +173,25 @@ def _describe_effect(decision: Decision, decimals: int) -> str:
     Examples
     --------
     "loss 3.1 % (2.0 to 4.0)", "gain 1.0 % (0.5 to 1.5)",
-    "unclear: gain 0.4 to cost 2.1 %".
+    "no material cost: gain 2.1 to cost 0.4 %".
     """
     if decision.baseline is None:
         return _with_interval("loss", decision.loss, decimals)
     if decision.outcome == "gain":
         return _with_interval("gain", -decision.change, decimals)
-    if decision.outcome == "cost":
+    if decision.outcome in ("cost", "small cost"):
         return _with_interval("cost", decision.change, decimals)
     if decision.outcome is None:
         return "not estimated"
     if decision.change.low is None or decision.change.high is None:
         return decision.outcome
+    max_cost = decision.change.high
+    if decision.outcome == "no material cost" and decision.loss.high is not None:
+        # No group pays more than it loses under the fair model.
+        max_cost = min(max_cost, decision.loss.high)
     # The sign is not shown, so that the limits are a gain and a cost.
     gain = share_with_interval(-decision.change.low, None, None, decimals)[0]
-    cost = share_with_interval(decision.change.high, None, None, decimals)[0]
+    cost = share_with_interval(max_cost, None, None, decimals)[0]
     return f"{decision.outcome}: gain {gain.removesuffix(_PERCENT_SIGN)} to cost {cost}"
 
 

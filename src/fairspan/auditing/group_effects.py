@@ -8,8 +8,14 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupResult
 from fairspan.rows.labels import Label
 
-EffectKind = Literal["gains", "pays", "no material cost", "unresolved"]
-"""Possible effects; the first that applies is given."""
+EffectKind = Literal["gain", "cost", "small cost", "no material cost", "unclear"]
+"""Possible effects on a group; the first that applies is given.
+
+"gain": the error falls beyond chance. "cost": it rises beyond chance, by an estimate above the
+materiality threshold. "small cost": it rises beyond chance, by an estimate below the threshold,
+which it may exceed. "no material cost": a rise is not shown, and one above the threshold is ruled
+out. "unclear": otherwise.
+"""
 
 
 @dataclass(frozen=True)
@@ -19,27 +25,36 @@ class GroupEffect:
     Attributes
     ----------
     group : label
-    kind : {"gains", "pays", "no material cost", "unresolved"}
-        "gains": the error falls beyond chance. "pays": it rises beyond chance, by an estimate above
-        the materiality threshold. "no material cost": a rise above the threshold is ruled out.
-        "unresolved": otherwise.
+    kind : {"gain", "cost", "small cost", "no material cost", "unclear"}
     change : Estimate
         Change in the expected error as a share of the group's variance: below zero the group gains,
-        above zero it pays. The interval is simultaneous over groups.
+        above zero it pays. The interval is simultaneous over groups and models.
+    may_pay : bool
+        Whether a cost above the materiality threshold is neither shown nor ruled out.
     """
 
     group: Label
     kind: EffectKind
     change: Estimate
+    may_pay: bool
 
     @classmethod
     def from_result(cls, group: GroupResult, materiality: float) -> "GroupEffect":
         """Classify the effect on a group from its results under the fair model."""
-        return cls(group.group, _effect_kind(group, materiality), change_share(group))
+        change = group.expected_change_share
+        is_excluded = _excludes_material_cost(group, materiality)
+        kind = _effect_kind(change, materiality, is_excluded=is_excluded)
+        may_pay = kind not in ("gain", "cost") and not is_excluded
+        return cls(group.group, kind, change, may_pay)
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-serializable values."""
-        return {"group": self.group, "kind": self.kind, **self.change.to_record("change")}
+        return {
+            "group": self.group,
+            "kind": self.kind,
+            "may_pay": self.may_pay,
+            **self.change.to_record("change"),
+        }
 
 
 def group_effects(groups: Sequence[GroupResult], materiality: float) -> tuple[GroupEffect, ...]:
@@ -47,36 +62,17 @@ def group_effects(groups: Sequence[GroupResult], materiality: float) -> tuple[Gr
     return tuple(GroupEffect.from_result(group, materiality) for group in groups)
 
 
-def as_variance_share(value: float, group: GroupResult) -> float:
-    """Return a value in units of error as a share of the group's variance."""
-    return value / (group.observed_total_variance or 1.0)
+def _effect_kind(change: Estimate, materiality: float, *, is_excluded: bool) -> EffectKind:
+    """Classify a change; `is_excluded` is whether a cost above the threshold is ruled out."""
+    # Rounding errors are zero already.
+    if change.high is not None and change.high < 0:
+        return "gain"
+    if change.low is not None and change.low > 0:
+        return "cost" if change.value > materiality else "small cost"
+    return "no material cost" if is_excluded else "unclear"
 
 
-def change_share(group: GroupResult) -> Estimate:
-    """Return the change in expected error as a share of the group's variance."""
-    change = group.expected_change
-    if change.low is None or change.high is None:
-        return Estimate(as_variance_share(change.value, group))
-    return Estimate(
-        as_variance_share(change.value, group),
-        as_variance_share(change.low, group),
-        as_variance_share(change.high, group),
-    )
-
-
-def _effect_kind(group: GroupResult, materiality: float) -> EffectKind:
-    change = group.expected_change
-    if change.high is not None and change.high < -group.observed_rounding:
-        return "gains"
-    min_material_cost = materiality * group.observed_total_variance
-    if group.has_error_rise and change.value > min_material_cost:
-        return "pays"
-    if _excludes_material_cost(group, max(min_material_cost, group.observed_rounding)):
-        return "no material cost"
-    return "unresolved"
-
-
-def _excludes_material_cost(group: GroupResult, max_immaterial_cost: float) -> bool:
+def _excludes_material_cost(group: GroupResult, materiality: float) -> bool:
     """Whether the interval of the change, or of the loss under the fair model, rules it out.
 
     The change is at most the loss under the fair model, since no loss under PCA is below zero.
@@ -85,5 +81,5 @@ def _excludes_material_cost(group: GroupResult, max_immaterial_cost: float) -> b
         return True
     if group.is_heavy_tailed:
         return False
-    limits = (group.expected_change.high, group.expected_loss.high)
-    return any(limit is not None and limit < max_immaterial_cost for limit in limits)
+    limits = (group.expected_change_share.high, group.expected_loss_share.high)
+    return any(limit is not None and (limit <= 0 or limit < materiality) for limit in limits)

@@ -52,13 +52,17 @@ class Estimate:
         high = None if self.high is None else -self.high
         return Estimate(-self.value, high, low)
 
-    def relative_to(self, size: float) -> "Estimate":
-        """Return the estimate divided by a positive size, such as a variance; else unknown."""
-        if not size > 0:
-            return UNKNOWN
-        low = None if self.low is None else self.low / size
-        high = None if self.high is None else self.high / size
-        return Estimate(self.value / size, low, high)
+    def relative_to(self, variance: float) -> "Estimate":
+        """Return the estimate as a share of a variance; zero without variance."""
+        low = None if self.low is None else share_of(self.low, variance)
+        high = None if self.high is None else share_of(self.high, variance)
+        return Estimate(share_of(self.value, variance), low, high)
+
+    def clipped(self, start: float, end: float) -> "Estimate":
+        """Return the estimate with value and limits clipped to a range of possible values."""
+        low = None if self.low is None else float(np.clip(self.low, start, end))
+        high = None if self.high is None else float(np.clip(self.high, start, end))
+        return Estimate(float(np.clip(self.value, start, end)), low, high)
 
     def clipped_at_zero(self) -> "Estimate":
         """Return the estimate with its lower limit clipped at zero, and zero if it is unknown."""
@@ -80,6 +84,20 @@ class Estimate:
 
 UNKNOWN = Estimate(math.nan)
 """Estimate of an unknown value."""
+
+
+def share_of(value: float, variance: float) -> float:
+    """Return a value in units of error as a share of a variance; zero without variance.
+
+    Examples
+    --------
+    >>> share_of(0.5, 2.0), share_of(0.0, 0.0), share_of(math.nan, 0.0)
+    (0.25, 0.0, nan)
+    """
+    if variance > 0:
+        return value / variance
+    # What is unknown remains so.
+    return math.nan if math.isnan(value) else 0.0
 
 
 def none_if_nan(value: float) -> float | None:

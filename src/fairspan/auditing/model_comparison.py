@@ -1,5 +1,6 @@
 """Comparison of a fair model and ordinary PCA by the groups that each of them harms."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairspan.auditing.group_effects import EffectKind, GroupEffect, group_effects
@@ -58,7 +59,33 @@ class ModelComparison:
         worst = self.harmed_by_pca[0].group
         return next(group for group in self.fair.groups if group.group == worst)
 
+    @property
+    def opens_error_gap(self) -> bool:
+        """Whether the errors of two groups are shown to differ only under the fair model."""
+        gaps = [
+            model.expected_disparity.without_rounding(model.rounding_bound)
+            for model in (self.pca, self.fair)
+        ]
+        under_pca, under_fair = gaps
+        is_shown = under_fair.has_interval and not under_fair.contains_zero
+        return under_pca.contains_zero and is_shown
+
     def groups_with_effect(self, kind: EffectKind) -> list[GroupResult]:
         """Results under the fair model of the groups on which it has an effect of this kind."""
-        labels = [effect.group for effect in self.effects if effect.kind == kind]
+        return self._results_of([effect for effect in self.effects if effect.kind == kind])
+
+    @property
+    def groups_that_may_pay(self) -> list[GroupResult]:
+        """Results under the fair model of the groups whose cost may be material."""
+        return self._results_of([effect for effect in self.effects if effect.may_pay])
+
+    @property
+    def groups_with_small_cost(self) -> list[GroupResult]:
+        """Results under the fair model of the groups whose cost is shown, but immaterial."""
+        small = [effect for effect in self.effects if effect.kind == "small cost"]
+        return self._results_of([effect for effect in small if not effect.may_pay])
+
+    def _results_of(self, effects: Sequence[GroupEffect]) -> list[GroupResult]:
+        """Results under the fair model of the groups of some effects."""
+        labels = [effect.group for effect in effects]
         return [group for group in self.fair.groups if group.group in labels]

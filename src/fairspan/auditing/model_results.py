@@ -8,7 +8,7 @@ from fairspan.auditing.estimates import GroupEstimates, ModelEstimates
 from fairspan.auditing.estimation_options import EstimationOptions
 from fairspan.auditing.feature_errors import ModelByFold, compute_feature_errors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
-from fairspan.auditing.models import AuditedModel
+from fairspan.auditing.models import AuditedModel, model_name
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
 from fairspan.auditing.refit_bound import error_drift, refit_bound
 from fairspan.auditing.results import (
@@ -99,6 +99,7 @@ def model_result(
             is_nested=model.subspace.is_nested,
             in_sample_inferred=observed.status.inferred,
             favors_equal_errors=model.favors_equal_errors,
+            problem=_problem_of(model),
         ),
         groups=_group_results(errors, moments, intervals, estimates, drift),
         disparity=DisparityEstimates(
@@ -136,6 +137,14 @@ def _expected_pair(
     if first == second:
         return None
     return labels[first], labels[second]
+
+
+def _problem_of(model: AuditedModel) -> str | None:
+    """Problem that a fair model solves, in words; None for other models."""
+    certificate = model.subspace.certificate
+    if certificate is None or model.is_pca:
+        return None
+    return model_name(certificate)
 
 
 def _summarize_certificate(certificate: Certificate | None) -> CertificateSummary:

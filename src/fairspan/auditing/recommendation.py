@@ -17,6 +17,8 @@ class ComparedModel:
     Attributes
     ----------
     model : str
+    full_name : str
+        Name in sentences, which says of what kind it is.
     largest_loss : Estimate
         Loss, as a share of the group's variance, with the largest upper limit of any group.
     group : label
@@ -30,6 +32,7 @@ class ComparedModel:
     """
 
     model: str
+    full_name: str
     largest_loss: Estimate
     group: Label
     unknown_groups: tuple[Label, ...] = ()
@@ -39,6 +42,11 @@ class ComparedModel:
     def effects_of_kind(self, kind: EffectKind) -> tuple[GroupEffect, ...]:
         """Return the effects of one kind."""
         return tuple(effect for effect in self.effects if effect.kind == kind)
+
+    @property
+    def possible_costs(self) -> tuple[GroupEffect, ...]:
+        """Effects on groups whose cost may be material."""
+        return tuple(effect for effect in self.effects if effect.may_pay)
 
     @property
     def largest_loss_limit(self) -> float:

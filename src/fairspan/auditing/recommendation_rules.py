@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairspan.auditing.findings.finding import Finding
-from fairspan.auditing.group_effects import as_variance_share, group_effects
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.group_effects import group_effects
 from fairspan.auditing.recommendation import ComparedModel, Recommendation, RecommendationKind
 from fairspan.auditing.recommendation_sentences import (
     advise_fair_model,
@@ -20,7 +19,7 @@ from fairspan.auditing.recommendation_sentences import (
     explain_undecided,
     question_by_finding,
 )
-from fairspan.auditing.results import GroupResult, ModelResult, has_no_material_harm
+from fairspan.auditing.results import ModelResult, has_no_material_harm
 from fairspan.auditing.verdict import VerdictKind
 
 
@@ -114,10 +113,10 @@ def _advise(
         if helpful:
             return _Advice("undecided", explain_close_limits(helpful[0], pca))
         return _Advice("use model", advise_pca_without_rival(pca), pca.model)
-    if leading.effects_of_kind("pays"):
+    if leading.effects_of_kind("cost"):
         return _Advice("no model is better for everybody", advise_no_model(leading))
     if kinds[leading.model] == "harm, repair helps":
-        text = advise_fair_model(leading, pca, len(compared), comparison.materiality)
+        text = advise_fair_model(leading, pca, len(compared))
         return _Advice("use model", text, leading.model)
     return _Advice("undecided", explain_undecided(leading, pca))
 
@@ -125,23 +124,15 @@ def _advise(
 def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
     """Return the record of a model with estimates."""
     estimated = [group for group in model.groups if group.is_estimated]
-    worst = max(estimated, key=lambda group: _loss_share(group).high or 0.0)
+    worst = max(estimated, key=lambda group: group.expected_loss_share.high or 0.0)
     effects = () if model.is_pca else group_effects(model.groups, materiality)
     return ComparedModel(
         model=model.name,
-        largest_loss=_loss_share(worst),
+        full_name=model.full_name,
+        # No true loss is negative.
+        largest_loss=worst.expected_loss_share.clipped_at_zero(),
         group=worst.group,
         unknown_groups=tuple(group.group for group in model.groups if not group.is_estimated),
         effects=effects,
         favors_equal_errors=model.favors_equal_errors,
     )
-
-
-def _loss_share(group: GroupResult) -> Estimate:
-    """Return the loss as a share of the group's variance, which no loss exceeds."""
-    loss = group.expected_loss
-    low, value, high = (
-        min(as_variance_share(limit, group), 1.0)
-        for limit in (loss.low or 0.0, loss.value, loss.high or 0.0)
-    )
-    return Estimate(value, low, high)

@@ -28,15 +28,13 @@ def advise_pca_without_rival(pca: ComparedModel) -> str:
     )
 
 
-def advise_fair_model(
-    model: ComparedModel, pca: ComparedModel, n_compared: int, materiality: float
-) -> str:
-    """Advise a fair model under which no group pays, with the largest loss under it and PCA."""
+def advise_fair_model(model: ComparedModel, pca: ComparedModel, n_compared: int) -> str:
+    """Advise a fair model under which no group pays, with the largest loss under it and PCA.
+
+    The verdict states the costs.
+    """
     limits = _describe_limits(model, pca)
-    text = (
-        f"Use {model.model}: the largest loss of a group is at most {limits}, and no group pays "
-        f"more than {ascii_share(materiality)}."
-    )
+    text = f"Use {model.full_name}: the largest loss of a group is at most {limits}."
     if n_compared > 2:
         text += f" No other of the {n_compared} models compared has a smaller limit."
     return text
@@ -44,12 +42,12 @@ def advise_fair_model(
 
 def advise_no_model(model: ComparedModel) -> str:
     """State that no model is better for everybody, with who gains and who pays under one."""
-    gains = model.effects_of_kind("gains")
-    effects = describe_shown_effects((*gains, *model.effects_of_kind("pays")))
-    text = f"No model is better for everybody: under {model.model}, {effects}"
+    gains = model.effects_of_kind("gain")
+    effects = describe_shown_effects((*gains, *model.effects_of_kind("cost")))
+    text = f"No model is better for everybody: under {model.full_name}, {effects}"
     if not gains:
         return f"{text}, and no group is shown to gain."
-    return f"{text}. If you accept that, use {model.model} and report the cost."
+    return f"{text}. If you accept that, use {model.full_name} and report the cost."
 
 
 def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
@@ -63,9 +61,9 @@ def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:
 
 def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
-    gains = describe_shown_effects(model.effects_of_kind("gains"))
+    gains = describe_shown_effects(model.effects_of_kind("gain"))
     return (
-        f"No model is shown to be better for everybody: under {model.model}, {gains}, but the "
+        f"No model is shown to be better for everybody: under {model.full_name}, {gains}, but the "
         f"largest loss of a group is at most {_describe_limits(model, pca)}."
     )
 
@@ -73,12 +71,11 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
 def explain_undecided(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that no model is shown to be better, with the one of the smallest limit."""
     reason = f"the group that {pca.model} harms most is not shown to gain"
-    unresolved = model.effects_of_kind("unresolved")
-    if unresolved:
-        reason = describe_possible_costs(unresolved)
+    if model.possible_costs:
+        reason = describe_possible_costs(model.possible_costs)
     return (
-        f"No model is shown to be better for everybody: under {model.model} the largest loss of a "
-        f"group is at most {_describe_limits(model, pca)}, but {reason}."
+        f"No model is shown to be better for everybody: under {model.full_name} the largest loss "
+        f"of a group is at most {_describe_limits(model, pca)}, but {reason}."
     )
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from fairspan.auditing.estimates import GroupEstimates, State
 from fairspan.auditing.feature_errors import FeatureErrors
-from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan
+from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan, share_of
 from fairspan.auditing.largest_rows import LargestRow
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.certificate_parts import PartAttribute
 from fairspan.certificates.status import tolerance_suffix
+from fairspan.formatting.units import Unit
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base_moments import Center
 from fairspan.rows.labels import Label
@@ -100,15 +101,35 @@ class GroupResult(GroupEstimates):
     def observed_loss_share(self) -> float:
         """Observed loss as a share of the variance; zero if it is within rounding error."""
         loss = float(zero_negligible(self.observed_loss, self.observed_rounding))
-        return loss / (self.observed_total_variance or 1.0)
+        return share_of(loss, self.observed_total_variance)
 
     @property
-    def expected_loss_share(self) -> float:
-        """Expected loss likewise, clipped at zero; NaN if it is unknown."""
-        # The corrected loss may be negative by chance.
-        loss = np.maximum(self.expected_loss.value, 0.0)
-        loss = float(zero_negligible(loss, self.observed_rounding))
-        return loss / (self.observed_total_variance or 1.0)
+    def expected_loss_share(self) -> Estimate:
+        """Expected loss likewise, with its interval; it may be negative by chance."""
+        return self._as_share(self.expected_loss)
+
+    @property
+    def expected_error_share(self) -> Estimate:
+        """Expected error likewise."""
+        return self._as_share(self.expected_error)
+
+    @property
+    def expected_change_share(self) -> Estimate:
+        """Change in expected error likewise: below zero the group gains, above zero it pays."""
+        return self._as_share(self.expected_change)
+
+    @property
+    def min_detectable_loss_share(self) -> float:
+        """Smallest loss that these rows can detect as a share of the variance, or NaN."""
+        return min(share_of(self.min_detectable_loss, self.observed_total_variance), 1.0)
+
+    def _as_share(self, estimate: Estimate) -> Estimate:
+        """Return a share of the variance, with zeros in place of rounding errors.
+
+        No error or loss is larger than the variance, though an interval may be.
+        """
+        rounded = estimate.without_rounding(self.observed_rounding)
+        return rounded.relative_to(self.observed_total_variance).clipped(-1.0, 1.0)
 
     @property
     def has_few_effective_rows(self) -> bool:
@@ -183,6 +204,8 @@ class ModelDescription:
         those of the fit.
     favors_equal_errors : bool
         Whether its criterion aims at equal errors, which is a value judgment.
+    problem : str or None
+        Problem that a fair model solves, such as "minimax loss"; None for other models.
     """
 
     name: str
@@ -196,6 +219,14 @@ class ModelDescription:
     is_nested: bool = False
     in_sample_inferred: bool = False
     favors_equal_errors: bool = False
+    problem: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Name in sentences, which says of a model named by its problem that it is a fair PCA."""
+        if self.is_pca or self.name != self.problem:
+            return self.name
+        return f"fair PCA ({self.name})"
 
 
 @dataclass(frozen=True)
@@ -307,6 +338,7 @@ class ModelResult:
     is_nested = PartAttribute[bool]("description.is_nested")
     in_sample_inferred = PartAttribute[bool]("description.in_sample_inferred")
     favors_equal_errors = PartAttribute[bool]("description.favors_equal_errors")
+    full_name = PartAttribute[str]("description.full_name")
     status = PartAttribute["str | None"]("certificate.status")
     tol = PartAttribute["float | None"]("certificate.tol")
     gap = PartAttribute["float | None"]("certificate.gap")
@@ -409,7 +441,10 @@ class ModelResult:
         if not self.has_estimates:
             return {group.group: group.observed_loss_share for group in self.groups}
         return {
-            group.group: group.expected_loss_share for group in self.groups if group.is_estimated
+            # The corrected loss may be negative by chance.
+            group.group: max(group.expected_loss_share.value, 0.0)
+            for group in self.groups
+            if group.is_estimated
         }
 
     @property
@@ -421,6 +456,16 @@ class ModelResult:
     def expected_total_error(self) -> float:
         """Expected mean error over all rows; NaN if a group has no estimate."""
         return sum(group.proportion * group.expected_error.value for group in self.groups)
+
+    @property
+    def observed_total_error_share(self) -> float:
+        """Observed mean error over all rows as a share of their variance."""
+        return share_of(self.observed_total_error, self.total_variance)
+
+    @property
+    def expected_total_error_share(self) -> float:
+        """Expected mean error over all rows as a share of their variance, or NaN."""
+        return share_of(self.expected_total_error, self.total_variance)
 
 
 # Attributes of a model result in JSON, in this order, before its disparities and groups.
@@ -482,7 +527,7 @@ def labels_of(groups: Sequence[GroupResult]) -> tuple[Label, ...]:
 def harmed_groups(model: ModelResult) -> list[GroupResult]:
     """Return the groups with state "harmed", the one with the largest relative loss first."""
     harmed = [group for group in model.groups if group.state == "harmed"]
-    return sorted(harmed, key=relative_loss, reverse=True)
+    return sorted(harmed, key=lambda group: group.expected_loss_share.value, reverse=True)
 
 
 def unresolved_groups(model: ModelResult, materiality: float) -> list[GroupResult]:
@@ -510,12 +555,9 @@ def has_no_material_harm(model: ModelResult, materiality: float) -> bool:
     )
 
 
-def relative_loss(group: GroupResult) -> float:
-    """Return the expected loss as a share of the group's variance."""
-    return group.expected_loss.value / (group.observed_total_variance or 1.0)
-
-
-def change_records(models: Sequence[ModelResult]) -> list[dict[str, object]]:
+def change_records(
+    models: Sequence[ModelResult], unit: Unit = "squared"
+) -> list[dict[str, object]]:
     """Return a record per model and group with the change in expected error from ordinary PCA.
 
     Groups without an estimate of it are omitted.
@@ -526,9 +568,16 @@ def change_records(models: Sequence[ModelResult]) -> list[dict[str, object]]:
             "group": group.group,
             "n_rows": group.n_rows,
             "proportion": group.proportion,
-            **group.expected_change.to_record("expected_change"),
+            **_change_record(group, unit),
         }
         for model in models
         for group in model.groups
         if not math.isnan(group.expected_change.value)
     ]
+
+
+def _change_record(group: GroupResult, unit: Unit) -> dict[str, float | None]:
+    """Return the change of a group with its limits; the names of shares say so."""
+    if unit == "share":
+        return group.expected_change_share.to_record("change_share")
+    return group.expected_change.to_record("expected_change")

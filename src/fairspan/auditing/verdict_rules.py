@@ -20,6 +20,7 @@ from fairspan.auditing.results import ModelResult, harmed_groups, unresolved_gro
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.auditing.verdict_sentences import (
     add_caveats,
+    add_error_gap,
     add_harm_by_repair,
     add_harm_without_rise,
     state_costly_repair,
@@ -41,6 +42,12 @@ _KINDS_WITH_OWN_ADVICE: tuple[VerdictKind, ...] = (
     "inconclusive",
     "no material harm",
     "no material harm, repair harms",
+)
+# Verdicts after which a fair model may be used.
+_KINDS_OF_GAIN: tuple[VerdictKind, ...] = (
+    "harm, repair helps",
+    "harm, repair at a cost",
+    "harm, repair at a possible cost",
 )
 
 
@@ -151,7 +158,9 @@ def _comparison_verdict(
     else:
         verdict = _verdict_without_harm_by_pca(comparison, level, materiality)
     if comparison.harmed_without_rise:
-        return add_harm_without_rise(verdict, comparison)
+        verdict = add_harm_without_rise(verdict, comparison)
+    if verdict.kind in _KINDS_OF_GAIN and comparison.opens_error_gap:
+        verdict = add_error_gap(verdict, comparison)
     return verdict
 
 
@@ -185,9 +194,9 @@ def _repair_verdict(comparison: ModelComparison, materiality: float) -> Verdict:
         return state_unstable_repair(comparison)
     if change.high is None or change.high >= 0:
         return state_useless_repair(comparison)
-    if comparison.groups_with_effect("pays"):
+    if comparison.groups_with_effect("cost"):
         return state_costly_repair(comparison)
-    if comparison.groups_with_effect("unresolved"):
+    if comparison.groups_that_may_pay:
         return state_possible_cost(comparison, materiality)
     return state_helpful_repair(comparison, materiality)
 

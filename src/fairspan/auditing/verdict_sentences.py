@@ -9,14 +9,13 @@ from dataclasses import replace
 
 from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.findings.finding import Finding
-from fairspan.auditing.group_effects import as_variance_share, change_share
 from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group, quote_groups
+from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.model_comparison import ModelComparison
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.auditing.verdict import Verdict
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
-    format_change,
     format_count,
     format_level,
     to_ascii,
@@ -39,21 +38,21 @@ def state_harm_without_repair(model: ModelResult, harmed: Sequence[GroupResult])
 
 def state_harmful_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if only the fair model harms a group."""
-    fair = comparison.fair.name
+    fair = comparison.fair.full_name
     pca = comparison.pca.name
     return Verdict(
         "no material harm, repair harms",
         f"The repair itself does harm: under {fair}, {_describe_harm(comparison.newly_harmed)}, "
         f"while {pca} is not shown to harm any group.",
         f"Do not use {fair} in place of {pca}.",
-        fair,
+        comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
 
 
 def state_shifting_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if PCA harms a group, and the fair model another."""
-    fair = comparison.fair.name
+    fair = comparison.fair.full_name
     return Verdict(
         "harm, repair shifts it",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
@@ -61,14 +60,14 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         "harm.",
         "No model is better for everybody. Choose another criterion or more dimensions, or report "
         "which groups bear the cost and why.",
-        fair,
+        comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
 
 
 def state_unstable_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the sign of the change depends on the rows the model is fitted to."""
-    fair = comparison.fair.name
+    fair = comparison.fair.full_name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
     return Verdict(
         "inconclusive",
@@ -76,21 +75,21 @@ def state_unstable_repair(comparison: ModelComparison) -> Verdict:
         f"{worst_name} as well as lower it. Consider {STABILIZING_CHANGES}. "
         f"{_describe_harm_by_pca(comparison)}",
         f"Try {STABILIZING_CHANGES}, and audit again; until then do not claim that {fair} helps.",
-        fair,
+        comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
 
 
 def state_useless_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the error of the group most harmed by PCA is not shown to decrease."""
-    fair = comparison.fair.name
+    fair = comparison.fair.full_name
     worst_name = quote_group(comparison.harmed_by_pca[0].group)
     return Verdict(
         "harm, repair does not help",
         f"{_describe_harm_by_pca(comparison)} Under {fair}, the error of {worst_name} is not shown "
         "to decrease on new rows.",
         "Choose another criterion or more dimensions.",
-        fair,
+        comparison.fair.name,
         comparison.labels_harmed_by_pca,
     )
 
@@ -109,15 +108,37 @@ def _describe_harm(groups: Sequence[GroupResult]) -> str:
 def add_harm_without_rise(verdict: Verdict, comparison: ModelComparison) -> Verdict:
     """Add the groups that only the fair model is shown to harm, but not more than PCA does."""
     sentence = (
-        f"Under {comparison.fair.name}, {_describe_harm(comparison.harmed_without_rise)}, but not "
-        f"shown to be worse off than under {comparison.pca.name}."
+        f"Under {comparison.fair.full_name}, {_describe_harm(comparison.harmed_without_rise)}, but "
+        f"not shown to be worse off than under {comparison.pca.name}."
     )
+    return replace(verdict, summary=f"{verdict.summary} {sentence}")
+
+
+def add_error_gap(verdict: Verdict, comparison: ModelComparison) -> Verdict:
+    """Add that the errors of two groups are shown to differ only under the fair model.
+
+    The gap is one of squared errors. Their shares of the variances are stated unless they are in
+    another order, which is possible if the variances differ.
+    """
+    fair = comparison.fair
+    assert fair.expected_disparity_pair is not None
+    smaller, larger = fair.expected_disparity_pair
+    if fair.expected_disparity.value < 0:
+        smaller, larger = larger, smaller
+    shares = {group.group: group.expected_error_share.value for group in fair.groups}
+    gap = f"that of {quote_group(larger)} exceeds that of {quote_group(smaller)} in squared units"
+    if shares[larger] > shares[smaller]:
+        gap = (
+            f"{ascii_share(shares[larger])} of the variance of {quote_group(larger)}, "
+            f"{ascii_share(shares[smaller])} of that of {quote_group(smaller)}"
+        )
+    sentence = f"The repair opens a gap in error: {gap}; under {comparison.pca.name} none is shown."
     return replace(verdict, summary=f"{verdict.summary} {sentence}")
 
 
 def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict:
     """Add to an inconclusive verdict that the fair model harms groups."""
-    fair = comparison.fair.name
+    fair = comparison.fair.full_name
     return replace(
         verdict,
         summary=f"The repair itself does harm: under {fair}, "
@@ -131,17 +152,18 @@ def add_harm_by_repair(verdict: Verdict, comparison: ModelComparison) -> Verdict
 def state_costly_repair(comparison: ModelComparison) -> Verdict:
     """State the verdict if the group most harmed by PCA gains, and another group pays."""
     fair = comparison.fair
-    cost = describe_costs(comparison.groups_with_effect("pays"))
+    cost = describe_costs(comparison.groups_with_effect("cost"))
     summary = f"{_describe_gain(comparison)}, but {cost}."
-    relative_rise = fair.expected_total_error / comparison.pca.expected_total_error - 1
-    if not math.isnan(relative_rise):
-        change = to_ascii(format_change(relative_rise))
-        summary += f" The expected total error changes by {change}."
+    errors = [model.expected_total_error_share for model in (comparison.pca, fair)]
+    if not any(map(math.isnan, errors)):
+        before, after = map(ascii_share, errors)
+        summary += f" The error over all rows changes from {before} to {after} of their variance."
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation=f"No model is better for everybody. If you accept that, use {fair.name} "
-        "and report the cost. Otherwise choose another criterion or more dimensions.",
+        recommendation="No model is better for everybody. If you accept that, use "
+        f"{fair.full_name} and report the cost. Otherwise choose another criterion or more "
+        "dimensions.",
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -152,11 +174,11 @@ def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verd
 
     `materiality` is the materiality threshold, as a share of a group's variance.
     """
-    fair = comparison.fair.name
+    fair = comparison.fair
     threshold = ascii_share(materiality)
-    unresolved = comparison.groups_with_effect("unresolved")
-    rising = [group for group in unresolved if group.has_error_rise]
-    others = [group for group in unresolved if not group.has_error_rise]
+    possible = comparison.groups_that_may_pay
+    rising = [group for group in possible if group.has_error_rise]
+    others = [group for group in possible if not group.has_error_rise]
     summary = _describe_gain(comparison)
     if rising:
         cost = describe_costs(rising)
@@ -168,19 +190,22 @@ def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verd
             f" Whether {names_with_counts(others)} {verb} more than {threshold} is unresolved"
             f"{_describe_largest_cost(others)}."
         )
+    small_costs = describe_small_costs(comparison)
+    if small_costs:
+        summary += f" A small cost is shown: {small_costs}."
     return Verdict(
         kind="harm, repair at a possible cost",
-        summary=f"{summary}{describe_small_costs(comparison)}",
-        recommendation=f"If you accept that, use {fair} and report the cost. Otherwise collect "
-        "more rows of those who may pay.",
-        model=fair,
+        summary=summary,
+        recommendation=f"If you accept that, use {fair.full_name} and report the cost. Otherwise "
+        "collect more rows of those who may pay.",
+        model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
 
 
 def _describe_largest_cost(groups: Sequence[GroupResult]) -> str:
     """Return " (at most 1.2 points)" for the largest upper limit of a cost; empty if unknown."""
-    limits = [change_share(group).high for group in groups]
+    limits = [group.expected_change_share.high for group in groups]
     known = [limit for limit in limits if limit is not None]
     if len(known) < len(limits):
         return ""
@@ -192,43 +217,45 @@ def state_helpful_repair(comparison: ModelComparison, materiality: float) -> Ver
 
     `materiality` is the materiality threshold, as a share of a group's variance.
     """
-    fair = comparison.fair.name
+    summary = f"{_describe_gain(comparison)}, and no group pays more than "
+    summary += ascii_share(materiality)
+    small_costs = describe_small_costs(comparison)
+    if small_costs:
+        summary += f": {small_costs}"
     return Verdict(
         kind="harm, repair helps",
-        summary=f"{_describe_gain(comparison)}, and no group pays more than "
-        f"{ascii_share(materiality)}.{describe_small_costs(comparison)}",
-        recommendation=f"Use {fair}.",
-        model=fair,
+        summary=f"{summary}.",
+        recommendation=f"Use {comparison.fair.full_name}.",
+        model=comparison.fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
 
 
 def _describe_gain(comparison: ModelComparison) -> str:
     """Describe the harm done by PCA, and what the group that it harms most gains."""
-    gain = describe_effects_on([comparison.worst_under_fair])
-    return f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.name}, {gain}"
+    worst = comparison.worst_under_fair
+    # The harm done by PCA names the group with its count.
+    gain = describe_changes([quote_group(worst.group)], [worst.expected_change_share])
+    return f"{_describe_harm_by_pca(comparison)} Under {comparison.fair.full_name}, {gain}"
 
 
 def describe_small_costs(comparison: ModelComparison) -> str:
-    """Describe the groups that are shown to pay less than matters; empty if there are none."""
-    groups = [
-        group for group in comparison.groups_with_effect("no material cost") if group.has_error_rise
-    ]
-    if not groups:
-        return ""
-    return f" A small cost is shown: {describe_costs(groups)}."
+    """Describe the costs that are shown and immaterial; empty if there are none."""
+    groups = comparison.groups_with_small_cost
+    return describe_costs(groups) if groups else ""
 
 
 def describe_costs(groups: Sequence[GroupResult]) -> str:
     """Describe the costs of groups that pay, the largest share of the variance first."""
-    by_cost = sorted(groups, key=lambda group: change_share(group).value, reverse=True)
+    by_cost = sorted(groups, key=lambda group: group.expected_change_share.value, reverse=True)
     return describe_effects_on(by_cost)
 
 
 def describe_effects_on(groups: Sequence[GroupResult]) -> str:
     """Describe shown changes of groups with their names and counts."""
     return describe_changes(
-        [names_with_counts([group]) for group in groups], [change_share(group) for group in groups]
+        [names_with_counts([group]) for group in groups],
+        [group.expected_change_share for group in groups],
     )
 
 
@@ -348,8 +375,7 @@ def describe_harm(model: ModelResult, harmed: Sequence[GroupResult]) -> str:
     inconclusive state are named as well.
     """
     worst, *others = harmed
-    loss = worst.expected_loss
-    share_lost = variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
+    share_lost = _share_range(worst.expected_loss_share.clipped_at_zero())
     components = to_ascii(format_count(model.n_components, "component"))
     best_components = f"{components} that {verb_form(model.n_components, 'suits', 'suit')} it best"
     text = (
@@ -375,8 +401,8 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
         return ""
     detectable = join_truncated(
         [
-            f"{ascii_share(min(as_variance_share(group.min_detectable_loss, group), 1.0))} of the "
-            f"variance of {quote_group(group.group)}"
+            f"{ascii_share(group.min_detectable_loss_share)} of the variance of "
+            f"{quote_group(group.group)}"
             for group in known
         ]
     )
@@ -389,9 +415,7 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
     )
 
 
-def variance_share_range(low: float, high: float, group: GroupResult) -> str:
-    """Format both limits of an interval as shares of the group's variance, such as 2.0 to 4.0 %."""
-    # No group loses more than it has.
-    shares = [min(as_variance_share(limit, group), 1.0) for limit in (low, high)]
-    low_text, high_text = (ascii_share(share) for share in shares)
-    return f"{low_text.removesuffix(' %')} to {high_text}"
+def _share_range(share: Estimate) -> str:
+    """Format both limits of an interval of a share, such as 2.0 to 4.0 %."""
+    low, high = (ascii_share(limit or 0.0) for limit in (share.low, share.high))
+    return f"{low.removesuffix(' %')} to {high}"

@@ -153,9 +153,7 @@ def _loss_column(groups: "Sequence[GroupResult]", level: float, unit: Unit) -> C
     detail_heading = f"{format_level(level)} interval"
     losses = [group.expected_loss for group in groups]
     if unit == "share":
-        losses = [
-            group.expected_loss.relative_to(group.observed_total_variance) for group in groups
-        ]
+        losses = [group.expected_loss_share for group in groups]
     values = [none_if_nan(loss.value) for loss in losses]
     intervals = [(loss.low, loss.high) for loss in losses]
     if unit == "share":

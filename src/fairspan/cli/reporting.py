@@ -320,14 +320,14 @@ def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     plain, fair = result.models
     sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
     loss_in_pca, loss = (
-        max(group.observed_loss / group.observed_total_variance for group in model.groups)
-        for model in (plain, fair)
+        max(group.observed_loss_share for group in model.groups) for model in (plain, fair)
     )
     width = output_width(sys.stdout)
     description = f"{data.source}: {result.rows.n_rows:,} people ({sizes})"
     conclusion = (
         "On these rows, fair PCA reduces the largest loss of a group from "
-        f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance."
+        f"{ascii_share(loss_in_pca)} to {ascii_share(loss)} of its variance. "
+        "The certificate is in squared units of the standardized features."
     )
     parts = [
         _wrap("Does PCA harm any of the groups, and does a fair model help?", width),

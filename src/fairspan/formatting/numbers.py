@@ -193,19 +193,23 @@ def format_level(level: float) -> str:
     return f"{100 * level:.6g} %"
 
 
-def format_change(value: float | None) -> str:
-    """Format a signed relative change as a percentage; tiny ones as "< 0.01 %" or "> -0.01 %".
+def format_points_change(change: float) -> str:
+    """Format a change in a share in signed percentage points; tiny ones as "< 0.1 points".
 
     Examples
     --------
-    >>> format_change(0.00312).split(), format_change(-0.25).split()[1:], format_change(0.0).split()
-    (['+0.31', '%'], ['%'], ['0', '%'])
-    >>> format_change(2e-5).split()
-    ['<', '0.01', '%']
+    >>> [format_points_change(change).split() for change in (0.0031, 2e-5, 0.0)]
+    [['+0.3', 'points'], ['<', '0.1', 'points'], ['0', 'points']]
+    >>> to_ascii(format_points_change(-0.25)), to_ascii(format_points_change(-2e-5))
+    ('-25.0 points', 'less than -0.1 points')
     """
-    text = format_relative(value)
-    is_positive = value is not None and value >= _MIN_RELATIVE
-    return f"+{text}" if is_positive else text
+    if abs(change) < _ZERO_TOL:
+        text = "0"
+    elif abs(change) < _MIN_SHARE:
+        text = f"<{_NBSP}0.1" if change > 0 else f">{_NBSP}{_MINUS}0.1"
+    else:
+        text = f"{100 * change:+.1f}".replace("-", _MINUS)
+    return f"{text}{_NBSP}points"
 
 
 def format_relative(value: float | None) -> str:
@@ -338,7 +342,7 @@ def to_ascii(text: str) -> str:
 
     Examples
     --------
-    >>> to_ascii(format_share(2e-5)), to_ascii(format_change(-0.25))
+    >>> to_ascii(format_share(2e-5)), to_ascii(format_points_change(-0.25))
     ('less than 0.1 %', '-25.0 %')
     >>> to_ascii(format_number(-1234567.0)), to_ascii(format_number(3.2e-9))
     ('-1.235e6', '3.2e-9')

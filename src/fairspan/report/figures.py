@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fairspan.auditing.intervals import share_of
 from fairspan.displays import (
     AuditDisplay,
     ErrorCurveDisplay,
@@ -22,7 +23,7 @@ from fairspan.displays.base_display import SAVE_METADATA, BaseDisplay, new_figur
 from fairspan.extending import Display
 from fairspan.formatting.numbers import format_level, format_share, share_with_interval
 from fairspan.report.report import Report
-from fairspan.report.shares import share_of, shares_of_variances
+from fairspan.report.shares import shares_of_variances
 from fairspan.typing import FloatArray
 
 # A data point: panel index and data coordinates.

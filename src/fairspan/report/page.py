@@ -12,14 +12,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairspan.auditing.group_names import format_group
+from fairspan.auditing.intervals import share_of
 from fairspan.formatting.export import to_json_value
 from fairspan.formatting.names import describe_tied, display_name, format_parameters, readable_name
 from fairspan.formatting.numbers import (
-    format_change,
     format_count,
     format_integer,
     format_level,
     format_number,
+    format_points_change,
     format_relative,
     format_share,
 )
@@ -28,7 +29,7 @@ from fairspan.report import figures
 from fairspan.report.figures import PageFigure, SvgPosition, draw_figure
 from fairspan.report.report import Report
 from fairspan.report.sentence_context import sentence_context, split_findings
-from fairspan.report.shares import share_of, shares_of_variances, total_variance
+from fairspan.report.shares import shares_of_variances
 from fairspan.report.slider_data import SliderStep
 from fairspan.report.tables.all_tables import report_tables
 from fairspan.report.tables.slider_tables import LOADING_DECIMALS, step_texts
@@ -220,7 +221,7 @@ def _jinja_environment() -> Environment:
     )
     format_filters = (
         display_name,
-        format_change,
+        format_points_change,
         format_count,
         format_integer,
         format_level,
@@ -287,7 +288,7 @@ def _announcement(step: SliderStep, report: Report) -> str:
     Both are in per cent of the variance of the group.
     """
     names = report.group_names
-    total = f"total error {format_share(share_of(step.total_error, total_variance(report.pca)))}"
+    total = f"total error {format_share(share_of(step.total_error, report.pca.total_variance))}"
     losses = shares_of_variances(step.losses, report.pca).tolist()
     if len(names) == 2:
         shares = shares_of_variances(step.errors, report.pca).tolist()

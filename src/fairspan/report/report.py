@@ -166,16 +166,6 @@ class Report:
             "parameters": reported_parameters(certificate.criterion, certificate.groups),
         }
 
-    def relative_error_change(self, model: ModelResult) -> float | None:
-        """Return the change in total error from PCA to a model, as a share of PCA's total error.
-
-        None if PCA's total error is within its rounding error bound.
-        """
-        pca_error = self.pca.observed_total_error
-        if pca_error <= self.pca.rounding_bound:
-            return None
-        return model.observed_total_error / pca_error - 1
-
     def shorten_names(self, text: str, format_name: Callable[[str], str] = str) -> str:
         """Shorten very long names of groups, features and data in a text.
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from fairspan.auditing.audit_table import joint_level_note
 from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.intervals import share_of
 from fairspan.auditing.model_comparison import ModelComparison
 from fairspan.auditing.results import GroupResult
 from fairspan.auditing.verdict import Verdict, VerdictKind
@@ -14,13 +16,9 @@ from fairspan.formatting.numbers import format_count, verb_form
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.report.report import Report
 from fairspan.report.shares import (
-    expected_loss_share,
     group_with_largest_loss,
     largest_observed_loss,
-    lost_share,
-    observed_loss,
     shares_of_variances,
-    total_variance,
 )
 from fairspan.report.tables.table_columns import INCONCLUSIVE, tied_maxima
 from fairspan.rows.labels import Label
@@ -93,8 +91,8 @@ def sentence_context(report: Report) -> dict[str, object]:
     pca = report.pca
     main = report.main
     certificate = report.main_fit.certificate
-    pca_losses = [observed_loss(group) for group in pca.groups]
-    main_losses = [observed_loss(group) for group in main.groups]
+    pca_losses = [group.observed_loss_share for group in pca.groups]
+    main_losses = [group.observed_loss_share for group in main.groups]
     # By number of dimensions.
     largest_pca_losses = [
         float(shares_of_variances(result.pca_losses, pca).max())
@@ -103,13 +101,14 @@ def sentence_context(report: Report) -> dict[str, object]:
     main_findings, _ = split_findings(report)  # without those on other models
     verdicts = [verdict for verdict in report.audit.verdicts if verdict.model != pca.name]
     d = pca.n_components
+    n_fair = len(report.audit.models) - 1
     return {
         "report": report,
         "pca": pca,
         "main": main,
         "certificate": certificate,
         "has_bound": isfinite(certificate.lower_bound),
-        "error_change": report.relative_error_change(main),
+        "error_change": main.observed_total_error_share - pca.observed_total_error_share,
         "version": __version__,
         "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
         "dimensions": format_count(d, "dimension"),
@@ -126,14 +125,12 @@ def sentence_context(report: Report) -> dict[str, object]:
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "state_meanings": STATE_MEANINGS,
+        "joint_level_note": joint_level_note(report.audit.level, n_fair),
         "criteria_verdicts": verdicts,
         "criteria_outcomes": count_outcomes(verdicts),
         "next_component_share": next_component_share(report),
-        "observed_loss": observed_loss,
         "largest_observed_loss": largest_observed_loss,
         "largest_expected_loss": group_with_largest_loss,
-        "expected_loss_share": expected_loss_share,
-        "lost_share": lost_share,
         "unknown_groups": [group for group in pca.groups if group.state == INCONCLUSIVE],
         **_affected_groups(report),
     }
@@ -145,8 +142,8 @@ def _affected_groups(report: Report) -> dict[str, list[GroupResult]]:
         return {"gainers": [], "payers": [], "newly_harmed": []}
     comparison = ModelComparison.from_models(report.main, report.pca, report.audit.materiality)
     return {
-        "gainers": comparison.groups_with_effect("gains"),
-        "payers": comparison.groups_with_effect("pays"),
+        "gainers": comparison.groups_with_effect("gain"),
+        "payers": comparison.groups_with_effect("cost"),
         "newly_harmed": comparison.newly_harmed,
     }
 
@@ -187,7 +184,7 @@ def next_component_share(report: Report) -> float | None:
     None if that number of dimensions was not evaluated, or without any variance.
     """
     proportions = [group.proportion for group in report.pca.groups]
-    variance = total_variance(report.pca)
+    variance = report.pca.total_variance
     errors = {
         result.n_components: float(result.pca_errors @ proportions)
         for result in report.curves.dimensions
@@ -207,7 +204,7 @@ def harm_by_dimension(report: Report) -> list[DimensionHarm]:
     harmful = []
     for dimension in report.curves.dimensions:
         losses = [
-            (estimates.expected_loss.value / variances[g], g)
+            (share_of(estimates.expected_loss.value, variances[g]), g)
             for g, estimates in enumerate(dimension.pca_estimates)
             if estimates.state == "harmed"
         ]

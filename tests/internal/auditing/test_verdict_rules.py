@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.findings.finding_catalog import ENTRIES
 from fairspan.auditing.intervals import Estimate
@@ -85,9 +86,8 @@ KINDS = [
         [group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.05, margin=0.02)],
         "harm, repair helps",
         ["loses 8.0 to 12.0 % more of the variance of 'a' (100 rows)",
-         "'a' (100 rows) keeps 9.0 points more (8.0 to 10.0)",
-         "no group pays more than 1.0 %",
-         "'b' (100 rows) keeps 0.5 points less (0.3 to 0.7)"],
+         "Under fair, 'a' keeps 9.0 points more (8.0 to 10.0)",
+         "no group pays more than 1.0 %: 'b' (100 rows) keeps 0.5 points less (0.3 to 0.7)."],
     ),
     (
         [group("a", "harmed"), group("b", "no material harm", 0.0)],
@@ -100,7 +100,7 @@ KINDS = [
         [group("a", "minor", 0.05, -0.9), group("b", "harmed", 1.4, 0.4),
          group("c", "no material harm", 0.0)],
         "harm, repair at a cost",
-        ["'a' (100 rows) keeps 9.0 points more (8.0 to 10.0)",
+        ["'a' keeps 9.0 points more (8.0 to 10.0)",
          "'b' (100 rows) keeps 4.0 points less (3.0 to 5.0)"],
     ),
     (
@@ -313,7 +313,7 @@ def test_no_model_is_recommended_for_which_a_group_pays():
     assert (found.kind, found.model) == ("no model is better for everybody", None)
     assert found.leading_model == "costly"
     effects = {each.group: each.kind for each in found.compared[2].effects}
-    assert effects == {"a": "gains", "b": "pays"}
+    assert effects == {"a": "gain", "b": "cost"}
     assert found.compared[2].effects[1].change == Estimate(
         pytest.approx(0.03), pytest.approx(0.028), pytest.approx(0.032)
     )
@@ -407,3 +407,100 @@ def test_a_verdict_of_harm_names_the_inconclusive_groups():
 
 def test_values_that_differ_by_rounding_share_the_maximum():
     assert argmax_with_ties({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
+
+
+HELPS, MAY_COST = "harm, repair helps", "harm, repair at a possible cost"
+
+
+@pytest.mark.parametrize(
+    ("change", "margin", "state", "kind", "verdict_kind"),
+    [
+        (-0.3, 0.2, "inconclusive", "gain", HELPS),
+        (0.3, 0.1, "inconclusive", "cost", "harm, repair at a cost"),
+        # Shown, and estimated below the threshold of 0.1, which it may exceed.
+        (0.05, 0.02, "inconclusive", "small cost", HELPS),
+        (0.08, 0.04, "inconclusive", "small cost", MAY_COST),
+        (0.0, 0.05, "inconclusive", "no material cost", HELPS),
+        # The change is at most the loss, which is below the threshold.
+        (0.0, 0.3, "no material harm", "no material cost", HELPS),
+        (0.0, 0.3, "inconclusive", "unclear", MAY_COST),
+    ],
+)
+def test_verdict_recommendation_and_decision_table_classify_a_change_alike(
+    change, margin, state, kind, verdict_kind
+):
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "no material harm", 0.0))
+    loss = 0.05 if state == "no material harm" else 1.0
+    fair = model(
+        "fair",
+        group("a", "minor", 0.05, -0.9),
+        group("b", state, loss, change, margin=margin),
+        baseline="PCA",
+    )
+    effect = recommendation(fair, plain).compared[1].effects[1]
+    assert effect.kind == kind
+    (_, (_, decision)) = decisions([fair, plain], 0.01)
+    assert (decision.outcome, decision.change) == (kind, effect.change)
+    (found,) = draw_conclusions([fair, plain], (), 0.95, 0.01).verdicts
+    assert found.kind == verdict_kind
+    assert effect.may_pay is (verdict_kind == MAY_COST)
+
+
+def test_a_possible_cost_is_not_said_to_exceed_the_loss_that_bounds_it():
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "no material harm", 0.0))
+    bounded = group("b", "no material harm", 0.02, 0.0, margin=0.3)
+    fair = model("fair", group("a", "minor", 0.05, -0.9), bounded, baseline="PCA")
+    cell = decision_table([fair, plain], 0.01).columns[2].cells[1]
+    # The upper limit of the loss is 0.06 of a variance of 10.
+    assert cell.text.replace("\xa0", " ") == "no material cost: gain 3.0 to cost 0.6 %"
+
+
+def with_gap(result, value, half_width):
+    gap = Estimate(value, value - half_width, value + half_width)
+    return replace(
+        result, disparity=replace(result.disparity, expected=gap, expected_pair=("a", "b"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("under_pca", "under_fair", "is_opened"),
+    [
+        ((0.1, 0.2), (0.5, 0.2), True),
+        ((0.1, 0.2), (0.1, 0.2), False),
+        ((0.5, 0.2), (0.9, 0.2), False),
+    ],
+)
+def test_a_gap_in_error_that_only_the_repair_shows_is_in_the_summary(
+    under_pca, under_fair, is_opened
+):
+    plain = with_gap(model("PCA", *PLAIN), *under_pca)
+    larger = replace(group("b", "minor", 0.05, 0.05, margin=0.02), expected_error=Estimate(6.0))
+    fair = model("fair", group("a", "minor", 0.05, -0.9), larger, baseline="PCA")
+    (found,) = draw_conclusions([with_gap(fair, *under_fair), plain], (), 0.95, 0.01).verdicts
+    assert found.kind == "harm, repair helps"
+    said = "60.0 % of the variance of 'b', 50.0 % of that of 'a'; under PCA none is shown"
+    assert (said in found.summary) is is_opened
+
+
+def test_what_the_verdict_says_of_costs_is_not_repeated_by_the_recommendation():
+    found = verdict(PLAIN, group("a", "minor", 0.05, -0.9), group("b", "minor", 0.05, 0.0))
+    assert "pays more than" in found.summary
+    assert "pays more than" not in found.recommendation
+    assert str(found).count("(100 rows)") == 1
+
+
+def test_a_model_that_is_named_by_its_criterion_is_said_to_be_a_fair_pca():
+    fair = model("minimax loss", group("a", "minor", 0.05, -0.9), PLAIN[1], baseline="PCA")
+    assert fair.full_name == "minimax loss"
+    described = replace(fair.description, problem="minimax loss")
+    fair = replace(fair, description=described)
+    found = recommendation(fair, model("PCA", *PLAIN))
+    assert found.text.startswith("Use fair PCA (minimax loss): ")
+
+
+def test_no_share_of_a_variance_exceeds_the_whole():
+    """Intervals of few rows may reach beyond what there is to lose."""
+    result = group("a", "harmed", 9.9, 0.0, margin=20.0)
+    assert result.expected_loss.high > 10
+    assert result.expected_loss_share.high == 1.0
+    assert (result.expected_change_share.low, result.expected_change_share.high) == (-1.0, 1.0)

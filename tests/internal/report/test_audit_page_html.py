@@ -15,8 +15,8 @@ import fairspan as fs
 from fairspan.cli.printed_results import certificate_text
 from fairspan.formatting.numbers import (
     common_decimals,
-    format_change,
     format_number,
+    format_points_change,
     format_relative,
     format_share,
 )
@@ -270,9 +270,12 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     for row, model, fit in zip(cells_of(table), models, report.fits, strict=True):
         assert row[0].lower().startswith(model.name.split(" (")[0].lower())
         assert fit.problem.criterion.formula.summary in row[0]
-        more = format_change(report.relative_error_change(model))
-        variance = sum(each.proportion * each.observed_total_variance for each in model.groups)
-        assert row[-2] == f"{more}{format_share(model.observed_total_error / variance)} lost"
+        lost, lost_in_pca = (
+            each.observed_total_error
+            / sum(group.proportion * group.observed_total_variance for group in each.groups)
+            for each in (model, report.pca)
+        )
+        assert row[-2] == f"{format_points_change(lost - lost_in_pca)}{format_share(lost)} lost"
         assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
     for _, why in report.skipped_criteria:
         assert why in parse_page(page).text

@@ -125,11 +125,11 @@ def test_the_tile_of_a_model_shows_the_largest_loss_of_any_group(made):
         worst = max(shares, key=shares.get)
         (group,) = (group for group in model.groups if group.group == worst)
         assert group.state != "inconclusive"
-        start = tiles.index(f"Largest loss under {model.name}")
+        start = tiles.index(f"Largest loss under {model.full_name}")
         tile = tiles[start:].replace("\xa0", " ")
         shown = format_share(shares[worst]).replace("\xa0", " ")
         assert tile.startswith(
-            f"Largest loss under {model.name}{shown}of the variance of '{worst}'"
+            f"Largest loss under {model.full_name}{shown}of the variance of '{worst}'"
         )
 
 

@@ -296,7 +296,7 @@ ENTRIES = {
         severity="info",
         message="{model} versus {baseline} on {scope}: the largest loss of a group changes from "
         "{loss_before} to {loss_after} of its variance, the error over all rows from "
-        "{error_before} to {error_after} of the variance ({error_change}).",
+        "{error_before} to {error_after} of the variance.",
         remedy="Decide whether the smaller loss justifies the larger error over all rows.",
     ),
     "FS303": FindingEntry(

@@ -9,7 +9,6 @@ from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
 from fairspan.formatting.messages import counted
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_change, to_ascii
 
 # Smallest drop in the share of variance kept that is reported: one percentage point.
 _MIN_VARIANCE_LOST = 0.01
@@ -56,7 +55,6 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
                 "loss_after": ascii_share(_largest_loss_share(model, scope)),
                 "error_before": ascii_share(error_before / pca.total_variance),
                 "error_after": ascii_share(error_after / model.total_variance),
-                "error_change": to_ascii(format_change(error_after / error_before - 1)),
             },
             model=model.name,
         )

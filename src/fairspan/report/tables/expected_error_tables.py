@@ -21,10 +21,7 @@ from fairspan.formatting.table import (
 )
 from fairspan.report.report import Report
 from fairspan.report.shares import (
-    expected_error_share,
-    expected_loss_share,
     group_with_largest_loss,
-    observed_loss,
 )
 from fairspan.report.tables.table_columns import (
     groups_column,
@@ -40,15 +37,15 @@ def expected_pca_table(report: Report) -> Table:
     """Estimates for PCA by group, with observed values in smaller columns."""
     model = report.pca
     records = model.records
-    observed_losses = [Estimate(observed_loss(group)) for group in model.groups]
+    observed_losses = [Estimate(group.observed_loss_share) for group in model.groups]
     return Table(
         f"PCA with {format_count(model.n_components, 'dimension')} on new rows",
         (
             groups_column(report),
             row_count_column(records),
-            _shares_column("loss", [expected_loss_share(group) for group in model.groups]),
+            _shares_column("loss", [group.expected_loss_share for group in model.groups]),
             states_column(model.groups),
-            _shares_column("error", [expected_error_share(group) for group in model.groups]),
+            _shares_column("error", [group.expected_error_share for group in model.groups]),
             secondary(_shares_column("observed loss", observed_losses)),
             secondary(
                 share_column("variance kept", record_values(records, "observed_variance_kept"))
@@ -74,7 +71,7 @@ def expected_criteria_table(report: Report) -> Table:
     """
     # One group per model, None for a model without estimates.
     worst_groups = [group_with_largest_loss(model) for model in report.audit.models]
-    losses = [UNKNOWN if group is None else expected_loss_share(group) for group in worst_groups]
+    losses = [UNKNOWN if group is None else group.expected_loss_share for group in worst_groups]
     labels = [group.group for group in report.pca.groups]
     names = dict(zip(labels, report.group_names, strict=True))
     return models_table(
@@ -90,7 +87,7 @@ def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int) -
     """Return the expected loss of a group, with interval and state as details."""
     if not group.is_estimated:
         return Cell(format_number(None), None, _no_estimate_reason(model))
-    loss = expected_loss_share(group)
+    loss = group.expected_loss_share
     value, interval = share_with_interval(none_if_nan(loss.value), loss.low, loss.high, decimals)
     return Cell(value, none_if_nan(loss.value), f"{interval}; {group.state}")
 
@@ -101,7 +98,7 @@ def expected_losses_table(report: Report) -> Table:
     All values have the same decimals; groups without an estimate under any model are muted.
     """
     models = report.audit.models
-    losses = [expected_loss_share(group) for model in models for group in model.groups]
+    losses = [group.expected_loss_share for model in models for group in model.groups]
     decimals = share_decimals([(loss.low, loss.high) for loss in losses])
     columns = [
         Column(model.name, [_expected_loss_cell(model, group, decimals) for group in model.groups])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.intervals import share_of
 from fairspan.formatting.numbers import (
     common_decimals,
     format_integer,
@@ -15,7 +16,7 @@ from fairspan.formatting.numbers import (
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, share_column
 from fairspan.report.report import Report
-from fairspan.report.shares import share_of, shares_of_variances, total_variance
+from fairspan.report.shares import shares_of_variances
 from fairspan.report.tables.table_columns import (
     group_or_largest_columns,
     groups_column,
@@ -32,7 +33,7 @@ def steps_table(report: Report) -> Table:
     steps = report.curves.steps
     errors = [shares_of_variances(step.errors, report.pca) for step in steps]
     losses = [shares_of_variances(step.losses, report.pca) for step in steps]
-    variance = total_variance(report.pca)
+    variance = report.pca.total_variance
     total_errors = [share_of(step.total_error, variance) for step in steps]
     return Table(
         "All steps, in per cent of the variance",
@@ -79,7 +80,7 @@ def step_texts(report: Report) -> list[StepTexts]:
     """
     steps = report.curves.steps
     variance_decimals = common_decimals(float(x) for step in steps for x in step.variances)
-    variance = total_variance(report.pca)
+    variance = report.pca.total_variance
     return [
         StepTexts(
             errors=_format_shares(step.errors, report),

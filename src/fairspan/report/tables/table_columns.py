@@ -11,16 +11,15 @@ from fairspan.auditing.results import GroupResult
 from fairspan.formatting.names import describe_tied, format_parameters
 from fairspan.formatting.numbers import (
     common_decimals,
-    format_change,
     format_integer,
     format_number,
+    format_points_change,
     format_share,
 )
 from fairspan.formatting.table import Cell, Column, Table, name_column, number_column, share_column
 from fairspan.linalg.rounding import LOOSE_TOL
 from fairspan.problem.part_parameters import reported_parameters
 from fairspan.report.report import Report
-from fairspan.report.shares import lost_share
 
 INCONCLUSIVE: State = "inconclusive"
 
@@ -61,18 +60,18 @@ def counts_column(heading: str, values: Sequence[int]) -> Column:
 def models_table(report: Report, *columns: Column) -> Table:
     """Table of all models: criterion, the given columns, cost in total error, and status."""
     models = report.audit.models
-    # Each cell shows the change relative to PCA, is sorted by it, and has the share of the variance
-    # that is lost below.
+    # Each cell shows the change from PCA, is sorted by it, and has the share that is lost below.
     costs = []
     for model in models:
-        change = report.relative_error_change(model)
-        costs.append(Cell(format_change(change), change, f"{format_share(lost_share(model))} lost"))
+        change = model.observed_total_error_share - report.pca.observed_total_error_share
+        lost = f"{format_share(model.observed_total_error_share)} lost"
+        costs.append(Cell(format_points_change(change), change, lost))
     return Table(
         "Ordinary PCA and fair criteria",
         (
             criteria_column(report, with_description=True),
             *columns,
-            Column("change in total error", costs),
+            Column("change in error over all rows", costs),
             statuses_column(report),
         ),
         highlighted_row=report.main_index,
