@@ -15,6 +15,7 @@ import fairspan as fs
 MODULES = {
     "arrow": "pyarrow.dataset",
     "dask": "dask.dataframe",
+    "excel": "openpyxl",
     "onnx": "onnx",
     "pandas": "pandas",
     "plot": "matplotlib",
@@ -51,6 +52,12 @@ def of_extra(extra: str) -> None:
     elif extra == "dask":
         rows = import_module("dask.array").from_array(X, chunks=(20, 5))
         np.testing.assert_allclose(fair.transform(rows).compute(), fair.transform(X))
+    elif extra == "excel":
+        workbook = import_module("openpyxl").Workbook()
+        for row in [list("abcde"), *X.tolist()]:
+            workbook.active.append(row)
+        workbook.save("rows.xlsx")
+        np.testing.assert_allclose(fair.transform(fs.FileRows.open("rows.xlsx")), fair.transform(X))
     elif extra == "onnx":
         fair.subspace_.to_onnx("fair.onnx")
     elif extra == "pandas":

@@ -314,7 +314,7 @@ def test_packed_files(run, tmp_path, name):
     ("name", "content", "words"),
     [
         ("rows.csv.gz", text().encode(), ["cannot be read"]),
-        ("rows.xlsx", b"PK\x03\x04" + bytes(50), ["unknown format", "CSV"]),
+        ("rows.ods", b"PK\x03\x04" + bytes(50), ["unknown format", "CSV"]),
         ("rows", text().encode(), ["unknown format", "suffix"]),
         ("rows.parquet", text().encode(), ["cannot be read"]),
         ("rows.json", b"[]", ["unknown format"]),
@@ -440,3 +440,17 @@ def test_parameters_are_refused_or_give_a_certificate_that_holds(folder, data, c
     if status == 0:
         model = FairSubspace.load(folder / "out")
         assert verify(model, moments()).holds
+
+
+def test_lines_above_the_header_are_skipped_and_their_number_is_advised(run, tmp_path):
+    path = write_file(tmp_path, "People of the town\n\n" + text())
+    refusal = run(*arguments(path, []), status=2, out=None, err="--skip-rows 2")
+    assert "header of 1 cell" in refusal.err
+    assert_error_of(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, WHOLE)
+
+
+def test_excel_files(run, tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "rows.xlsx"
+    CLEAN.to_excel(path, index=False, startrow=2)
+    assert_error_of(run(*arguments(path, ["--skip-rows", 2]), "--json").facts, WHOLE)

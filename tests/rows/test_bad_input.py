@@ -157,7 +157,12 @@ TABLES = {
         "others are not: nan",
         "Rename the columns",
     ),
-    "lazy": (pl.LazyFrame({"x": range(6)}), InvalidType, "lazy LazyFrame", "collect()"),
+    "lazy": (
+        pl.LazyFrame({"x": range(6)}),
+        InvalidInput,  # a list names columns, as no labels are beside lazy rows
+        "no columns 'a', 'b'",
+        "Its columns are 'x'",
+    ),
 }
 
 WEIGHTS = {

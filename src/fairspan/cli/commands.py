@@ -100,7 +100,7 @@ def audit(
 ) -> None:
     """Audit ordinary PCA, or saved models, on each group of DATA.
 
-    DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments, and may be
+    DATA is a CSV, Parquet, Arrow or Excel file, a folder, or saved moments, and may be
     larger than memory. With --repair, a fair model is fitted as well and compared with ordinary
     PCA. With --test, both are fitted on DATA and evaluated on the other rows. Several files of
     saved moments are audited together; the variation between them gives the intervals.

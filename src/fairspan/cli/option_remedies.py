@@ -44,8 +44,8 @@ _BY_OPTION: dict[str, dict[Cause, Remedy]] = {
     "--delimiter": {
         Cause.CSV_FORMAT: f"{{check}} ({_FORMAT_OPTIONS})",
         Cause.CSV_ENCODING: "Specify it: --encoding {encoding}{alternative}",
-        Cause.CSV_TITLE: "Delete the lines above the header, or skip them with --comment; or "
-        "specify the delimiter, --delimiter",
+        Cause.CSV_TITLE: "Skip the lines above the header with --skip-rows {n_above} or "
+        "--comment, or specify the delimiter, --delimiter",
         Cause.CSV_COLUMNS_OF_A_ROW: "Add a header line; or add --no-header and name a group as "
         "column_3, for example",
         Cause.CSV_NAMES_IN_A_ROW: "If the first line is a row, add --no-header; otherwise rename "

@@ -104,7 +104,9 @@ class CsvOptions:
     delimiter, decimal, thousands, encoding, comment : str or None
         As typed: "tab" and "space" stand for these characters.
     no_header : bool
-        Whether the first line of CSV files is a row.
+        Whether the first line of CSV and Excel files is a row.
+    skip_rows : int
+        Number of lines above the header.
     """
 
     delimiter: str | None = None
@@ -113,6 +115,7 @@ class CsvOptions:
     encoding: str | None = None
     comment: str | None = None
     no_header: bool = False
+    skip_rows: int = 0
 
 
 @dataclass(frozen=True)

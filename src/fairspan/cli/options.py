@@ -203,7 +203,14 @@ CSV_OPTIONS = (
     click.option(
         "--no-header",
         is_flag=True,
-        help="CSV files have no header: name the columns column_1, column_2, ...",
+        help="CSV and Excel files have no header: name the columns column_1, column_2, ...",
+    ),
+    click.option(
+        "--skip-rows",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Skip the first N lines of CSV and Excel files, above the header.",
     ),
 )
 

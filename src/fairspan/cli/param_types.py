@@ -28,6 +28,7 @@ _MAGIC_BYTES = {
     b"ARROW1": ".arrow",
     b"PK": ".moments",
     b"\x1f\x8b": ".csv.gz",
+    b"BZh": ".csv.bz2",
     b"\x28\xb5\x2f\xfd": ".csv.zst",
 }
 

@@ -64,7 +64,7 @@ def read_options_for(
     return options
 
 
-def csv_format(options: CsvOptions) -> dict[str, str | bool] | None:
+def csv_format(options: CsvOptions) -> dict[str, str | bool | int] | None:
     """Return the CSV options for `FileRows.open`; None if none was given.
 
     The words "tab" and "space" stand for these characters, which are hard to type in a shell.
@@ -76,11 +76,13 @@ def csv_format(options: CsvOptions) -> dict[str, str | bool] | None:
         "encoding": options.encoding,
         "comment": options.comment,
     }
-    given: dict[str, str | bool] = {
+    given: dict[str, str | bool | int] = {
         name: value for name, value in characters.items() if value is not None
     }
     if options.no_header:
         given["header"] = False
+    if options.skip_rows:
+        given["skip_rows"] = options.skip_rows
     return given or None
 
 

@@ -586,8 +586,11 @@ class FairPCA(
         float
         """
         mean = self.score_samples(X).mean()
-        is_lazy = hasattr(mean, "compute")
-        return float(mean.compute() if is_lazy else mean)
+        if hasattr(mean, "compute"):  # of a Dask collection
+            mean = mean.compute()
+        elif hasattr(mean, "collect"):  # a lazy Polars frame of one cell
+            mean = mean.collect().item()
+        return float(mean)
 
     @property
     def n_samples_seen_(self) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional
 from fairspan.formatting.messages import quoted_cell, quoted_label, shown_reason
 from fairspan.registry import LazyModule
+from fairspan.rows.alignment import pandas_index
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import OnMissing, RowBlock, rows_per_block
 from fairspan.rows.coded_labels import CodedLabels
@@ -328,6 +329,7 @@ class DataFrameAdapter(SourceAdapter):
 
     def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> FrameRows:
         """Open a data frame; labels and weights are columns or passed separately."""
+        X = with_index_levels(X, metadata)
         frame = as_eager_frame(X)
         assert frame is not None
         frame = densify_sparse_columns(frame)
@@ -342,6 +344,30 @@ class DataFrameAdapter(SourceAdapter):
         check_feature_names(selection.features)
         resolved = resolve_metadata(X, len(frame), metadata)
         return FrameRows(frame, selection, on_missing=on_missing, **resolved)
+
+
+def with_index_levels(X: TableLike, metadata: RowMetadata) -> TableLike:
+    """Return a pandas frame with the named levels of its index that the metadata name as columns.
+
+    Any other frame is returned unchanged, as is a name that both a column and a level have: it is
+    that of the column.
+    """
+    index = pandas_index(X)
+    if index is None or not hasattr(X, "assign"):
+        return X
+    frame: Any = X
+    named: set[object] = set()
+    for _, values in metadata.by_argument():
+        if isinstance(values, str):
+            named.add(values)
+        # A longer list holds labels.
+        elif isinstance(values, list | tuple) and len(values) <= frame.shape[1] + index.nlevels:
+            named.update(value for value in values if isinstance(value, str))
+    levels = [name for name in index.names if name in named and name not in frame.columns]
+    if not levels:
+        return X
+    columns = {name: index.get_level_values(name) for name in levels}
+    return cast(TableLike, frame.assign(**columns))
 
 
 def roles_in_frame(frame: nw.DataFrame[IntoDataFrame], metadata: RowMetadata) -> ColumnRoles:
@@ -531,16 +557,26 @@ class ArrowStreamAdapter(StreamAdapter):
     def open(self, X: TableLike, metadata: RowMetadata, on_missing: OnMissing) -> ArrowStreamRows:
         """Open the rows of an Arrow stream."""
         x_description = f"a stream of rows ({type(X).__name__})"  # for messages
-        # Labels and weights of a stream are given by column names only.
-        roles = column_roles(metadata, x_description)
-        stream = ArrowStream(X)
-        selection = ColumnSelection.from_patterns(
-            stream.schema.names,
-            arrow_vector_lengths(stream.schema),
-            roles,
-            on_missing=on_missing,
-        )
-        return ArrowStreamRows(stream, selection)
+        return open_arrow_stream(X, x_description, metadata, on_missing)
+
+
+def open_arrow_stream(
+    source: TableLike, description: str, metadata: RowMetadata, on_missing: OnMissing
+) -> ArrowStreamRows:
+    """Open the rows of an object that exports an Arrow stream.
+
+    Labels and weights are given by column names only. `description` is that of the rows in the
+    message of an error about labels of another kind.
+    """
+    roles = column_roles(metadata, description)
+    stream = ArrowStream(source)
+    selection = ColumnSelection.from_patterns(
+        stream.schema.names,
+        arrow_vector_lengths(stream.schema),
+        roles,
+        on_missing=on_missing,
+    )
+    return ArrowStreamRows(stream, selection)
 
 
 def _open_reader(source: TableLike) -> pa.RecordBatchReader:

@@ -59,6 +59,9 @@ def _adapters() -> Iterator[SourceAdapter]:
     from fairspan.rows.frames import ArrowStreamAdapter, DataFrameAdapter
 
     yield DataFrameAdapter()
+    from fairspan.rows.lazy_frames import LazyFrameAdapter
+
+    yield LazyFrameAdapter()
     yield ArrowStreamAdapter()
     from fairspan.rows.devices import DeviceArrayAdapter
 

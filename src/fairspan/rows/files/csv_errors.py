@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput
 from fairspan.formatting.messages import counted, quoted_cell, shown_reason
+from fairspan.rows.files.compression import open_decompressed
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_lines import RowLines
 from fairspan.rows.files.csv_reader import (
@@ -119,7 +120,7 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
             continue
         has_equal_rows = len(lengths) == 1 and len(first_rows) >= _MIN_EQUAL_ROWS
         if csv_format.header and has_equal_rows:
-            return _header_length_error(path, header, row.n_cells)
+            return _header_length_error(path, header, row)
         quoted_lines = ""
         if row.last_line > row.first_line:
             quoted_lines = f", since a quoted cell there continues up to line {row.last_line}"
@@ -136,15 +137,18 @@ def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
     return None
 
 
-def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
-    """Build the error for a header that differs in length from all rows, of `n_cells` each."""
+def _header_length_error(path: Path, header: RowLines, first_row: RowLines) -> InvalidInput:
+    """Build the error for a header that differs in length from all rows, which have one length."""
+    n_cells = first_row.n_cells
+    n_above = first_row.first_line - 1  # lines above the first row, perhaps the true header
     cause = None  # the command line replaces the remedy only for a known cause
     if header.n_cells == 1:
         # Most likely a title above the header, or cells separated by another delimiter.
         cause = Cause.CSV_TITLE
         remedy = (
-            "Delete the lines above the header, or skip them with FileRows.open(..., "
-            "csv={'comment': ...}); or specify the delimiter with csv={'delimiter': ...}"
+            "Skip the lines above the header with FileRows.open(..., "
+            f"csv={{'skip_rows': {n_above}}}) or csv={{'comment': ...}}, or specify the delimiter "
+            "with csv={'delimiter': ...}"
         )
     elif n_cells == header.n_cells + 1:
         remedy = (
@@ -159,6 +163,7 @@ def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidI
         _ALLOWED,
         remedy,
         cause=cause,
+        n_above=n_above,
     )
 
 
@@ -219,8 +224,8 @@ def may_have_unclosed_quotes(path: Path, csv_format: CsvFormat) -> bool:
 
 
 def _guess_encoding(path: Path) -> str:
-    with path.open("rb") as file:
-        start = file.read(SNIFF_BYTES)
+    with open_decompressed(path) as stream:
+        start = stream.read(SNIFF_BYTES)
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return "utf-16" if is_utf16 else "latin-1"
 
@@ -231,7 +236,7 @@ def _locate_undecodable_line(path: Path, csv_format: CsvFormat) -> str:
     If the encoding fails without naming a byte, the end of the message is the reason. It is empty
     if each line alone can be decoded.
     """
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with open_decompressed(path) as stream:
         lines = io.BufferedReader(stream)
         for number, line in enumerate(lines, start=1):
             try:

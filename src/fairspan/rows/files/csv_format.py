@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from fairspan.errors import Cause, InvalidParameter
+from fairspan.parameters import check_integer
 from fairspan.rows.files.numbers_as_text import THOUSANDS, NumberStyle
 
 # Options of callers; the other fields are detected in the file.
-_SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header")
+_SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header", "skip_rows")
 
 
 class CsvOptions(TypedDict, total=False):
@@ -21,6 +22,7 @@ class CsvOptions(TypedDict, total=False):
     comment: str | None
     thousands: str | None
     header: bool
+    skip_rows: int
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class CsvFormat:
     header : bool
         Whether the first row contains the column names. Without names, the columns are named
         column_1, column_2 and so on.
+    skip_rows : int
+        Number of lines of the file above the header, or above the first row, that are skipped.
     n_skipped : int
-        Number of leading lines that are neither header nor rows. Detected when a file is opened.
+        Number of further lines that are neither header nor rows. Detected when a file is opened.
     names : tuple of str
         Names of all columns that replace the header; empty to use the header. Detected when a file
         is opened.
@@ -67,6 +71,7 @@ class CsvFormat:
     comment: str | None = None
     thousands: str | None = None
     header: bool = True
+    skip_rows: int = 0
     n_skipped: int = 0
     names: tuple[str, ...] = ()
     header_is_data: bool = False
@@ -86,6 +91,7 @@ class CsvFormat:
                 cause=Cause.DECIMAL_IS_DELIMITER,
             )
         self._check_thousands()
+        check_integer("skip_rows", self.skip_rows, minimum=0)
         try:
             codecs.lookup(self.encoding)
         except LookupError as error:

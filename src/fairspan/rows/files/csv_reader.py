@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv
 
+from fairspan.rows.files.compression import LineSkipper, open_decompressed
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_lines import RowLines, iterate_row_lines
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -80,10 +81,15 @@ def open_csv_reader(
 def open_utf8_stream(
     path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None
 ) -> pa.NativeFile:
-    """Open a file as a decompressed UTF-8 stream without comment lines, counted by `lines`."""
-    stream = pa.input_stream(str(path), compression="detect")
+    """Open a file as a decompressed UTF-8 stream, without skipped lines and comments.
+
+    The remaining lines are counted by `lines`.
+    """
+    stream = open_decompressed(path)
     if codecs.lookup(csv_format.encoding).name != "utf-8":
         stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
+    if csv_format.skip_rows:
+        stream = pa.TransformInputStream(stream, LineSkipper(csv_format.skip_rows))
     if csv_format.comment is None and lines is None:
         return stream
     return pa.TransformInputStream(stream, lines or LineCounter(csv_format.comment))
@@ -160,11 +166,11 @@ def line_of_row(path: Path, csv_format: CsvFormat, index: int) -> int | None:
 
 def iterate_rows(path: Path, csv_format: CsvFormat) -> Iterator[RowLines]:
     """Yield the lines of each row of a file, the header first."""
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with open_decompressed(path) as stream:
         yield from iterate_row_lines(
             stream,
             csv_format.encoding,
             csv_format.delimiter or ",",
             csv_format.comment,
-            csv_format.n_skipped,
+            csv_format.skip_rows + csv_format.n_skipped,
         )

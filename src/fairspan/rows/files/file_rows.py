@@ -134,9 +134,10 @@ class FileRows(PartitionedColumnRows):
         csv : mapping, optional
             Format of CSV files: "delimiter", by default detected from the header; "decimal", by
             default "."; "thousands", the separator between groups of three digits (",", ".", "'" or
-            " "); "encoding", by default "utf-8"; "comment", the prefix of lines to skip; and
-            "header", False if the first line is a row: the columns are then named column_1,
-            column_2 and so on.
+            " "); "encoding", by default "utf-8"; "comment", the prefix of lines to skip;
+            "skip_rows", the number of lines above the header; and "header", False if the first line
+            is a row: the columns are then named column_1, column_2 and so on. The last two also
+            apply to Excel files.
         na_values : number, str, sequence of these, or mapping of column to these, optional
             Codes for missing values, such as ``[-99, "?"]``, in all columns or by column. Numbers
             are compared as numbers, and text without surrounding spaces. `on_missing` says how such
@@ -392,6 +393,8 @@ def _header_is_data_error(path: str | Path, names: Sequence[str]) -> InvalidInpu
 
 # Bytes that are sampled for the estimate of the number of rows.
 _SAMPLE_BYTES = 1 << 16
+# Suffixes of compressed files and workbooks, whose bytes do not show lines.
+_WITHOUT_ESTIMATE = (".gz", ".bz2", ".zst", ".zip", ".xlsx", ".xlsm")
 # Significant digits of the estimate, so few that it does not look like an exact count.
 _ESTIMATE_DIGITS = 2
 
@@ -406,7 +409,7 @@ def estimate_n_rows(paths: Sequence[Path]) -> int | None:
         return None
     n_lines = start.count(b"\n")
     # Too few lines to estimate, or compressed.
-    if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):
+    if n_lines < 2 or paths[0].suffix in _WITHOUT_ESTIMATE:
         return None
     total = size / len(start) * n_lines - len(paths)  # without header lines
     n_digits = len(str(int(total)))

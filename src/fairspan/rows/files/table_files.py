@@ -5,18 +5,21 @@ The format is detected from the file name or the first and last bytes. Parts are
 
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
+from zipfile import BadZipFile
 
 import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.messages import quoted_label, shown_reason
 from fairspan.rows.column_selection import is_text_type
+from fairspan.rows.files.compression import COMPRESSED_SUFFIXES
 from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row
@@ -25,14 +28,23 @@ from fairspan.rows.labels import format_list
 
 PartitionValues = tuple[tuple[str, str | int | None], ...]
 
+_CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 _SUFFIXES = {
-    "csv": tuple(
-        end + packed for end in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")
+    "csv": (
+        *(end + packed for end in _CSV_SUFFIXES for packed in ("", *COMPRESSED_SUFFIXES)),
+        ".zip",
     ),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
+    "excel": (".xlsx", ".xlsm"),
 }
-_FORMAT_NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file"}
+_FORMAT_NAMES = {
+    "parquet": "a Parquet file",
+    "arrow": "an Arrow file",
+    "excel": "an Excel file",
+}
+# Errors of damaged files, besides those of Arrow.
+_READ_ERRORS = (json.JSONDecodeError, UnicodeDecodeError, OSError, BadZipFile, zlib.error)
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 
 
@@ -53,6 +65,8 @@ class FilePart:
         Constant columns implied by the folder names.
     na_values : NaValues
         Codes for missing values.
+    workbook_format : CsvFormat or None
+        Skipped rows and header of an Excel workbook, whose cells have types, unlike those of CSV.
     """
 
     path: Path
@@ -61,6 +75,7 @@ class FilePart:
     csv_format: CsvFormat | None = None
     partition_values: PartitionValues = ()
     na_values: NaValues = NO_NA_VALUES
+    workbook_format: CsvFormat | None = None
 
     @property
     def location(self) -> str:
@@ -107,6 +122,12 @@ class FilePart:
             yield from read_csv_batches(
                 self.path, self.csv_format, schema, columns, text_columns, self.na_values
             )
+        elif self.workbook_format is not None:
+            from fairspan.rows.files.excel_files import excel_batches
+
+            yield from excel_batches(
+                self.path, self.workbook_format, schema, columns, self.na_values
+            )
         elif self.row_group is not None:  # a Parquet file
             from pyarrow import parquet
 
@@ -136,10 +157,10 @@ def explain_read_errors(path: Path) -> Iterator[None]:
     """Raise pyarrow errors as InvalidInput with the file name."""
     try:
         yield
-    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+    except (*_READ_ERRORS, pa.ArrowException) as error:
         raise InvalidInput(
             f"{path} cannot be read ({shown_reason(error)})",
-            "Allowed: complete CSV, Parquet and Arrow files with rows of equal length",
+            "Allowed: complete CSV, Parquet, Arrow and Excel files with rows of equal length",
             "Check the file; recreate it if it is damaged",
         ) from error
 
@@ -181,12 +202,8 @@ def open_file(
     with explain_read_errors(path):
         if file_format is None:
             file_format = _detect_format(path)
-        if csv_format is not None and file_format != "csv":
-            raise InvalidInput(
-                f"{path} is a {file_format} file, which has no format options",
-                "Allowed with delimiter, decimal, encoding and comment: CSV files",
-                "Omit them",
-            )
+        if csv_format is not None:
+            _check_format_options(path, file_format, csv_format)
         if file_format == "csv":
             if csv_format is None:
                 csv_format = CsvFormat()
@@ -194,6 +211,13 @@ def open_file(
             parts = [FilePart(path, csv_format=csv_format)]
         elif file_format == "parquet":
             schema, parts = _open_parquet(path)
+        elif file_format == "excel":
+            from fairspan.rows.files.excel_files import read_excel_table
+
+            workbook_format = csv_format or CsvFormat()
+            table = read_excel_table(path, workbook_format, na_values)
+            schema = table.schema
+            parts = [FilePart(path, len(table), workbook_format=workbook_format)]
         else:
             schema, parts = _open_arrow(path)
         # Columns implied by folder names are not stored in the file, so add them to its schema.
@@ -205,6 +229,24 @@ def open_file(
     return OpenedTable(
         schema,
         tuple(replace(part, partition_values=constants, na_values=na_values) for part in parts),
+    )
+
+
+def _check_format_options(path: Path, file_format: str, csv_format: CsvFormat) -> None:
+    """Check that options for the format apply to a file of this format; raises InvalidInput.
+
+    Workbooks may have rows above the header, or no header, like CSV files.
+    """
+    if file_format == "csv":
+        return
+    if file_format == "excel":
+        plain = replace(csv_format, skip_rows=0, header=True)
+        if plain == CsvFormat():
+            return
+    raise InvalidInput(
+        f"{path} is {_FORMAT_NAMES[file_format]}, which has no such format options",
+        "Allowed: format options for CSV files; skip_rows and header also for Excel files",
+        "Omit them",
     )
 
 
@@ -278,8 +320,8 @@ def _detect_format(path: Path) -> str:
     if file_format is None and detected is None:
         raise InvalidInput(
             f"{path} has an unknown format",
-            "Allowed: CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
-            "folders of one of these formats, and saved moments",
+            "Allowed: CSV (.csv, .tsv), Parquet (.parquet), Arrow (.arrow, .feather) and Excel "
+            "(.xlsx) files, folders of one of these formats, and saved moments",
             "Convert the file, or correct its suffix",
         )
     if file_format == "csv" and detected is not None:
