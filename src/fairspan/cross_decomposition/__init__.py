@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairspan.cross_decomposition.covariance_audit import CovarianceAudit, audit_pairs
     from fairspan.cross_decomposition.fair_pls import FairCCA, FairPLS
     from fairspan.cross_decomposition.paired_certificate import PairedCertificate
     from fairspan.cross_decomposition.paired_criteria import (
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Module of each public name. Names are imported on first use.
 _MODULE_BY_NAME = {
+    "CovarianceAudit": "covariance_audit",
     "FairCCA": "fair_pls",
     "FairPLS": "fair_pls",
     "MinimaxCovarianceLoss": "paired_criteria",
@@ -25,10 +27,12 @@ _MODULE_BY_NAME = {
     "PairedCriterion": "paired_criteria",
     "PairedSubspace": "paired_subspace",
     "TotalCovariance": "paired_criteria",
+    "audit_pairs": "covariance_audit",
     "verify_pairs": "paired_verification",
 }
 
 __all__ = [
+    "CovarianceAudit",
     "FairCCA",
     "FairPLS",
     "MinimaxCovarianceLoss",
@@ -37,6 +41,7 @@ __all__ = [
     "PairedCriterion",
     "PairedSubspace",
     "TotalCovariance",
+    "audit_pairs",
     "verify_pairs",
 ]
 

@@ -52,6 +52,8 @@ def open_joined(
     sensitive_features: LabelsLike,
     sample_weight: WeightsLike,
     on_missing: OnMissing,
+    *,
+    clusters: LabelsLike = None,
 ) -> JoinedRows:
     """Open the rows of two tables, with their groups and weights.
 
@@ -62,6 +64,8 @@ def open_joined(
         Names if X is not in memory: a file, or a Dask or Spark data frame.
     sensitive_features, sample_weight, on_missing
         As for :meth:`fairspan.FairPCA.fit`.
+    clusters : (n,) array-like, or column name of X, optional
+        Cluster of each row.
 
     Raises
     ------
@@ -80,7 +84,13 @@ def open_joined(
         X, n_targets = _join(X, Y, on_missing)
     else:
         n_targets = len(names)
-    rows = open_rows(X, sensitive_features, sample_weight=sample_weight, on_missing=on_missing)
+    rows = open_rows(
+        X,
+        sensitive_features,
+        clusters=clusters,
+        sample_weight=sample_weight,
+        on_missing=on_missing,
+    )
     warn_about_unused_categories(rows)
     if names is not None:
         rows = _targets_last(rows, names)

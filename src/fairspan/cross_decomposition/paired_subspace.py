@@ -10,6 +10,7 @@ from fairspan.cross_decomposition.paired_file import (
     read_paired_subspace,
     write_paired_subspace,
 )
+from fairspan.cross_decomposition.pose_pairs import PairedSettings
 from fairspan.cross_decomposition.table_weights import TableWeights
 from fairspan.formatting.messages import counted
 from fairspan.storage.atomic import check_suffix
@@ -44,6 +45,22 @@ class PairedSubspace:
     def n_components(self) -> int:
         """Number of pairs of scores, d."""
         return int(self.x.rotations.shape[1])
+
+    @property
+    def settings(self) -> PairedSettings:
+        """Settings of the fit, to repeat or verify it."""
+        statement = self.certificate.statement
+        return PairedSettings(
+            method=statement.method,
+            n_components=self.n_components,
+            criterion=statement.criterion,
+            restriction=statement.restriction,
+            restricted_tables=statement.restricted_tables,
+            center=statement.center,
+            scale=self.x.scale is not None,
+            regularization=statement.regularization,
+            tol=self.certificate.assessment.tol,
+        )
 
     def transform(self, X: TableLike, Y: TableLike = None) -> Any:
         """Return the scores of X, or of both tables.

@@ -10,7 +10,7 @@ from fairspan.certificates.status import GapAssessment, Status
 from fairspan.cross_decomposition.joined_tables import open_joined
 from fairspan.cross_decomposition.paired_certificate import PairedFigures, evaluate_pair
 from fairspan.cross_decomposition.paired_subspace import PairedSubspace
-from fairspan.cross_decomposition.pose_pairs import PairedSettings, PosedPairs, pose_pairs
+from fairspan.cross_decomposition.pose_pairs import PosedPairs, pose_pairs
 from fairspan.cross_decomposition.table_weights import TableWeights
 from fairspan.errors import FairspanError
 from fairspan.linalg.rounding import ANGLE_TOL, EPS, SUM_ROUNDING
@@ -107,17 +107,7 @@ def _verify(pair: PairedSubspace, moments: GroupMoments) -> Verification:
     failures = list(_data_failures(pair, moments))
     if failures:
         return Verification(False, np.nan, -np.inf, np.nan, tuple(failures))
-    settings = PairedSettings(
-        method=statement.method,
-        n_components=pair.n_components,
-        criterion=statement.criterion,
-        restriction=statement.restriction,
-        restricted_tables=statement.restricted_tables,
-        center=statement.center,
-        scale=pair.x.scale is not None,
-        regularization=statement.regularization,
-        tol=certificate.assessment.tol,
-    )
+    settings = pair.settings
     posed = pose_pairs(moments, pair.y.n_features, settings)
     failures += _frame_failures(pair, moments, posed)
     x = _coordinates(pair.x, posed.x_axes)

@@ -1,0 +1,295 @@
+"""Audit of pairs of subspaces: covariance kept of each group on new rows, with intervals."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
+from fairspan.cross_decomposition.audited_pairs import AuditedPair, read_pairs
+from fairspan.cross_decomposition.covariance_of_rows import (
+    FoldedRows,
+    HeldOutCovariances,
+    fold_rows,
+    held_out_covariances,
+    weighted_mean,
+)
+from fairspan.cross_decomposition.joined_tables import open_joined
+from fairspan.cross_decomposition.pose_pairs import pose_pairs
+from fairspan.errors import InvalidParameter
+from fairspan.formatting.export import to_data_frame
+from fairspan.formatting.numbers import format_integer, share_with_interval
+from fairspan.formatting.table import Cell, Column, Table
+from fairspan.rows.folds import Folds
+from fairspan.rows.labels import Label, table_name
+from fairspan.typing import BoolArray, LabelsLike, TableLike, WeightsLike
+
+# Losses below this share of a group's best covariance do not matter, unless the caller says so.
+_DEFAULT_MATERIALITY = 0.01
+# With fewer independent rows than this a group has no estimates: a fold then has less than two.
+_MIN_ROWS = 20
+
+
+@dataclass(frozen=True)
+class CovarianceLoss:
+    """Covariance that a model keeps of one group, here and on new rows.
+
+    Attributes
+    ----------
+    model : str
+    group : label
+    n_rows : int
+    observed_kept, observed_best : float
+        tr U'C_gV and K_d(C_g) on these rows. The latter is too large for few rows, as the group's
+        own pair fits them.
+    expected_kept : Estimate
+        Covariance kept on new rows: cross-fitted, each fold by the model fitted without it.
+    expected_loss : Estimate
+        Loss on new rows against the group's own best pair. The lower limit compares with the pair
+        found without the fold, which keeps less than the best; the upper limit with
+        `observed_best`, which is more; the value with the mean of both.
+    best_covariance : float
+        That mean, with which losses are compared.
+    state : {"harmed", "minor", "no material harm", "inconclusive"}
+        "harmed": a loss of at least the materiality is shown; "minor": a loss is shown, but of
+        less; "no material harm": a loss above the materiality is ruled out.
+    """
+
+    model: str
+    group: Label
+    n_rows: int
+    observed_kept: float
+    observed_best: float
+    expected_kept: Estimate
+    expected_loss: Estimate
+    best_covariance: float
+    state: str
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the figures as one flat row."""
+        share = self.expected_loss.relative_to(self.best_covariance)
+        return {
+            "model": self.model,
+            "group": self.group,
+            "n_rows": self.n_rows,
+            "observed_kept": self.observed_kept,
+            "observed_best": self.observed_best,
+            **self.expected_kept.to_record("expected_kept"),
+            **self.expected_loss.to_record("expected_loss"),
+            **share.to_record("expected_loss_share"),
+            "best_covariance": none_if_nan(self.best_covariance),
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceAudit:
+    """Losses of covariance of each group under each model.
+
+    Attributes
+    ----------
+    losses : tuple of CovarianceLoss
+        One for each model and group.
+    level : float
+        Confidence level at which the intervals of all groups and models hold jointly.
+    materiality : float
+        Share of a group's best covariance below which a loss does not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan.cross_decomposition import FairPLS, audit_pairs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 4))
+    >>> Y = np.column_stack([2 * X[:, 0], X[:, 1], X[:, 2]]) + rng.normal(size=(600, 3))
+    >>> groups = np.repeat(["many", "few"], [500, 100])
+    >>> Y[500:] = Y[500:, ::-1]
+    >>> fair = FairPLS(1).fit(X, Y, sensitive_features=groups)
+    >>> audit = audit_pairs(fair, X, Y, sensitive_features=groups)
+    >>> {(loss.model, loss.group): loss.state for loss in audit.losses}["PLS", "few"]
+    'harmed'
+    """
+
+    losses: tuple[CovarianceLoss, ...]
+    level: float
+    materiality: float
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one flat row for each model and group."""
+        return [loss.to_record() for loss in self.losses]
+
+    def frame(self) -> Any:
+        """Return the records as a pandas DataFrame."""
+        return to_data_frame(self.to_records(), "CovarianceAudit.frame()")
+
+    def table(self) -> Table:
+        """Table of losses in per cent of each group's best covariance."""
+        shares = [loss.expected_loss.relative_to(loss.best_covariance) for loss in self.losses]
+        names = [f"{loss.model}: {table_name(loss.group)}" for loss in self.losses]
+        columns = [
+            Column("model and group", [Cell(name) for name in names], is_text=True),
+            Column("rows", [Cell(format_integer(loss.n_rows)) for loss in self.losses]),
+            Column(
+                "expected loss", [_share_cell(share) for share in shares], detail_heading="interval"
+            ),
+            Column("state", [Cell(loss.state) for loss in self.losses], is_text=True),
+        ]
+        note = (
+            "Losses are estimates for new rows, in per cent of the covariance that the group's own "
+            f"best pair keeps; the {100 * self.level:g} % intervals hold for all groups and models "
+            "jointly."
+        )
+        return Table("Covariance lost by each group", tuple(columns), notes=(note,))
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _share_cell(share: Estimate) -> Cell:
+    """Cell of a share with its interval, or a dash if it is unknown."""
+    if share.low is None or share.high is None:
+        return Cell("-")
+    value, interval = share_with_interval(share.value, share.low, share.high)
+    return Cell(value, share.value, detail=interval)
+
+
+def audit_pairs(
+    models: object,
+    X: TableLike,
+    Y: object,
+    *,
+    sensitive_features: LabelsLike = None,
+    sample_weight: WeightsLike = None,
+    clusters: LabelsLike = None,
+    folds: int = 10,
+    level: float = DEFAULT_LEVEL,
+    materiality: float = _DEFAULT_MATERIALITY,
+    random_state: int = 0,
+) -> CovarianceAudit:
+    """Estimate how much covariance each group loses on new rows under models of two tables.
+
+    Each model is fitted again without each fold of the rows, and keeps covariance of the rows in
+    that fold; so does the pair that is best for the group alone. The ordinary model of the same
+    settings (criterion "total_covariance") is audited as well.
+
+    Parameters
+    ----------
+    models : FairPLS, FairCCA, PairedSubspace, or mapping of str to these
+        Fitted models; only their settings are used.
+    X, Y, sensitive_features, sample_weight
+        Rows, as for `FairPLS.fit`; they are held in memory.
+    clusters : (n,) array-like, or column name of X, optional
+        Cluster of each row, such as a person with several rows: clusters are kept in one fold.
+    folds : int, default=10
+    level : float, default=0.95
+        Confidence level of all intervals jointly.
+    materiality : float, default=0.01
+        Share of a group's best covariance below which a loss does not matter.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    CovarianceAudit
+
+    Raises
+    ------
+    InvalidInput, InvalidParameter, InvalidType
+        Rows, parameters or models that are not valid.
+    """
+    for name, value in (("level", level), ("materiality", materiality)):
+        if not 0 < value < 1:
+            raise InvalidParameter(f"{name} is {value!r}", "Allowed: between 0 and 1", "Choose one")
+    assignment = Folds(folds, seed=random_state)
+    audited = read_pairs(models)
+    joined = open_joined(X, Y, sensitive_features, sample_weight, "drop", clusters=clusters)
+    rows = fold_rows(joined, assignment)
+    n_tests = len(audited) * len(rows.moments.labels)
+    losses: list[CovarianceLoss] = []
+    for pair in audited:
+        held_out = held_out_covariances(rows, pair.settings)
+        losses += _losses_of_model(pair, rows, held_out, n_tests, level, materiality)
+    return CovarianceAudit(tuple(losses), level, materiality)
+
+
+def _losses_of_model(
+    pair: AuditedPair,
+    rows: FoldedRows,
+    held_out: HeldOutCovariances,
+    n_tests: int,
+    level: float,
+    materiality: float,
+) -> list[CovarianceLoss]:
+    """Losses of each group under one model."""
+    posed = pose_pairs(rows.moments, rows.n_targets, pair.settings)
+    fit = pair.fit(rows.moments, rows.n_targets)
+    certificate = fit.certificate
+    found = []
+    for index, group in enumerate(rows.moments.labels):
+        mine = rows.group_codes == index
+        observed_best = float(posed.problem.best_covariances[index])
+        loss = CovarianceLoss(
+            model=pair.name,
+            group=group,
+            n_rows=int(mine.sum()),
+            observed_kept=float(certificate.figures.kept[index]),
+            observed_best=observed_best,
+            expected_kept=Estimate(np.nan),
+            expected_loss=Estimate(np.nan),
+            best_covariance=np.nan,
+            state="inconclusive",
+        )
+        found.append(_with_estimates(loss, rows, held_out, mine, n_tests, level, materiality))
+    return found
+
+
+def _with_estimates(
+    loss: CovarianceLoss,
+    rows: FoldedRows,
+    held_out: HeldOutCovariances,
+    mine: BoolArray,
+    n_tests: int,
+    level: float,
+    materiality: float,
+) -> CovarianceLoss:
+    """Add the estimates for new rows, if the group has enough of them."""
+    weights = rows.weights[mine]
+    clusters = rows.cluster_codes[mine]
+    n_independent = len(np.unique(clusters))
+    is_known = np.isfinite(held_out.best[mine]).all()
+    if n_independent < _MIN_ROWS or not is_known:
+        return loss
+    df = n_independent - 1
+    kept = weighted_mean(held_out.kept[mine], weights, clusters)
+    best = weighted_mean(held_out.best[mine], weights, clusters)
+    difference = weighted_mean(held_out.best[mine] - held_out.kept[mine], weights, clusters)
+    # The group's own pair keeps less of rows that it was not fitted to, and more of those it was.
+    optimism = max(loss.observed_best - best.value, 0.0)
+    interval = Estimate.from_standard_error(
+        difference.value, difference.standard_error, df, n_tests, level
+    )
+    low, high = interval.low, interval.high
+    assert low is not None
+    assert high is not None
+    best_covariance = (loss.observed_best + best.value) / 2
+    expected = Estimate(difference.value + optimism / 2, low, high + optimism)
+    is_large_enough = difference.value >= max(materiality * best_covariance, optimism)
+    state = "inconclusive"
+    if low > 0 and is_large_enough:
+        state = "harmed"
+    elif low > 0 and expected.value < materiality * best_covariance:
+        state = "minor"
+    elif 0 <= high + optimism < materiality * best_covariance:
+        state = "no material harm"
+    return replace(
+        loss,
+        expected_kept=Estimate.from_standard_error(
+            kept.value, kept.standard_error, df, n_tests, level
+        ),
+        expected_loss=expected,
+        best_covariance=best_covariance,
+        state=state,
+    )
