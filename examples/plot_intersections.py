@@ -28,13 +28,13 @@ for name, labels in labels_by_fit.items():
     found = fs.audit({name: fair.components_}, new, groups).models[0]
     losses[name] = {group.group: group for group in found.groups}
     for group in found.groups:
-        print(f"{name:12} {group.group}: {group.expected_loss_share:6.1%} {group.state}")
+        print(f"{name:12} {group.group}: {group.expected_loss_share.value:6.1%} {group.state}")
 
 figure, axes = plt.subplots(layout="constrained")
 hatches = ("", "///", "...")
 for place, (name, each) in enumerate(losses.items()):
     at = [group + 0.27 * (place - 1) for group in range(len(each))]
-    heights = [100 * group.expected_loss_share for group in each.values()]
+    heights = [100 * group.expected_loss_share.value for group in each.values()]
     axes.bar(at, heights, 0.25, label=name, hatch=hatches[place], edgecolor="white")
 axes.set_xticks(range(4), [f"{sex},\n{age}" for sex, age in losses["fair by both"]])
 axes.axhspan(0, 1, color="0.92", zorder=0, label="below materiality")

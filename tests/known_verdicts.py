@@ -115,7 +115,7 @@ def intersection_of_attributes():
 
 HELPS, MOVES, NONE = "harm, repair helps", "harm, repair shifts it", "no material harm"
 # Other groups may pay up to 1.1 %, a little more than what matters.
-MAY_COST, ACCEPT = "harm, repair at a possible cost", "If you accept that"
+MAY_COST, ACCEPT = "harm, repair at a possible cost", "If you accept such a cost"
 TRUTHS = (
     KnownVerdict("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     KnownVerdict("one distribution", same_distribution, NONE, action="Use PCA"),

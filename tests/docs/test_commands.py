@@ -157,6 +157,31 @@ def interval(group, estimate):
     return f"{estimate.low * percent:.1f} % to {estimate.high * percent:.1f} %"
 
 
+def describe_picture(audited):
+    """The alternative text: losses of both groups by number of components."""
+    losses = {
+        (model.name, group.group, d): 100
+        * group.expected_loss.value
+        / group.observed_total_variance
+        for d, result in audited.items()
+        for model in result.models
+        for group in model.groups
+    }
+
+    def span(model, group, dimensions=audited):
+        values = [losses[model, group, d] for d in dimensions]
+        return f"{min(values):.1f} % to {max(values):.1f} %"
+
+    with_1, with_2 = (f"{losses['PCA', 'Black', d]:.1f} %" for d in (1, 2))
+    return (
+        f"Black people: under PCA {with_1} with 1 component, {with_2} with 2, and "
+        f"{span('PCA', 'Black', (3, 4, 5))} with 3 to 5; under fair PCA "
+        f"{span('fair PCA', 'Black')}. Other people: under PCA at most "
+        f"{max(losses['PCA', 'other', d] for d in audited):.1f} %, under fair PCA "
+        f"{span('fair PCA', 'other')}."
+    )
+
+
 def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
     fair, plain = audited[2].models
     black_in_pca = plain.groups[0]
@@ -168,6 +193,9 @@ def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
     for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         assert [each for each in (*said, f"and costs all others {cost}") if each not in text] == []
+    for page in ("README.md", "docs/index.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert describe_picture(audited) in text
     total = fair.observed_total_error / plain.observed_total_error - 1
     paper = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
     assert f"error over all people rises by {100 * total:.2f} %" in " ".join(paper.split())

@@ -47,7 +47,7 @@ def advise_no_model(model: ComparedModel) -> str:
     text = f"No model is better for everybody: under {model.full_name}, {effects}"
     if not gains:
         return f"{text}, and no group is shown to gain."
-    return f"{text}. If you accept that, use {model.full_name} and report the cost."
+    return f"{text}. If you accept the cost, use {model.full_name} and report it."
 
 
 def advise_other_criterion(fair_models: Sequence[ComparedModel]) -> str:

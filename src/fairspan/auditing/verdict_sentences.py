@@ -161,8 +161,8 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation="No model is better for everybody. If you accept that, use "
-        f"{fair.full_name} and report the cost. Otherwise choose another criterion or more "
+        recommendation="No model is better for everybody. If you accept the cost, use "
+        f"{fair.full_name} and report it. Otherwise choose another criterion or more "
         "dimensions.",
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
@@ -196,7 +196,7 @@ def state_possible_cost(comparison: ModelComparison, materiality: float) -> Verd
     return Verdict(
         kind="harm, repair at a possible cost",
         summary=summary,
-        recommendation=f"If you accept that, use {fair.full_name} and report the cost. Otherwise "
+        recommendation=f"If you accept such a cost, use {fair.full_name} and report it. Otherwise "
         "collect more rows of those who may pay.",
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,

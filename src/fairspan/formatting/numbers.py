@@ -343,7 +343,7 @@ def to_ascii(text: str) -> str:
     Examples
     --------
     >>> to_ascii(format_share(2e-5)), to_ascii(format_points_change(-0.25))
-    ('less than 0.1 %', '-25.0 %')
+    ('less than 0.1 %', '-25.0 points')
     >>> to_ascii(format_number(-1234567.0)), to_ascii(format_number(3.2e-9))
     ('-1.235e6', '3.2e-9')
     """

@@ -282,12 +282,12 @@ def expected_losses_figure(report: Report) -> PageFigure:
         models.append(report.main)
     records_by_model = [_drawn_records(report, model.records) for model in models]
     descriptions = [
-        f"{model.name}: " + "; ".join(map(_describe_estimate, records))
+        f"Under {model.name}: " + "; ".join(map(_describe_estimate, records))
         for model, records in zip(models, records_by_model, strict=True)
     ]
     names = " and ".join(model.name for model in models)
     caption = f"Expected loss of {_describe_drawn_groups(report)} on new rows under {names}."
-    alt_text = f"Expected losses under {'. '.join(descriptions)}."
+    alt_text = f"Expected losses, with intervals. {'. '.join(descriptions)}."
     display = AuditDisplay(
         [*chain(*records_by_model)],
         "expected_loss",
