@@ -130,7 +130,7 @@ def test_why_few_rows_of_many_features_have_no_estimates():
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "indicators"])
 def test_how_often_rows_are_recognized(kind):
-    """Of the fit but for one: always, as an array nearly so; new ones and true axes: never."""
+    """Of the fit but for one: always, as an array nearly so; new ones and true axes: seldom."""
     rng = np.random.default_rng(5)
     found = {"but one": [], "new": [], "true axes": []}
     for _ in select_cases(range(30), 3):
@@ -146,7 +146,9 @@ def test_how_often_rows_are_recognized(kind):
     standard_error = np.sqrt(rate * (1 - rate) / len(found["but one"]))
     assert shares.pop("array") >= rate - 2 * standard_error
     assert min(shares.values()) >= 0.98
-    assert np.mean(found["new"]) == 0
+    # In at most one draw in a hundred: .01 of 100 others with indicators.
+    mistaken = np.mean(np.any(found["new"], axis=1))
+    assert mistaken <= 0.01 + 2 * np.sqrt(0.01 * 0.99 / len(found["new"]))
     assert np.mean(found["true axes"]) <= 0.007
 
 
