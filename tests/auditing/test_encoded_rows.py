@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fairspan import FairPCA, audit
+from fairspan import FairPCA, audit, write_report
 from fairspan.errors import InvalidInput, InvalidType
 
 NUMBERS = ["income", "age", "debt"]
@@ -138,3 +138,38 @@ def test_rows_in_a_file_are_not_encoded(tmp_path):
     table.to_csv(tmp_path / "loans.csv", index=False)
     with pytest.raises(InvalidInput, match="first step of"):
         audit(fair_pipeline(table, encoder()), tmp_path / "loans.csv", "region")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_report_on_raw_rows_is_one_of_the_later_steps_on_encoded_rows(held_out, tmp_path):
+    table, other = loans(), loans(500)[100:]
+    pipeline = fair_pipeline(table, encoder())
+    later, encode = pipeline[1], pipeline[0].transform
+    settings = {"n_components": 2, "compare": [], "folds": 5}
+    test = (other, "region") if held_out else None
+    of_raw_rows = write_report(
+        tmp_path / "raw.html", table, "region", models={"m": pipeline}, test=test, **settings
+    )
+    test = (encode(other), other["region"]) if held_out else None
+    by_hand = write_report(
+        tmp_path / "encoded.html",
+        encode(table),
+        table["region"],
+        models={"m": later},
+        test=test,
+        **settings,
+    )
+    for facts in (of_raw_rows, by_hand):
+        assert facts["user_models"]["held_out"] is held_out
+    for mine, known in zip(of_raw_rows["models"], by_hand["models"], strict=True):
+        assert mine["observed_total_error"] == pytest.approx(known["observed_total_error"])
+    first, second = (
+        [
+            group["expected_loss"]
+            for model in facts["user_models"]["models"]
+            for group in model["groups"]
+        ]
+        for facts in (of_raw_rows, by_hand)
+    )
+    assert first == pytest.approx(second)

@@ -44,6 +44,9 @@ def test_the_row_its_value_and_its_share_are_named(folds):
     group = table["region"][OUTLIER]
     assert f"(row 18, income 1e9: {100 * share:.1f} % of the error of '{group}')" in finding.message
     assert (finding.groups, finding.columns) == ((group,), ("income",))
+    (row,) = finding.to_dict()["rows"]
+    assert row.pop("error_share") == pytest.approx(share)
+    assert row == {"group": group, "row": "row 18", "column": "income", "value": 1e9}
 
 
 def test_the_value_is_that_of_the_table_and_not_the_scaled_one():

@@ -79,7 +79,7 @@ def test_they_are_reported_where_all_groups_are_inconclusive():
     share = 100 * few.min_detectable_loss / few.observed_total_variance
     assert f"losses above {share:.1f} %" in result.verdict.summary
     finding = next(each for each in result.findings if each.code == "FS101")
-    assert f"{few.n_rows_needed:,} of 'few'" in finding.message
+    assert f"{few.n_rows_needed:,} rows of 'few'" in finding.message
     records = {record["group"]: record for record in result.to_records()}
     assert records["few"]["n_rows_needed"] == few.n_rows_needed
     low, high = few.n_rows_needed_range
@@ -111,3 +111,24 @@ def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
     assert shown[0] <= 0.95
     assert shown[1] >= 0.6
     assert shown[2] >= 0.9
+
+
+def test_where_clusters_are_named_clusters_are_needed():
+    """Every row is a cluster of two equal ones, so that as many clusters are needed as rows."""
+    rng = np.random.default_rng(1)
+    few = rng.multivariate_normal(np.zeros(20), rotate(ANGLE), size=60, method="cholesky")
+    many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
+    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, 60])
+    alone = fs.audit(np.eye(20)[:D], X, groups).models[0].groups[0]
+    people = np.arange(660)
+    doubled = fs.audit(
+        np.eye(20)[:D], np.repeat(X, 2, axis=0), np.repeat(groups, 2), clusters=np.repeat(people, 2)
+    )
+    group = doubled.models[0].groups[0]
+    assert alone.n_clusters_needed is None
+    assert (group.group, group.n_clusters) == ("few", 60)
+    assert group.n_clusters_needed == pytest.approx(alone.n_rows_needed, rel=0.5)
+    assert group.n_rows_needed == pytest.approx(2 * group.n_clusters_needed, rel=0.1)
+    assert f"about {group.n_clusters_needed:,} clusters of 'few'" in doubled.verdict.summary
+    (record, *_) = doubled.to_records()
+    assert record["n_clusters_needed"] == group.n_clusters_needed

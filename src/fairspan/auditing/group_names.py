@@ -39,6 +39,17 @@ def names_with_counts(groups: Sequence[GroupResult]) -> str:
     return f"{quote_groups(groups)} ({count})"
 
 
+def count_needed(group: GroupResult) -> str:
+    """Return how many rows would settle the state of a group, or clusters where there are any.
+
+    Only for a group for which the number is known, such as "1,400 rows of 'a'".
+    """
+    unit, count = "row", group.n_rows_needed
+    if group.n_clusters_needed is not None:
+        unit, count = "cluster", group.n_clusters_needed
+    return f"{to_ascii(format_count(count or 0, unit))} of {quote_group(group.group)}"
+
+
 def ascii_share(share: float) -> str:
     """Format a share in ASCII characters."""
     return to_ascii(format_share(share))

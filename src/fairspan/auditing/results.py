@@ -90,12 +90,15 @@ class GroupResult(GroupEstimates):
         plan = self.detection
         return self._n_rows_at(plan.size_factor_low), self._n_rows_at(plan.size_factor_high)
 
-    def _n_rows_at(self, size_factor: float) -> int | None:
-        """Return this multiple of the number of rows; None if it is unknown or infinite."""
-        rows = self.n_rows * size_factor
-        if not 0 < rows < math.inf:
+    @property
+    def n_clusters_needed(self) -> int | None:
+        """Number of clusters that would do so, likewise; None if clusters were not given."""
+        if self.n_clusters is None:
             return None
-        return round_up_two_digits(rows)
+        return _multiple_of(self.n_clusters, self.detection.size_factor)
+
+    def _n_rows_at(self, size_factor: float) -> int | None:
+        return _multiple_of(self.n_rows, size_factor)
 
     @property
     def observed_loss_share(self) -> float:
@@ -173,6 +176,7 @@ class GroupResult(GroupEstimates):
             "n_rows_needed": self.n_rows_needed,
             "n_rows_needed_low": rows_needed_low,
             "n_rows_needed_high": rows_needed_high,
+            "n_clusters_needed": self.n_clusters_needed,
             "min_detectable_loss": none_if_nan(self.min_detectable_loss),
             **self.eigenvalue_gap.to_record(),
             "is_identified": self.is_identified,
@@ -581,3 +585,11 @@ def _change_record(group: GroupResult, unit: Unit) -> dict[str, float | None]:
     if unit == "share":
         return group.expected_change_share.to_record("change_share")
     return group.expected_change.to_record("expected_change")
+
+
+def _multiple_of(count: int, size_factor: float) -> int | None:
+    """Return this multiple of a count, rounded up; None if it is unknown or infinite."""
+    size = count * size_factor
+    if not 0 < size < math.inf:
+        return None
+    return round_up_two_digits(size)

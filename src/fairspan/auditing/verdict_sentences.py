@@ -9,7 +9,13 @@ from dataclasses import replace
 
 from fairspan.auditing.effect_sentences import describe_changes, format_points
 from fairspan.auditing.findings.finding import Finding
-from fairspan.auditing.group_names import ascii_share, names_with_counts, quote_group, quote_groups
+from fairspan.auditing.group_names import (
+    ascii_share,
+    count_needed,
+    names_with_counts,
+    quote_group,
+    quote_groups,
+)
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.model_comparison import ModelComparison
 from fairspan.auditing.results import GroupResult, ModelResult, labels_of
@@ -406,9 +412,7 @@ def describe_detectable_losses(groups: Sequence[GroupResult]) -> str:
             for group in known
         ]
     )
-    needed = join_truncated(
-        [f"{group.n_rows_needed:,} rows of {quote_group(group.group)}" for group in known]
-    )
+    needed = join_truncated([count_needed(group) for group in known])
     return (
         f" These rows can show losses above {detectable}. For the size that is estimated, or the "
         f"least that matters, you need about {needed}."

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fairspan.auditing.audit import check_one_assignment
+from fairspan.auditing.encoded_rows import encode_rows
 from fairspan.auditing.estimation_options import EstimationOptions, estimation_options
 from fairspan.auditing.intervals import DEFAULT_LEVEL
 from fairspan.auditing.models import AuditedModel, known_labels_of, restriction_columns
@@ -93,7 +94,8 @@ def write_report(
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     models : model, or mapping of name to model, optional
         Fitted models, as for :func:`fairspan.audit`, reported in their own section; restricted,
-        oblique and nested models, pipelines and models that are not projections are supported.
+        oblique and nested models, pipelines and models that are not projections are supported. If
+        pipelines begin with an encoder, the page describes the rows that it encodes.
     test : tuple of X and sensitive_features, optional
         Held-out rows for auditing the models, instead of the rows of the page; with clusters, a
         third element gives theirs.
@@ -183,6 +185,32 @@ def write_report(
     # Settings are checked before rows are read; those that a model determines are set below.
     settings = requested.validated()
     _check_arguments(models, test, name, title, has_clusters=has_clusters)
+    encoded = None if X is None or models is None else encode_rows(models, X)
+    if encoded is not None:
+        return write_report(
+            path,
+            encoded.rows,
+            encoded.resolve(sensitive_features),
+            models=encoded.models,
+            test=_encode_test_rows(models, test),
+            y=encoded.resolve(y),
+            clusters=encoded.resolve(clusters),
+            n_components=n_components,
+            criterion=criterion,
+            compare=compare,
+            center=center,
+            scale=scale,
+            sample_weight=encoded.resolve(sample_weight),
+            max_groups=max_groups,
+            name=name,
+            title=title,
+            displays=displays,
+            folds=folds,
+            repeats=repeats,
+            level=level,
+            materiality=materiality,
+            on_missing=on_missing,
+        )
     limit = GroupLimit(max_groups)
     check_page_path(path, X)
     arguments = _RowArguments(X, sensitive_features, y, clusters, sample_weight, on_missing)
@@ -367,6 +395,14 @@ def make_report(
         max_memory=data.max_memory,
     )
     return add_displays(report)
+
+
+def _encode_test_rows(models: object, test: tuple[Any, Any] | None) -> tuple[Any, ...] | None:
+    """Encode held-out rows by the first steps of pipelines; their labels may be columns of them."""
+    encoded = None if test is None else encode_rows(models, test[0])
+    if test is None or encoded is None:
+        return test
+    return (encoded.rows, *map(encoded.resolve, test[1:]))
 
 
 def _open_test_rows(

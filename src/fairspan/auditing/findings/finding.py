@@ -1,6 +1,6 @@
 """Finding of an audit: a note or warning, with the settings that it advises to change."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 from fairspan.rows.labels import Label
@@ -27,6 +27,30 @@ class Setting(NamedTuple):
 
 
 @dataclass(frozen=True)
+class NamedRow:
+    """A row that a finding names, with its largest contribution to the error of its group.
+
+    Attributes
+    ----------
+    group : label
+    row : str or None
+        Name of the row in the terms of the user, such as "row 18"; None if its number is unknown.
+    column : str or None
+        Feature that contributes most to the error of the row; None if it is unknown.
+    value : float or None
+        Value of this feature, in the units of the table.
+    error_share : float
+        Share of the row in the error of the group.
+    """
+
+    group: Label
+    row: str | None
+    column: str | None
+    value: float | None
+    error_share: float
+
+
+@dataclass(frozen=True)
 class Finding:
     """A note or warning about the data or a model.
 
@@ -50,6 +74,8 @@ class Finding:
         Whether the observation may be harmless, so that "no material harm" stands with the caveat.
     settings : tuple of Setting
         Settings that the message advises to change.
+    rows : tuple of NamedRow
+        Rows that the message names.
     """
 
     code: str
@@ -62,6 +88,7 @@ class Finding:
     caveat: str = ""
     may_be_harmless: bool = False
     settings: tuple[Setting, ...] = ()
+    rows: tuple[NamedRow, ...] = ()
 
     @property
     def qualifies_verdict(self) -> bool:
@@ -72,6 +99,7 @@ class Finding:
         """Return the finding as values for JSON, without its settings, which the message names."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         del values["settings"]
+        values["rows"] = [asdict(row) for row in self.rows]
         return {**values, "qualifies_verdict": self.qualifies_verdict}
 
     def __str__(self) -> str:

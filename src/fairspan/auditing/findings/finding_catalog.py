@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fairspan.auditing.findings.finding import Finding, Setting
+from fairspan.auditing.findings.finding import Finding, NamedRow, Setting
 from fairspan.rows.labels import Label
 
 # A field in braces of a message or remedy, such as {groups}.
@@ -475,6 +475,7 @@ def make_finding(
     groups: Sequence[Label] = (),
     columns: Sequence[str] = (),
     settings: Sequence[Setting] = (),
+    rows: Sequence[NamedRow] = (),
 ) -> Finding:
     """Create a finding from its entry in the catalog and the figures of its message.
 
@@ -487,7 +488,7 @@ def make_finding(
         {setting} are filled from the parameters below, and {remedy} from the entry.
     case : str, optional
         Name of one of the other messages of the entry, instead of its message.
-    model, groups, columns, settings
+    model, groups, columns, settings, rows
         Subject of the finding; see :class:`~fairspan.auditing.findings.finding.Finding`.
     """
     entry = ENTRIES[code]
@@ -505,6 +506,7 @@ def make_finding(
         caveat=entry.caveat,
         may_be_harmless=entry.may_be_harmless,
         settings=tuple(settings),
+        rows=tuple(rows),
     )
 
 

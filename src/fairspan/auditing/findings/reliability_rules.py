@@ -5,14 +5,15 @@ from itertools import chain
 
 from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.cross_fit_run import MAX_OPTIMISM
-from fairspan.auditing.findings.finding import Finding
+from fairspan.auditing.findings.finding import Finding, NamedRow
 from fairspan.auditing.findings.finding_catalog import make_finding
-from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
-from fairspan.auditing.intervals import is_heavy_tailed
+from fairspan.auditing.group_names import ascii_share, count_needed, quote_group, quote_groups
+from fairspan.auditing.intervals import is_heavy_tailed, none_if_nan
 from fairspan.auditing.largest_rows import LargestRow
 from fairspan.auditing.results import GroupResult, ModelResult, harmed_groups, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import format_count, to_ascii
+from fairspan.rows.labels import Label
 
 # Share of the rows below which a group has little weight in ordinary PCA.
 _SMALL_GROUP_SHARE = 0.05
@@ -97,11 +98,7 @@ def _too_small_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
 
 def _describe_rows_needed(groups: Sequence[GroupResult]) -> str:
     """Return a parenthesis with the rows that would suffice for each group; empty if unknown."""
-    needed = [
-        f"{group.n_rows_needed:,} of {quote_group(group.group)}"
-        for group in groups
-        if group.n_rows_needed
-    ]
+    needed = [count_needed(group) for group in groups if group.n_rows_needed]
     if not needed:
         return ""
     return f" (about {join_truncated(needed)} would suffice)"
@@ -152,7 +149,15 @@ def heavy_tails(models: Sequence[ModelResult]) -> Iterator[Finding]:
             },
             groups=labels_of(groups),
             columns=sorted(filter(None, features)),
+            rows=[
+                _named_row(group.group, group.largest_row) for group in groups if group.largest_row
+            ],
         )
+
+
+def _named_row(group: Label, row: LargestRow) -> NamedRow:
+    """Return the row with the largest error of a group as a record."""
+    return NamedRow(group, row.name, row.feature, none_if_nan(row.value), row.error_share)
 
 
 def _describe_largest_rows(groups: Sequence[GroupResult]) -> str:
