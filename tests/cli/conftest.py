@@ -87,8 +87,10 @@ def check_printed(arguments: Sequence[str], status: int, out: str) -> None:
     """Hold what a command printed against the schema of its results, or of errors."""
     # Of verify, 1 says that a certificate does not hold.
     if "--json" in arguments and status in (0, 1, 2, 3) and (status != 1 or out):
-        by_dimension = "_by_dimension" if "--by-dimension" in arguments else ""
-        name = "error" if status == 2 else f"{arguments[0]}{by_dimension}"
+        suffix = "_by_dimension" if "--by-dimension" in arguments else ""
+        if "--targets" in arguments:
+            suffix = "_two_tables"
+        name = "error" if status == 2 else f"{arguments[0]}{suffix}"
         printed = json.loads(out)
         if (looks := (name, structure(printed))) not in _conforming:
             validator(name).validate(printed)

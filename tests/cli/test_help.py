@@ -278,6 +278,16 @@ def printed(tmp_path_factory):
     table = (data, "--group", "age")
     commands = {
         "fit": ("fit", *table, "-d", "2", "--nested", "-o", model),
+        "fit_two_tables": (
+            "fit",
+            *table,
+            "--targets",
+            "pay_*",
+            "-d",
+            "1",
+            "-o",
+            str(folder / "pair"),
+        ),
         "audit": ("audit", *table, "--model", model),
         "audit_by_dimension": ("audit", *table, "--by-dimension"),
         "transform": ("transform", model, data, "-o", str(folder / "out.csv")),
@@ -299,7 +309,9 @@ def printed(tmp_path_factory):
 
 def test_the_schema_is_one_and_knows_every_command(run):
     validator("error").check_schema(SCHEMA)
-    assert set(DEFINED) - {"error", "audit_by_dimension"} == set(cli.fairspan.commands)
+    assert set(DEFINED) - {"error", "audit_by_dimension", "fit_two_tables"} == set(
+        cli.fairspan.commands
+    )
     refusal = json.loads(run("audit", "rows.csv", "--json").out)
     assert SCHEMA["$defs"]["version"]["const"] == refusal["version"]
 

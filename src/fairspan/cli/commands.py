@@ -13,6 +13,7 @@ from fairspan.cli.option_values import (
     AuditOptions,
     FitOptions,
     ModelOptions,
+    PairOptions,
     ReadOptions,
     ReportOptions,
     require_models,
@@ -198,6 +199,7 @@ def audit(
 )
 @options.with_read_options
 @options.with_fit_options
+@options.with_pair_options
 @options.with_audit_options
 @options.JSON
 def fit(
@@ -206,16 +208,31 @@ def fit(
     force: bool,
     read_options: ReadOptions,
     fit_options: FitOptions,
+    pair_options: PairOptions,
     audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it.
 
-    A comparison with PCA and the certificate of optimality are printed.
+    A comparison with PCA and the certificate of optimality are printed. Two tables are related by
+    fair partial least squares if the columns of the second are named (--targets).
     """
     from fairspan.cli import fitting, inputs, model_auditing, printed_results
 
     check_output_file(model, "a model is", data)
+    pair_options.check_has_targets()
+    if pair_options.targets:
+        from fairspan.cli import fitting_pairs
+
+        if not force:
+            fitting_pairs.check_overwriting_pair(model)
+        with overall_progress("fitting", **_STAGE_SHARES):
+            found = fitting_pairs.fit_two_tables(
+                data, read_options, fit_options, pair_options, audit_options
+            )
+        found.pair.save(model)
+        printed_results.print_results(found.to_dict(model), found.to_text(model), as_json=as_json)
+        return
     if not force:
         fitting.check_overwriting(model, fit_options)
     audit_options.require_folds()
@@ -345,9 +362,16 @@ def verify(
     it does not hold, 2 invalid usage or input, 3 internal error.
     """
     from fairspan.cli import model_auditing, printed_results
+    from fairspan.cross_decomposition.paired_file import PAIRED_FILE
+    from fairspan.storage.archive import peek_kind
 
     try:
-        found = model_auditing.verify_model(model, data, read_options, custom_objects)
+        if peek_kind(model) == PAIRED_FILE.name:
+            from fairspan.cli.fitting_pairs import verify_pair_of_file
+
+            found = verify_pair_of_file(model, data, read_options)
+        else:
+            found = model_auditing.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise  # reported like those of every command
     except Exception:

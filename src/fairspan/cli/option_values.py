@@ -290,6 +290,32 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
+class PairOptions:
+    """Options of a fit of two tables.
+
+    Attributes
+    ----------
+    targets : tuple of str
+        Names or patterns of the columns of the second table; empty for a fit of one table.
+    method : {"pls", "cca"}
+    regularization : float
+        Share by which covariances are shrunk before whitening.
+    """
+
+    targets: tuple[str, ...] = ()
+    method: str = "pls"
+    regularization: float = 0.0
+
+    def check_has_targets(self) -> None:
+        """Raise a usage error if another option of two tables is given without --targets."""
+        is_given = self.method != "pls" or self.regularization > 0
+        usage_error_if(
+            is_given and not self.targets,
+            "--method and --regularization require --targets, the columns of the second table.",
+        )
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """Options of an audit on its models.
 

@@ -13,6 +13,7 @@ from fairspan.cli.option_values import (
     AuditOptions,
     FitOptions,
     ModelOptions,
+    PairOptions,
     ReadOptions,
     ReportOptions,
 )
@@ -501,6 +502,34 @@ with_fit_options = bundle_options(
     "fit_options",
     FitOptions,
     (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS, *_RESTRICTION_OPTIONS, *_SOLVER_OPTIONS),
+)
+
+# Options of a fit of two tables, passed as one object.
+with_pair_options = bundle_options(
+    "pair_options",
+    PairOptions,
+    (
+        fit_option(
+            "--targets",
+            multiple=True,
+            metavar="PATTERN",
+            help="Columns of a second table Y, such as 'PAY_AMT*': fit partial least squares of "
+            "the other columns with these (repeatable).",
+        ),
+        fit_option(
+            "--method",
+            type=click.Choice(["pls", "cca"]),
+            default="pls",
+            help="With --targets: partial least squares, or canonical correlation.",
+        ),
+        fit_option(
+            "--regularization",
+            type=click.FloatRange(0, 1),
+            default=0.0,
+            metavar="SHARE",
+            help="With --method cca: share by which covariances are shrunk before whitening.",
+        ),
+    ),
 )
 
 _TEST = audit_option(

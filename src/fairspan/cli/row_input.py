@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -29,7 +29,7 @@ from fairspan.rows.protocol import RowSource
 from fairspan.storage.archive import looks_like_archive
 
 if TYPE_CHECKING:
-    from fairspan.model.subspace import FairSubspace
+    from fairspan.moments.normal_model import NormalModel
     from fairspan.rows.files.na_values import NaValues
 
 # Options that also apply to external rows.
@@ -53,8 +53,16 @@ def is_archive_file(path: Path) -> bool:
     return path.is_file() and looks_like_archive(path)
 
 
+class ModelOfRows(Protocol):
+    """Model that may impute missing cells of rows."""
+
+    @property
+    def imputation_model(self) -> "NormalModel | None":
+        """Normal model of the rows; None if they must be complete."""
+
+
 def read_options_for(
-    models: Iterable["FairSubspace"], data: Path | ExternalObject, options: ReadOptions
+    models: Iterable[ModelOfRows], data: Path | ExternalObject, options: ReadOptions
 ) -> ReadOptions:
     """Return the options, with on_missing="em" if a model was fitted with EM and none is given."""
     is_table = isinstance(data, Path) and not is_archive_file(data)

@@ -1,13 +1,14 @@
 """Output of the transform command."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 import click
+import numpy as np
 
 from fairspan.cli.command import usage_error_if
 from fairspan.cli.option_values import ReadOptions
@@ -19,14 +20,19 @@ from fairspan.cli.row_input import (
     na_values,
     read_options_for,
 )
+from fairspan.cross_decomposition.paired_file import PAIRED_FILE
+from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.normal_model import NormalModel
 from fairspan.registry import ExternalObject
 from fairspan.rows.blocks import keeps_missing
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.row_validation import check_columns
+from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import open_atomic
+from fairspan.typing import FloatArray
 
 _FORMAT_BY_EXTENSION = {
     ".csv": "csv",
@@ -68,7 +74,7 @@ def transform_file(
             f"Allowed: {', '.join(_FORMAT_BY_EXTENSION)}, or - for standard output",
             "Choose one of these endings",
         )
-    subspace = FairSubspace.load(model)
+    subspace = _load_row_transform(model, data, reading)
     rows = _open_rows_for_model(data, subspace, reading)
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -113,8 +119,66 @@ def transform_file(
     }
 
 
+@dataclass(frozen=True)
+class _RowTransform:
+    """Map of rows that a saved model defines.
+
+    Attributes
+    ----------
+    feature_names : tuple of str or None
+        Columns of the rows.
+    component_names : tuple of str
+        Columns of the output.
+    imputation_model : NormalModel or None
+        Normal model by which missing cells are imputed.
+    transform : callable
+        Maps (n, p) rows to (n, d) coordinates.
+    """
+
+    feature_names: tuple[str, ...] | None
+    component_names: tuple[str, ...]
+    imputation_model: NormalModel | None
+    transform: Callable[[FloatArray], FloatArray]
+
+
+def _load_row_transform(
+    model: Path, data: Path | ExternalObject, reading: ReadOptions
+) -> _RowTransform:
+    """Load a model of one table, or the one of two tables.
+
+    Of two tables, the scores of Y are written if the data have its columns.
+    """
+    if peek_kind(model) != PAIRED_FILE.name:
+        subspace = FairSubspace.load(model)
+        return _RowTransform(
+            subspace.feature_names,
+            subspace.component_names,
+            subspace.imputation_model,
+            subspace.transform,
+        )
+    pair = PairedSubspace.load(model)
+    x_names = pair.x.feature_names
+    y_names = pair.y.feature_names
+    if x_names is not None and y_names is not None and isinstance(data, Path):
+        rows = FileRows.open(data, csv=csv_format(reading.csv), na_values=na_values(reading))
+        if set(y_names) <= set(rows.selection.available):
+            p = pair.x.n_features
+
+            def both_scores(values: FloatArray) -> FloatArray:
+                scores = (pair.x.transform(values[:, :p]), pair.y.transform(values[:, p:]))
+                return np.hstack(scores)
+
+            return _RowTransform(
+                (*x_names, *y_names),
+                (*pair.x.score_names, *pair.y.score_names),
+                None,
+                both_scores,
+            )
+    return _RowTransform(x_names, pair.x.score_names, None, pair.x.transform)
+
+
 def _open_rows_for_model(
-    data: Path | ExternalObject, subspace: FairSubspace, reading: ReadOptions
+    data: Path | ExternalObject, subspace: _RowTransform, reading: ReadOptions
 ) -> RowSource:
     """Open rows with the features of a model and the columns to copy, without groups.
 

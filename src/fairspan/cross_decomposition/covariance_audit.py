@@ -1,11 +1,12 @@
 """Audit of pairs of subspaces: covariance kept of each group on new rows, with intervals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate, none_if_nan
+from fairspan.auditing.intervals import DEFAULT_LEVEL, UNKNOWN, Estimate, none_if_nan
 from fairspan.cross_decomposition.audited_pairs import AuditedPair, read_pairs
 from fairspan.cross_decomposition.covariance_of_rows import (
     FoldedRows,
@@ -15,14 +16,15 @@ from fairspan.cross_decomposition.covariance_of_rows import (
     weighted_mean,
 )
 from fairspan.cross_decomposition.joined_tables import open_joined
-from fairspan.cross_decomposition.pose_pairs import pose_pairs
+from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.export import to_data_frame
-from fairspan.formatting.numbers import format_integer, share_with_interval
+from fairspan.formatting.numbers import format_integer, format_share, share_with_interval
 from fairspan.formatting.table import Cell, Column, Table
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.folds import Folds
 from fairspan.rows.labels import Label, table_name
-from fairspan.typing import BoolArray, LabelsLike, TableLike, WeightsLike
+from fairspan.typing import LabelsLike, TableLike, WeightsLike
 
 # Losses below this share of a group's best covariance do not matter, unless the caller says so.
 _DEFAULT_MATERIALITY = 0.01
@@ -129,15 +131,16 @@ class CovarianceAudit:
         columns = [
             Column("model and group", [Cell(name) for name in names], is_text=True),
             Column("rows", [Cell(format_integer(loss.n_rows)) for loss in self.losses]),
+            Column("observed loss", [Cell(_observed_share(loss)) for loss in self.losses]),
             Column(
                 "expected loss", [_share_cell(share) for share in shares], detail_heading="interval"
             ),
             Column("state", [Cell(loss.state) for loss in self.losses], is_text=True),
         ]
         note = (
-            "Losses are estimates for new rows, in per cent of the covariance that the group's own "
-            f"best pair keeps; the {100 * self.level:g} % intervals hold for all groups and models "
-            "jointly."
+            "Losses in per cent of the covariance that the group's own best pair keeps: observed "
+            "on these rows, and expected on new ones, if the rows are at hand. The "
+            f"{100 * self.level:g} % intervals hold for all groups and models jointly."
         )
         return Table("Covariance lost by each group", tuple(columns), notes=(note,))
 
@@ -146,6 +149,13 @@ class CovarianceAudit:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def _observed_share(loss: CovarianceLoss) -> str:
+    """Loss on these rows, in per cent of what the group's own pair keeps of them."""
+    if not loss.observed_best > 0:
+        return "-"
+    return format_share(max(1 - loss.observed_kept / loss.observed_best, 0.0))
 
 
 def _share_cell(share: Estimate) -> Cell:
@@ -200,62 +210,109 @@ def audit_pairs(
     InvalidInput, InvalidParameter, InvalidType
         Rows, parameters or models that are not valid.
     """
-    for name, value in (("level", level), ("materiality", materiality)):
-        if not 0 < value < 1:
-            raise InvalidParameter(f"{name} is {value!r}", "Allowed: between 0 and 1", "Choose one")
+    levels = AuditLevels(level, materiality)
     assignment = Folds(folds, seed=random_state)
     audited = read_pairs(models)
     joined = open_joined(X, Y, sensitive_features, sample_weight, "drop", clusters=clusters)
-    rows = fold_rows(joined, assignment)
-    n_tests = len(audited) * len(rows.moments.labels)
+    return audit_folded_rows(audited, fold_rows(joined, assignment), levels)
+
+
+def audit_folded_rows(
+    audited: Sequence[AuditedPair], rows: FoldedRows, levels: "AuditLevels"
+) -> CovarianceAudit:
+    """Audit models on rows in memory with their folds."""
+    n_tests = len(audited) * rows.moments.n_groups
     losses: list[CovarianceLoss] = []
     for pair in audited:
         held_out = held_out_covariances(rows, pair.settings)
-        losses += _losses_of_model(pair, rows, held_out, n_tests, level, materiality)
-    return CovarianceAudit(tuple(losses), level, materiality)
+        for loss in _observed_of_model(pair, rows.moments, rows.n_targets):
+            losses.append(_with_estimates(loss, rows, held_out, n_tests, levels))
+    return CovarianceAudit(tuple(losses), levels.level, levels.materiality)
 
 
-def _losses_of_model(
-    pair: AuditedPair,
-    rows: FoldedRows,
-    held_out: HeldOutCovariances,
-    n_tests: int,
-    level: float,
-    materiality: float,
+def observed_losses(
+    audited: Sequence[AuditedPair],
+    moments: GroupMoments,
+    pair: PairedSubspace,
+    levels: "AuditLevels",
+) -> CovarianceAudit:
+    """Losses on the rows of moments, which give no estimates for new rows.
+
+    Parameters
+    ----------
+    audited : sequence of AuditedPair
+    moments : GroupMoments
+        Of the columns of X, followed by those of Y.
+    pair : PairedSubspace
+        A model of these tables.
+    levels : AuditLevels
+    """
+    n_targets = pair.y.n_features
+    losses = [loss for each in audited for loss in _observed_of_model(each, moments, n_targets)]
+    return CovarianceAudit(tuple(losses), levels.level, levels.materiality)
+
+
+@dataclass(frozen=True)
+class AuditLevels:
+    """Levels by which losses are judged.
+
+    Attributes
+    ----------
+    level : float
+        Confidence level of all intervals jointly.
+    materiality : float
+        Share of a group's best covariance below which a loss does not matter.
+
+    Raises
+    ------
+    InvalidParameter
+        One of them is not between 0 and 1.
+    """
+
+    level: float
+    materiality: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("level", self.level), ("materiality", self.materiality)):
+            if not 0 < value < 1:
+                raise InvalidParameter(
+                    f"{name} is {value!r}", "Allowed: a number between 0 and 1", "Choose one"
+                )
+
+
+def _observed_of_model(
+    pair: AuditedPair, moments: GroupMoments, n_targets: int
 ) -> list[CovarianceLoss]:
-    """Losses of each group under one model."""
-    posed = pose_pairs(rows.moments, rows.n_targets, pair.settings)
-    fit = pair.fit(rows.moments, rows.n_targets)
-    certificate = fit.certificate
-    found = []
-    for index, group in enumerate(rows.moments.labels):
-        mine = rows.group_codes == index
-        observed_best = float(posed.problem.best_covariances[index])
-        loss = CovarianceLoss(
+    """Losses of each group under one model on the rows of the moments."""
+    certificate = pair.fit(moments, n_targets).certificate
+    figures = certificate.figures
+    return [
+        CovarianceLoss(
             model=pair.name,
             group=group,
-            n_rows=int(mine.sum()),
-            observed_kept=float(certificate.figures.kept[index]),
-            observed_best=observed_best,
-            expected_kept=Estimate(np.nan),
-            expected_loss=Estimate(np.nan),
+            n_rows=int(n_rows),
+            observed_kept=float(kept),
+            observed_best=float(best),
+            expected_kept=UNKNOWN,
+            expected_loss=UNKNOWN,
             best_covariance=np.nan,
             state="inconclusive",
         )
-        found.append(_with_estimates(loss, rows, held_out, mine, n_tests, level, materiality))
-    return found
+        for group, n_rows, kept, best in zip(
+            moments.labels, moments.counts, figures.kept, figures.best, strict=True
+        )
+    ]
 
 
 def _with_estimates(
     loss: CovarianceLoss,
     rows: FoldedRows,
     held_out: HeldOutCovariances,
-    mine: BoolArray,
     n_tests: int,
-    level: float,
-    materiality: float,
+    levels: AuditLevels,
 ) -> CovarianceLoss:
     """Add the estimates for new rows, if the group has enough of them."""
+    mine = rows.group_codes == rows.moments.labels.index(loss.group)
     weights = rows.weights[mine]
     clusters = rows.cluster_codes[mine]
     n_independent = len(np.unique(clusters))
@@ -269,25 +326,26 @@ def _with_estimates(
     # The group's own pair keeps less of rows that it was not fitted to, and more of those it was.
     optimism = max(loss.observed_best - best.value, 0.0)
     interval = Estimate.from_standard_error(
-        difference.value, difference.standard_error, df, n_tests, level
+        difference.value, difference.standard_error, df, n_tests, levels.level
     )
     low, high = interval.low, interval.high
     assert low is not None
     assert high is not None
     best_covariance = (loss.observed_best + best.value) / 2
     expected = Estimate(difference.value + optimism / 2, low, high + optimism)
-    is_large_enough = difference.value >= max(materiality * best_covariance, optimism)
+    min_material_loss = levels.materiality * best_covariance
+    is_large_enough = difference.value >= max(min_material_loss, optimism)
     state = "inconclusive"
     if low > 0 and is_large_enough:
         state = "harmed"
-    elif low > 0 and expected.value < materiality * best_covariance:
+    elif low > 0 and expected.value < min_material_loss:
         state = "minor"
-    elif 0 <= high + optimism < materiality * best_covariance:
+    elif 0 <= high + optimism < min_material_loss:
         state = "no material harm"
     return replace(
         loss,
         expected_kept=Estimate.from_standard_error(
-            kept.value, kept.standard_error, df, n_tests, level
+            kept.value, kept.standard_error, df, n_tests, levels.level
         ),
         expected_loss=expected,
         best_covariance=best_covariance,

@@ -11,7 +11,7 @@ from fairspan.cross_decomposition.pose_pairs import PairedSettings, pose_pairs
 from fairspan.errors import InvalidType
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.merging import merge_moments
-from fairspan.rows.aggregation import as_partitioned, as_row_source
+from fairspan.rows.aggregation import as_row_source
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.blocks import RowBlock
 from fairspan.rows.coded_labels import CodedLabels
@@ -66,13 +66,13 @@ def fold_rows(joined: JoinedRows, folds: Folds) -> FoldedRows:
     Raises
     ------
     InvalidType
-        The rows are in several files, or on a cluster.
+        The rows are on a cluster.
     """
     source = as_row_source(joined.rows)
-    if source is None or as_partitioned(joined.rows) is not None:
+    if source is None:
         raise InvalidType(
             f"X is of type {type(joined.rows).__name__}, whose partitions are read in place",
-            "Allowed: arrays and data frames in memory",
+            "Allowed: arrays, data frames and files, which are read into memory",
             "Load the rows into memory, or a random part of them",
         )
     blocks = list(source.blocks())
