@@ -41,6 +41,7 @@ from fairspan.moments.group_moments import GroupMoments, dense_moments
 from fairspan.moments.sparse_scatter import (
     GroupRows,
     SparseSecondMoments,
+    blocks_in_cache,
     group_sparse_rows,
     row_indices_by_group,
 )
@@ -74,8 +75,6 @@ _MAX_MATRIX_ENTRIES = 3e8
 MAX_WIDE_FEATURES = 2500
 # Features that are compared first to see whether rows are distinct.
 _N_SAMPLED_FEATURES = 16
-# Rows copied at a time.
-_BLOCK_ROWS = 64
 # Features processed at a time when forming axes.
 _BLOCK_FEATURES = 2048
 
@@ -263,8 +262,7 @@ class WideMoments(RowMoments):
         shifted = np.empty((len(order), p))
         # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(order), _BLOCK_ROWS):
-                block = slice(start, start + _BLOCK_ROWS)
+            for block in blocks_in_cache(len(order), p):
                 np.subtract(values[order[block]], shift, out=shifted[block])
             moments = cls._from_shifted_rows(
                 shift,
@@ -365,9 +363,10 @@ class WideMoments(RowMoments):
         not accurate enough, the axes are the columns of `explicit_axes` instead. There are no more
         axes than the rows span, so there may be fewer than components.
         """
-        # `first` has the index of each distinct row, and `inverse` that of each row among these.
-        first, inverse = distinct_rows(self.rows)
-        if len(first) == 1:  # all rows equal the shift, and are zero after subtracting it
+        # All rows equal the shift, and are zero after subtracting it. Means and variances are zero
+        # then; these are known already, and rarely zero otherwise.
+        has_spread = self.variances.any() or any(g.shifted_mean.any() for g in self.group_rows)
+        if not has_spread and not self.rows.any():
             no_coordinates = np.empty((len(self.rows), 0))
             no_axes = np.empty((self.n_features, 0))
             return RowSpace(
@@ -376,6 +375,8 @@ class WideMoments(RowMoments):
                 row_weights=no_coordinates,
                 explicit_axes=no_axes,
             )
+        # `first` has the index of each distinct row, and `inverse` that of each row among these.
+        first, inverse = distinct_rows(self.rows)
         if len(first) == len(self.rows):
             return self._span(self.rows)
         # Equal rows have equal coordinates, which are computed once. The first of them stands for
