@@ -20,7 +20,14 @@ from fairspan.linalg.eigen import (
     is_zero,
     symmetrize,
 )
-from fairspan.linalg.rounding import CANCELLATION_RATIO, ENTRY_TERMS, EPS, ROTATION_TERMS, TINY
+from fairspan.linalg.rounding import (
+    CANCELLATION_RATIO,
+    ENTRY_TERMS,
+    EPS,
+    ROTATION_TERMS,
+    SUM_ROUNDING,
+    TINY,
+)
 from fairspan.typing import FloatArray
 
 # Gap below the deflated eigenvalues, relative to the largest remaining one, from which the
@@ -92,13 +99,13 @@ def smallest_eigenvalue_sum(
         matrices = matrices[used]
         weights = weights[used]
     # From here on, eigenvalues are in ascending order.
+    mixture = np.tensordot(weights, matrices, axes=1)
     if decomposition is None:
-        mixture = np.tensordot(weights, matrices, axes=1)
         values, vectors, _ = graded_eigh(mixture, max_deflated=d)
     else:
         values = decomposition.values[::-1]
         vectors = np.ascontiguousarray(decomposition.vectors[:, ::-1])
-    images = matrices @ vectors  # of each group
+    image = mixture @ vectors
     rms = column_rms(matrices)
     # Rounding of the eigenvectors. Eigenvalue sums are stationary in them, so only the second-order
     # term of the bound counts; the first-order one is proportional to the root of these zeros.
@@ -107,11 +114,10 @@ def smallest_eigenvalue_sum(
     sums: list[SmallestEigenvalueSum] = []
     for n_deflated in _deflation_candidates(values, d):
         n_remaining = p - n_deflated
-        # U, the complement of the deflated eigenvectors; U'S_gU of each group; and U'MU.
+        # U, the complement of the deflated eigenvectors, and U'MU.
         complement = vectors[:, :n_remaining]
-        inner = complement.T @ images[:, :, :n_remaining]
-        compressed = symmetrize(np.tensordot(weights, inner, axes=1))
-        norms = np.sqrt(np.einsum("gij,gij->g", inner, inner))
+        compressed = symmetrize(complement.T @ image[:, :n_remaining])
+        norms = _compressed_norms(matrices, vectors, n_remaining)
         # Rounding of the products (relative to `norms`) and of the entries of each S_g.
         row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
         entry_rounding = EPS * ENTRY_TERMS * (rms @ row_norms) ** 2
@@ -130,39 +136,56 @@ def smallest_eigenvalue_sum(
             value = float(eigenvalues[: p - d].sum())
             largest = float(eigenvalues[-1])
         # The coupling term, from the bound on the largest remaining eigenvalue.
-        neglected = _coupling_bound(weights, images, vectors, n_remaining, largest)
+        neglected = _coupling_bound(image, vectors, n_remaining, largest)
         sums.append(SmallestEigenvalueSum(value - neglected, rounding))
         if neglected <= rounding:  # other numbers cannot gain more than rounding
             break
     return max(sums, key=lambda candidate: candidate.value - candidate.rounding_error)
 
 
+def _compressed_norms(matrices: FloatArray, vectors: FloatArray, n_remaining: int) -> FloatArray:
+    """Frobenius norms of U'S_gU of each group, or slightly more, shape (k,).
+
+    U are the first `n_remaining` of the orthonormal (p, p) `vectors`, and X the others. The square
+    of the norm is ||S_g||^2 - 2 ||S_gX||^2 + ||X'S_gX||^2, which takes products with the few
+    columns of X only. Where most of it cancels, U'S_gU is computed.
+    """
+    complement = vectors[:, :n_remaining]
+    deflated = vectors[:, n_remaining:]
+    images = matrices @ deflated
+    inner = deflated.T @ images
+    squares = np.einsum("gij,gij->g", matrices, matrices)
+    remaining = squares - 2 * np.einsum("gij,gij->g", images, images)
+    remaining += np.einsum("gij,gij->g", inner, inner)
+    # Rounding errors, of all terms together, are far below this fraction of the square.
+    bounds = np.sqrt(np.maximum(remaining, 0.0) + SUM_ROUNDING * squares)
+    for group in np.flatnonzero(remaining <= CANCELLATION_RATIO * squares).tolist():
+        bounds[group] = np.linalg.norm(complement.T @ (matrices[group] @ complement))
+    return np.asarray(bounds)
+
+
 def _coupling_bound(
-    weights: FloatArray,
-    images: FloatArray,
-    vectors: FloatArray,
-    n_remaining: int,
-    largest: float,
+    image: FloatArray, vectors: FloatArray, n_remaining: int, largest: float
 ) -> float:
     """Return the coupling term tr R'(X'MX - largest I)^-1 R; zero if nothing is deflated.
 
     It bounds by how much the coupling of deflated and remaining eigenvectors lowers the sum of the
     smallest eigenvalues. X are the deflated eigenvectors, the `vectors` after the first
     `n_remaining`; U are these first ones, R = X'MU, and `largest` bounds the largest eigenvalue of
-    U'MU. `images` are S_g times the vectors for each group g, of which M = sum_g weights_g S_g is
-    made. The term is infinite unless all eigenvalues of X'MX are above `largest`.
+    U'MU. `image` is M times the vectors. The term is infinite unless all eigenvalues of X'MX are
+    above `largest`.
     """
     if n_remaining == vectors.shape[1]:
         return 0.0
-    image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)  # MX
-    shifted = symmetrize(vectors[:, n_remaining:].T @ image)
+    deflated_image = image[:, n_remaining:]  # MX
+    shifted = symmetrize(vectors[:, n_remaining:].T @ deflated_image)
     shifted.flat[:: len(shifted) + 1] -= largest
     # Use all of X'MX, not only its smallest eigenvalue: R is largest where X'MX is. With a Cholesky
     # factor L of the shifted matrix, the term is the squared norm of L^-1 R.
     factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True)
     if failed:
         return np.inf
-    coupling = image.T @ vectors[:, :n_remaining]
+    coupling = deflated_image.T @ vectors[:, :n_remaining]
     solution, _ = scipy.linalg.lapack.dtrtrs(factor, coupling, lower=True)
     return float(np.vdot(solution, solution))
 

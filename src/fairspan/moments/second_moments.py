@@ -298,12 +298,17 @@ class DenseSecondMoments:
         images = self.apply(basis)
         return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
 
-    def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """tr S_g - c_g(V) of each group, accurate even if tiny, shape (k,)."""
-        return self.inner_errors(basis) + self.excluded_variances
+    def residual_variances(self, basis: FloatArray, images: FloatArray | None = None) -> FloatArray:
+        """tr S_g - c_g(V) of each group, accurate even if tiny, shape (k,).
 
-    def inner_errors(self, basis: FloatArray) -> FloatArray:
+        `images` are S_gV of each group, (k, p, d), if they are known already.
+        """
+        return self.inner_errors(basis, images) + self.excluded_variances
+
+    def inner_errors(self, basis: FloatArray, images: FloatArray | None = None) -> FloatArray:
         """Residual variances tr S_g - tr(V'S_gV) of a (p, d) basis V, shape (k,).
+
+        `images` are S_gV of each group, (k, p, d), if they are known already.
 
         A restriction may confine subspaces to allowed directions, in whose coordinates the matrices
         S_g then are. Variance outside them, `excluded_variances`, is the same for every basis and
@@ -315,7 +320,11 @@ class DenseSecondMoments:
         with :func:`encoder_columns` in place of V, the product gives the same variance.
         """
         traces = self._inner_traces
-        errors = traces - self.captured_variances(basis)
+        if images is None:
+            captured = self.captured_variances(basis)
+        else:
+            captured = np.einsum("gpj,pj->g", images, basis)
+        errors = traces - captured
         cancels = (errors <= CANCELLATION_RATIO * traces) & (traces > 0)
         if cancels.any():
             columns = encoder_columns(basis)  # V itself if its columns are orthonormal

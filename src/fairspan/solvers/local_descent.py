@@ -165,8 +165,15 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
     return scores, criterion.score_gradients(errors, problem)
 
 
-def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
+def descend(problem: Problem, basis: FloatArray, min_decrease: float = 0.0) -> tuple[Iterate, int]:
     """Descend from a (p, d) basis to a local minimum.
+
+    Parameters
+    ----------
+    problem : Problem
+    basis : (p, d) array
+    min_decrease : float
+        Decrease of the objective that is worth another step, if it exceeds rounding.
 
     Returns
     -------
@@ -183,14 +190,16 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
     damping = 0.0
     for n_steps in range(1, _RULES.max_steps + 1):
         model = QuadraticModel(problem, point)
-        point, damping = _descent_step(model, damping)
-        # Stop once a step gains no more than rounding.
-        if model.point.value - point.value <= model.rounding:
+        negligible = max(model.rounding, min_decrease)
+        point, damping = _descent_step(model, damping, negligible)
+        if model.point.value - point.value <= negligible:
             return point, n_steps
     return point, _RULES.max_steps
 
 
-def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
+def _descent_step(
+    model: "QuadraticModel", damping: float, negligible: float
+) -> tuple[Iterate, float]:
     """Best of the trial steps, with increasing damping until one achieves enough decrease.
 
     Enough is a fraction of what the model predicts for the descent step. Among candidates that are
@@ -202,6 +211,8 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
         Model of the objective around the current point.
     damping : float
         Damping of the previous step, of which this one starts with a fraction.
+    negligible : float
+        Decrease, at least the rounding error, for which no further trial is made.
 
     Returns
     -------
@@ -232,7 +243,7 @@ def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, flo
             candidates.append(model.retract(corrected_step, multipliers))
         max_value = min(candidate.value for candidate in candidates) + model.rounding
         best = next(candidate for candidate in candidates if candidate.value <= max_value)
-        sufficient = max(_RULES.sufficient_decrease * predicted_decrease, model.rounding)
+        sufficient = max(_RULES.sufficient_decrease * predicted_decrease, negligible)
         is_sufficient = point.value - best.value >= sufficient
         cannot_improve = predicted_decrease <= sufficient or damping > _RULES.max_damping
         if is_sufficient or cannot_improve:

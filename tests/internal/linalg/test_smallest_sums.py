@@ -170,3 +170,18 @@ def test_best_errors_are_accurate_however_little_is_lost(d):
     scales = np.array([1e8, 1.0, 1e-4])
     problem = problem_of([np.diag(scales), np.diag(scales[::-1])], d)
     np.testing.assert_allclose(problem.best_errors, scales[d:].sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e8], ids=["like the others", "large column"])
+def test_errors_from_known_images_are_those_from_the_basis(size):
+    rng = np.random.default_rng(58)
+    matrices = random_moments(rng, 3, 6)
+    matrices[:, 0] *= size
+    matrices[:, :, 0] *= size
+    moments = DenseSecondMoments(matrices)
+    # The first axis, so that nearly all variance is captured if its column is large.
+    basis = np.linalg.qr(np.column_stack([np.eye(6)[:, 0], random_basis(rng, 6, 1)]))[0]
+    images = matrices @ basis
+    np.testing.assert_allclose(
+        moments.residual_variances(basis, images), moments.residual_variances(basis), rtol=1e-12
+    )

@@ -316,3 +316,19 @@ def test_a_column_of_large_numbers_next_to_equal_means(big):
     )
     assert grown.objective <= dense.objective * (1 + 2e-9) + dense.resolution
     assert grown.lower_bound <= dense.objective * (1 + 1e-12) + dense.resolution
+
+
+@pytest.mark.slow
+def test_many_groups_are_solved_without_a_subspace_that_would_be_as_large():
+    p, d = 520, 10
+    rng = np.random.default_rng(58)
+    scales = np.arange(1, p + 1) ** -1.0
+    covariances = [with_spectrum(rng, scales) for _ in range(12)]
+    few = GroupMoments.from_covariances(covariances[:2])
+    many = GroupMoments.from_covariances(covariances)
+    model = FairPCA(d, criterion=TotalError())
+    assert model.fit_moments(few).solution_.eigensolver == "projected"
+    assert model.fit_moments(many).solution_.eigensolver == "dense"
+    pooled = many.second_moments().mean(axis=0)
+    expected = np.trace(pooled) - np.linalg.eigvalsh(pooled)[-d:].sum()
+    assert model.solution_.objective == pytest.approx(expected, rel=1e-10)

@@ -120,9 +120,9 @@ class DualModel:
     @cached_property
     def leading_solution(self) -> RelaxedSolution:
         """Solution spanned by the d leading eigenvectors."""
-        basis = self.eigenvectors[:, : self.problem.n_components]
-        errors = self.problem.errors(basis)
-        return RelaxedSolution(basis, errors, self.pieces.value(errors))
+        d = self.problem.n_components
+        errors = self._errors_without(d)
+        return RelaxedSolution(self.eigenvectors[:, :d], errors, self.pieces.value(errors))
 
     @cached_property
     def dual_value(self) -> float:
@@ -138,6 +138,12 @@ class DualModel:
     def _images(self) -> FloatArray:
         """Images S_g[V Q], shape (k, p, high)."""
         return self.problem.second_moments.apply(self.eigenvectors[:, : self.cluster[1]])
+
+    def _errors_without(self, n_leading: int) -> FloatArray:
+        """Error of each group outside the span of some of the eigenvectors [V Q], shape (k,)."""
+        return self.problem.dense_moments.residual_variances(
+            self.eigenvectors[:, :n_leading], self._images[:, :, :n_leading]
+        )
 
     @cached_property
     def _cluster_moments(self) -> FloatArray:
@@ -165,7 +171,7 @@ class DualModel:
         # would not cancel.
         vacancies = np.eye(high - low) - occupations
         cluster_errors = np.tensordot(self._cluster_moments, vacancies, axes=2)
-        errors = self.problem.errors(self.eigenvectors[:, :high]) + cluster_errors
+        errors = self._errors_without(high) + cluster_errors
         values, rotation = np.linalg.eigh(occupations)
         lengths = np.sqrt(np.clip(values[::-1], 0.0, 1.0))
         cluster_columns = (self.eigenvectors[:, low:high] @ rotation[:, ::-1]) * lengths
@@ -241,8 +247,7 @@ class DualModel:
         """Slopes of the model in m: the values of the pieces at VV', without the cluster, (m,)."""
         if not self.cluster_rank:
             return self.pieces.piece_values(self.leading_solution.errors)
-        errors = self.problem.errors(self.eigenvectors[:, : self.cluster[0]])
-        return self.pieces.piece_values(errors)
+        return self.pieces.piece_values(self._errors_without(self.cluster[0]))
 
     def model_value(
         self, multipliers: FloatArray, factor: FloatArray, damping: float = 0.0

@@ -4,7 +4,7 @@ A descent yields a subspace, and multipliers that balance the pieces there and p
 remaining gap is narrowed from below by the relaxation and from above by further descents.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -39,6 +39,9 @@ class _DescentLimits:
     relaxation_target_fraction : float
         Fraction of the target gap to which the relaxation is solved; it converges so fast that this
         costs one step.
+    min_decrease_fraction : float
+        Fraction of the target gap that is worth another step of a descent. The last step, whose
+        predicted decrease is smaller, is still taken and leaves about the square of that.
     max_relaxation_runs : int
         Times the relaxation is solved again after the target gap has shrunk.
     n_robust_random_starts : int
@@ -50,6 +53,7 @@ class _DescentLimits:
     many_groups: int = 20
     max_unsuccessful_many_groups: int = 2
     relaxation_target_fraction: float = 1e-3
+    min_decrease_fraction: float = 1e-3
     max_relaxation_runs: int = 3
     n_robust_random_starts: int = 2
 
@@ -122,7 +126,10 @@ class PrimalDualSearch:
 
     def descend_from(self, start: FloatArray) -> float:
         """Descend from a subspace, keep its local minimum if it is the best; return the value."""
-        local_minimum, n_steps = descend(self.problem, start)
+        # Without a subspace so far there is no gap that tells which decreases matter.
+        has_target = np.isfinite(self.target_gap)
+        min_decrease = _LIMITS.min_decrease_fraction * self.target_gap if has_target else 0.0
+        local_minimum, n_steps = descend(self.problem, start, min_decrease)
         self.n_eigenproblems += n_steps
         if local_minimum.value < self.upper_bound:
             self.on_improvement(local_minimum)
@@ -253,14 +260,21 @@ class PiecewiseSearch(PrimalDualSearch):
         soft = reduce_rank(problem.second_moments, pieces, relaxation.best_relaxed.basis)
         if soft.shape[1] == problem.n_components:
             self.descend_from(soft)
-        starts = starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components)
-        self.descend_from_all([*starts, problem.pooled_optimum.vectors])
+        self.descend_from_all(self._starts(relaxation.best_relaxed.basis))
         if not self.is_closed:
             # The last resort, so all of these starts are used until the gap is closed.
             spread = spread_starts(problem, self._values_at)
             self.descend_from_all(spread, exhaustive=True)
         # The soft basis if it is better than all descents and the problem allows its columns.
         return self.select_basis(soft)
+
+    def _starts(self, soft: FloatArray) -> Iterator[FloatArray]:
+        """Yield starts from a relaxed (p, r) solution, and then ordinary PCA.
+
+        Each is computed when it is needed: usually the first descent closes the gap.
+        """
+        yield from starts_from_relaxation(soft, self.problem.n_components)
+        yield self.problem.pooled_optimum.vectors
 
     def _values_at(self, errors: FloatArray) -> FloatArray:
         """Values of the criterion (n,) at errors (n, k)."""

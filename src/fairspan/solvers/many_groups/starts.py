@@ -66,16 +66,14 @@ def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[Floa
     (p, d) array
         Orthonormal columns.
     """
-    eigenvalues, vectors = np.linalg.eigh(soft @ soft.T)
-    eigenvalues = np.clip(eigenvalues[::-1], 0, 1)
-    vectors = vectors[:, ::-1]
+    vectors, lengths, _ = np.linalg.svd(soft, full_matrices=False)
     yield vectors[:, :n_components]
     # Fixed seed, for reproducible results.
     rng = np.random.default_rng(0)
     for _ in range(_LIMITS.n_relaxation_starts):
         # P^(1/2) times random columns: directions of large eigenvalues are the most likely.
-        sample = rng.standard_normal((len(eigenvalues), n_components))
-        yield np.linalg.qr((vectors * np.sqrt(eigenvalues)) @ sample)[0]
+        sample = rng.standard_normal((len(lengths), n_components))
+        yield np.linalg.qr((vectors * np.minimum(lengths, 1.0)) @ sample)[0]
 
 
 def spread_starts(

@@ -1,0 +1,45 @@
+"""Memory that fits hold beside the caller's rows; traced, so it is the same on every machine."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from tests.costs.cases import rows
+
+_BYTES = 8  # of a float64 number
+
+
+def peak_of_fit(X, groups, **settings):
+    """Largest number of bytes that a fit of two components holds, without X."""
+    model = fs.FairPCA(2, **settings)
+    model.fit(X[:20], sensitive_features=groups[:20])  # load what fits need
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model.fit(X, sensitive_features=groups)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_tall_fit_holds_blocks_of_the_rows(dtype):
+    X = rows(200_000, 20).X.astype(dtype)
+    groups = rows(200_000, 20).groups
+    # A block of 2 MB, its copy without the mean, and the code of each row's group.
+    assert peak_of_fit(X, groups) < 5e6 + len(X)
+    assert peak_of_fit(X, groups, scale=True, center="group") < 5e6 + len(X)
+
+
+@pytest.mark.slow
+def test_a_wide_fit_holds_the_rows_once():
+    n, p = 200, 20_000
+    X = np.random.default_rng(58).normal(size=(n, p))
+    # The moments keep a copy. All else is blocks of 1 MB, matrices of n x n, and vectors of p
+    # numbers: means, variances and components.
+    beside = 20 * n**2 + 45 * p
+    assert peak_of_fit(X, np.arange(n) % 2) < (n * p + beside) * _BYTES + 2e6
