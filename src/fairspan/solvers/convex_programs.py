@@ -391,23 +391,28 @@ def _solve_saddle_on_support(
     # The variables are m, u, svec(Z) and y = r_factor m; svec is the upper triangle as a vector.
     quadratic_diagonal = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(r_factor)])
     linear_cost = np.concatenate([-linear, [n_eigenvalues], identity, -target @ q])
-    entries = scipy.sparse.identity(n_entries)
-    minus_identity = -scipy.sparse.identity(len(r_factor))
-    # Each block sums to one.
-    simplex_rows = [indicator, None, None, None]
-    # y = r_factor m.
-    factor_rows = [r_factor, None, None, minus_identity]
-    # m >= 0.
-    nonnegative_rows = [-scipy.sparse.identity(n), None, None, None]
-    # Z + u I - sum_i m_i C_i is positive semidefinite, and so is Z.
-    dominance_rows = [svec(matrices).T, -identity[:, None], -entries, None]
-    psd_rows = [None, None, -entries, None]
-    rows = scipy.sparse.bmat(
-        [simplex_rows, factor_rows, nonnegative_rows, dominance_rows, psd_rows]
+    # Few enough rows and columns for a dense matrix, which takes less time to put together.
+    n_equal = len(indicator) + len(r_factor)
+    rows = np.zeros((n_equal + n + 2 * n_entries, len(linear_cost)))
+    simplex_rows, factor_rows, nonnegative_rows, dominance_rows, psd_rows = np.split(
+        rows, [len(indicator), n_equal, n_equal + n, n_equal + n + n_entries]
     )
-    rhs = np.append(np.ones(len(indicator)), np.zeros(rows.shape[0] - len(indicator)))
+    svec_columns = slice(n + 1, n + 1 + n_entries)
+    # Each block sums to one.
+    simplex_rows[:, :n] = indicator
+    # y = r_factor m.
+    factor_rows[:, :n] = r_factor
+    np.fill_diagonal(factor_rows[:, n + 1 + n_entries :], -1.0)
+    # m >= 0.
+    np.fill_diagonal(nonnegative_rows[:, :n], -1.0)
+    # Z + u I - sum_i m_i C_i is positive semidefinite, and so is Z.
+    dominance_rows[:, :n] = svec(matrices).T
+    dominance_rows[:, n] = -identity
+    np.fill_diagonal(dominance_rows[:, svec_columns], -1.0)
+    np.fill_diagonal(psd_rows[:, svec_columns], -1.0)
+    rhs = np.append(np.ones(len(indicator)), np.zeros(len(rows) - len(indicator)))
     # Equalities, inequalities, and two semidefinite matrices.
-    cone_sizes = len(indicator) + len(r_factor), n, (r, r)
+    cone_sizes = n_equal, n, (r, r)
     quadratic = np.diag(quadratic_diagonal)
     x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, CONIC_TOL)
     multipliers = blocks.normalize(x[:n]) if np.isfinite(x).all() else x[:n]

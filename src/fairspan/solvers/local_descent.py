@@ -165,7 +165,9 @@ def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArr
     return scores, criterion.score_gradients(errors, problem)
 
 
-def descend(problem: Problem, basis: FloatArray, min_decrease: float = 0.0) -> tuple[Iterate, int]:
+def descend(
+    problem: Problem, basis: FloatArray, min_decrease: float = 0.0, goal: float = -np.inf
+) -> tuple[Iterate, int]:
     """Descend from a (p, d) basis to a local minimum.
 
     Parameters
@@ -174,6 +176,8 @@ def descend(problem: Problem, basis: FloatArray, min_decrease: float = 0.0) -> t
     basis : (p, d) array
     min_decrease : float
         Decrease of the objective that is worth another step, if it exceeds rounding.
+    goal : float
+        Value that is known to be nearly minimal: no step follows once it is reached.
 
     Returns
     -------
@@ -192,7 +196,7 @@ def descend(problem: Problem, basis: FloatArray, min_decrease: float = 0.0) -> t
         model = QuadraticModel(problem, point)
         negligible = max(model.rounding, min_decrease)
         point, damping = _descent_step(model, damping, negligible)
-        if model.point.value - point.value <= negligible:
+        if model.point.value - point.value <= negligible or point.value <= goal:
             return point, n_steps
     return point, _RULES.max_steps
 

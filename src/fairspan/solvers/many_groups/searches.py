@@ -39,8 +39,8 @@ class _DescentLimits:
     relaxation_target_fraction : float
         Fraction of the target gap to which the relaxation is solved; it converges so fast that this
         costs one step.
-    min_decrease_fraction : float
-        Fraction of the target gap that is worth another step of a descent. The last step, whose
+    negligible_fraction : float
+        Fraction of the target gap that is not worth another step of a descent. The last step, whose
         predicted decrease is smaller, is still taken and leaves about the square of that.
     max_relaxation_runs : int
         Times the relaxation is solved again after the target gap has shrunk.
@@ -53,7 +53,7 @@ class _DescentLimits:
     many_groups: int = 20
     max_unsuccessful_many_groups: int = 2
     relaxation_target_fraction: float = 1e-3
-    min_decrease_fraction: float = 1e-3
+    negligible_fraction: float = 1e-3
     max_relaxation_runs: int = 3
     n_robust_random_starts: int = 2
 
@@ -127,9 +127,11 @@ class PrimalDualSearch:
     def descend_from(self, start: FloatArray) -> float:
         """Descend from a subspace, keep its local minimum if it is the best; return the value."""
         # Without a subspace so far there is no gap that tells which decreases matter.
-        has_target = np.isfinite(self.target_gap)
-        min_decrease = _LIMITS.min_decrease_fraction * self.target_gap if has_target else 0.0
-        local_minimum, n_steps = descend(self.problem, start, min_decrease)
+        negligible = 0.0
+        if np.isfinite(self.target_gap):
+            negligible = _LIMITS.negligible_fraction * self.target_gap
+        goal = self.lower_bound + negligible
+        local_minimum, n_steps = descend(self.problem, start, negligible, goal)
         self.n_eigenproblems += n_steps
         if local_minimum.value < self.upper_bound:
             self.on_improvement(local_minimum)
