@@ -8,6 +8,7 @@ from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.displays import (
     AuditDisplay,
+    CovarianceLossDisplay,
     DisparityPathDisplay,
     ErrorCurveDisplay,
     FeatureErrorDisplay,
@@ -134,6 +135,13 @@ def make_displays(groups, seed=0):
             ),
         ),
     }
+    pictures["covariance lost"] = CovarianceLossDisplay(
+        ("PLS", "PLS, minimax loss"),
+        tuple(groups),
+        np.arange(1, 9),
+        np.clip(np.array([plain, fair]) / 20, 0, 1),
+        ("optimal",) * 7 + ("open gap",),
+    )
     if k == 2:
         angle = np.linspace(0, np.pi / 2, 30)
         turn = np.linspace(0, 2 * np.pi, 100)

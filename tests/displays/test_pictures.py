@@ -25,10 +25,12 @@ KINDS = (
     *("errors", "losses", "kept", "group losses", "path", "errors by feature", "loadings"),
     *("many loadings", "images", "rows", "audit", "frontier"),
     "expected losses",
+    "covariance lost",
 )
 TWELVE = (
     *("errors", "kept", "group losses", "path", "many loadings", "rows", "audit"),
     "expected losses",
+    "covariance lost",
 )
 PAIR = ("a", "b")
 

@@ -28,6 +28,10 @@ class AuditedPair:
         """Fit the model to moments of the joined table."""
         return fit_pairs(moments, n_targets, self.settings).subspace
 
+    def with_n_components(self, n_components: int) -> "AuditedPair":
+        """Return the model with another number of components."""
+        return replace(self, settings=replace(self.settings, n_components=n_components))
+
 
 def read_pairs(models: object) -> list[AuditedPair]:
     """Read the settings of one or several models, and those of the ordinary one, which comes first.

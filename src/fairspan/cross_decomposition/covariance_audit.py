@@ -328,7 +328,8 @@ def _with_estimates(
     interval = Estimate.from_standard_error(
         difference.value, difference.standard_error, df, n_tests, levels.level
     )
-    low, high = interval.low, interval.high
+    low = interval.low
+    high = interval.high
     assert low is not None
     assert high is not None
     best_covariance = (loss.observed_best + best.value) / 2

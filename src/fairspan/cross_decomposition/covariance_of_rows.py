@@ -186,7 +186,8 @@ def held_out_covariances(rows: FoldedRows, settings: PairedSettings) -> HeldOutC
             centered = rows.values[mine] - center
             if posed.feature_scale is not None:
                 centered = centered / posed.feature_scale
-            x, y = centered[:, :n_features], centered[:, n_features:]
+            x = centered[:, :n_features]
+            y = centered[:, n_features:]
             own = leading_pairs(posed.problem.covariances.matrices[index], settings.n_components)
             x_own = posed.x_axes @ own.U
             y_own = posed.y_axes @ own.V

@@ -5,6 +5,7 @@ again; `frame()` returns the plotted data.
 """
 
 from fairspan.displays.audit_display import AuditDisplay
+from fairspan.displays.covariance_loss_display import CovarianceLossDisplay
 from fairspan.displays.disparity_path_display import DisparityPathDisplay
 from fairspan.displays.error_curve_display import ErrorCurveDisplay
 from fairspan.displays.feature_error_display import FeatureErrorDisplay
@@ -16,6 +17,7 @@ from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
 __all__ = [
     "AuditDisplay",
+    "CovarianceLossDisplay",
     "DisparityPathDisplay",
     "ErrorCurveDisplay",
     "FeatureErrorDisplay",
