@@ -44,9 +44,11 @@ def count_needed(group: GroupResult) -> str:
 
     Only for a group for which the number is known, such as "1,400 rows of 'a'".
     """
-    unit, count = "row", group.n_rows_needed
+    unit = "row"
+    count = group.n_rows_needed
     if group.n_clusters_needed is not None:
-        unit, count = "cluster", group.n_clusters_needed
+        unit = "cluster"
+        count = group.n_clusters_needed
     return f"{to_ascii(format_count(count or 0, unit))} of {quote_group(group.group)}"
 
 
