@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairspan.certificates.certificate import Certificate
     from fairspan.certificates.status import Status
     from fairspan.estimator.fair_pca import FairPCA
+    from fairspan.layer_compression import CompressedLayer, compress_layer
     from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.pareto import Frontier, frontier
@@ -68,10 +69,12 @@ _MODULE_BY_NAME = {
     "Semidefinite": "fairspan.solvers.published.semidefinite",
     "Certificate": "fairspan.certificates.certificate",
     "Status": "fairspan.certificates.certificate",
+    "CompressedLayer": "fairspan.layer_compression",
     "Frontier": "fairspan.pareto",
     "Uncorrelated": "fairspan.problem.restrictions.uncorrelated",
     "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
+    "compress_layer": "fairspan.layer_compression",
     "frontier": "fairspan.pareto",
     "load": "fairspan.model.subspace",
     "show_progress": "fairspan.progress",
@@ -93,6 +96,7 @@ __all__ = [
     "Audit",
     "BoundarySearch",
     "Certificate",
+    "CompressedLayer",
     "CovarianceParity",
     "Disparity",
     "DualNewton",
@@ -117,6 +121,7 @@ __all__ = [
     "Uncorrelated",
     "Verification",
     "audit",
+    "compress_layer",
     "cross_decomposition",
     "datasets",
     "displays",
