@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fairspan.layer_compression import CompressedLayer, compress_layer
     from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments
+    from fairspan.monitoring.history import History
+    from fairspan.monitoring.monitor import Monitor
     from fairspan.pareto import Frontier, frontier
     from fairspan.problem.criteria.equal_error import EqualError
     from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
@@ -50,6 +52,8 @@ _MODULE_BY_NAME = {
     "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.model.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
+    "History": "fairspan.monitoring.history",
+    "Monitor": "fairspan.monitoring.monitor",
     "FileRows": "fairspan.rows.files.file_rows",
     "Disparity": "fairspan.problem.criteria.linear",
     "EqualError": "fairspan.problem.criteria.equal_error",
@@ -107,10 +111,12 @@ __all__ = [
     "FileRows",
     "Frontier",
     "GroupMoments",
+    "History",
     "LeastVariance",
     "MeanParity",
     "MinimaxError",
     "MinimaxLoss",
+    "Monitor",
     "MultiplicativeWeights",
     "NashWelfare",
     "RiemannianSubgradient",

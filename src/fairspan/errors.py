@@ -81,6 +81,7 @@ class Cause(enum.StrEnum):
     NO_INDICATORS = "a model has no indicators of categories"
     EXTREME_WEIGHTS = "weights of a part cannot be scaled without the largest weight of all parts"
     UNKNOWN_CATEGORY = "a value is not a known category"
+    REPEATED_ROWS = "a history has a look at these rows already"
 
 
 class FairspanError(Exception):

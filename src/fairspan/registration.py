@@ -8,7 +8,10 @@ from fairspan.class_loaders import register_loaders
 
 def register_classes() -> None:
     """Register the displays that results are drawn with, and the solvers."""
-    register_loaders("result display", {"audit": _audit_display, "frontier": _frontier_display})
+    register_loaders(
+        "result display",
+        {"audit": _audit_display, "frontier": _frontier_display, "monitor": _monitor_display},
+    )
     register_loaders(
         "solver",
         {
@@ -32,6 +35,12 @@ def _frontier_display() -> type[object]:
     from fairspan.displays.frontier_display import FrontierDisplay
 
     return FrontierDisplay
+
+
+def _monitor_display() -> type[object]:
+    from fairspan.displays.monitor_display import MonitorDisplay
+
+    return MonitorDisplay
 
 
 def _auto() -> type[object]:

@@ -51,6 +51,9 @@ def example_files(tmp_path_factory):
     table = made_table().drop(columns="age")
     tables = {"patients": table, "north": table[:100], "south": table[100:]}
     tables["new"] = table.drop(columns="sex")
+    # Rows that came after the fit, with cells of the others in each column.
+    rng = np.random.default_rng(1)
+    tables["may"] = table.apply(lambda column: rng.choice(column.to_numpy(), len(table)))
     for name, rows in tables.items():
         rows.to_csv(folder / f"{name}.csv", index=False)
     for name in ("north", "south"):
@@ -274,6 +277,8 @@ def printed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("printed")
     data, model, page = (str(folder / name) for name in ("t.csv", "model", "page.html"))
     made_table().drop(columns="sex").to_csv(data, index=False)
+    later = str(folder / "later.csv")
+    made_table().drop(columns="sex").assign(pay_1=made_table()["pay_2"]).to_csv(later, index=False)
     moments = [str(folder / f"{i}.moments") for i in range(3)]
     table = (data, "--group", "age")
     commands = {
@@ -292,6 +297,7 @@ def printed(tmp_path_factory):
         "audit_by_dimension": ("audit", *table, "--by-dimension"),
         "transform": ("transform", model, data, "-o", str(folder / "out.csv")),
         "verify": ("verify", model, *table),
+        "watch": ("watch", model, later, "--group", "age", "--history", str(folder / "l.json")),
         "moments": ("moments", *table, "-o", moments[0]),
         "merge": ("merge", moments[0], moments[0], "-o", moments[1]),
         "report": ("report", *table, "-d", "2", "--model", model, "--compare", "error_gap"),

@@ -17,7 +17,17 @@ from typing import Any
 import click
 
 from fairspan.cli.command_terminal import JSON_VERSION, print_message
-from fairspan.cli.commands import audit, demo, fit, merge, moments, report, transform, verify
+from fairspan.cli.commands import (
+    audit,
+    demo,
+    fit,
+    merge,
+    moments,
+    report,
+    transform,
+    verify,
+    watch,
+)
 from fairspan.errors import FairspanError, FairspanWarning, InvalidParameter
 from fairspan.progress import show_progress
 from fairspan.version import __version__
@@ -101,7 +111,7 @@ def fairspan() -> None:
     """
 
 
-for _command in (demo, audit, report, fit, verify, transform, moments, merge):
+for _command in (demo, audit, report, fit, verify, watch, transform, moments, merge):
     fairspan.add_command(_command)
 
 

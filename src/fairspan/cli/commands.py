@@ -1,5 +1,6 @@
 """The commands."""
 
+import datetime
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -7,7 +8,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from fairspan.cli import gate, options
-from fairspan.cli.command import command, given_arguments, is_given, output_option, usage_error_if
+from fairspan.cli.command import (
+    audit_option,
+    command,
+    given_arguments,
+    is_given,
+    output_option,
+    usage_error_if,
+)
 from fairspan.cli.command_outputs import check_output_file
 from fairspan.cli.option_values import (
     AuditOptions,
@@ -382,6 +390,89 @@ def verify(
     printed_results.print_results(results, str(found), as_json=as_json)
     if not found.holds:
         raise click.exceptions.Exit(_EXIT_NOT_VERIFIED)
+
+
+@command(
+    short_help="Look at a saved model on new rows, month after month.",
+    examples=(
+        "fairspan watch patients.model may.csv --group sex --history looks.json",
+        "fairspan watch patients.model may.csv --group sex --history looks.json --force",
+    ),
+)
+@click.argument("model", type=INPUT_FILE)
+@options.DATA
+@output_option(
+    "--history",
+    "history_path",
+    type=OUTPUT_FILE,
+    required=True,
+    help="JSON file of the looks so far, to which this one is added; created by the first.",
+)
+@output_option(
+    "--date",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Date of the rows; by default today.",
+)
+@output_option("--force", is_flag=True, help="Add a look at rows that the history has already.")
+@output_option(
+    "--fail-on",
+    type=click.Choice(["drift"]),
+    help="Exit with status 3 if the error of a group has risen.",
+)
+@options.with_read_options
+@options.UNSEEN_CATEGORIES
+@audit_option(
+    "--clusters",
+    metavar="COL",
+    help="Column that identifies clusters of rows, such as the person of each row.",
+)
+@audit_option(
+    "--level",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    metavar="P",
+    help="Confidence level of all looks together; by default that of the history, or 0.95.",
+)
+@options.CUSTOM_OBJECTS
+@options.JSON
+def watch(
+    model: Path,
+    data: Path | ExternalObject,
+    history_path: Path,
+    date: datetime.datetime | None,
+    force: bool,
+    fail_on: str | None,
+    read_options: ReadOptions,
+    clusters: str | None,
+    level: float | None,
+    custom_objects: tuple[ExternalObject, ...],
+    as_json: bool,
+) -> None:
+    """Compare the errors of a saved MODEL on DATA with those at its fit, for each group.
+
+    DATA are rows that came after the fit, such as those of a month. The look is added to the
+    history, unless anything is wrong. Look t spends alpha / (t (t + 1)) of alpha = 1 - LEVEL, so
+    that the probability of any false alarm is at most alpha, however long the model is watched.
+    """
+    check_output_file(history_path, "a history is", model, data, endings=(".json",))
+    from fairspan.cli import printed_results, watching
+
+    history = watching.add_look(
+        model,
+        data,
+        history_path,
+        read_options,
+        date=date,
+        clusters=clusters,
+        level=level,
+        custom_objects=custom_objects,
+        force=force,
+    )
+    results = watching.watch_record(history, history_path)
+    text = watching.watch_text(history)
+    printed_results.print_results(results, text, as_json=as_json)
+    if fail_on is not None:
+        gate.exit_on_failures(watching.drift_failures(history.looks[-1]))
 
 
 @command(

@@ -189,16 +189,26 @@ def verify_model(
     cells. `parts` are criteria and restrictions of other packages that the model uses.
     """
     (subspace,) = load_models([model], parts).values()
-    reading = read_options_for([subspace], data, reading)
-    table = open_input(data, reading).selected(
-        subspace.feature_names, restriction_columns(subspace)
-    )
-    table = table.matched_to(known_labels_of(subspace))
+    table = open_input_of_model(subspace, data, reading)
     moments = table.moments
     if table.row_source is not None:
         # The spread of the rows tells errors that are exactly zero from errors lost to rounding.
         moments = with_row_spread_if_singular(moments, table.row_source)
     return verify(subspace, moments)
+
+
+def open_input_of_model(
+    subspace: FairSubspace,
+    data: Path | ExternalObject,
+    reading: ReadOptions,
+    clusters: str | None = None,
+) -> InputData:
+    """Open rows or moments with the features, missing cells and labels of a saved model."""
+    reading = read_options_for([subspace], data, reading)
+    table = open_input(data, reading, clusters).selected(
+        subspace.feature_names, restriction_columns(subspace)
+    )
+    return table.matched_to(known_labels_of(subspace))
 
 
 def audit_by_dimension(

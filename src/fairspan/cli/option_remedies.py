@@ -61,6 +61,9 @@ _BY_OPTION: dict[str, dict[Cause, Remedy]] = {
         Cause.TOO_LARGE: "Choose fewer features or groups, or allow more with --max-memory SIZE, "
         "such as 8GB"
     },
+    "--history": {
+        Cause.REPEATED_ROWS: "Check which rows were passed, or add them again with --force"
+    },
     "--custom-object": {Cause.UNKNOWN_PART: "Name it with --custom-object package.module:Object"},
     "--one-hot": {
         Cause.NO_INDICATORS: "Omit --one-hot",

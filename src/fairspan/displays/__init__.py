@@ -12,6 +12,7 @@ from fairspan.displays.feature_error_display import FeatureErrorDisplay
 from fairspan.displays.frontier_display import FrontierDisplay
 from fairspan.displays.group_loss_display import GroupLossDisplay
 from fairspan.displays.loadings_display import LoadingsDisplay
+from fairspan.displays.monitor_display import MonitorDisplay
 from fairspan.displays.reduced_rows_display import ReducedRowsDisplay
 from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
@@ -24,6 +25,7 @@ __all__ = [
     "FrontierDisplay",
     "GroupLossDisplay",
     "LoadingsDisplay",
+    "MonitorDisplay",
     "ReducedRowsDisplay",
     "VarianceKeptDisplay",
 ]

@@ -1,0 +1,1 @@
+"""Watching of a saved model on new rows, one look after another."""

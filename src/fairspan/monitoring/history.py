@@ -1,0 +1,325 @@
+"""The looks at one model so far, and their file."""
+
+import datetime
+import hashlib
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairspan.auditing.group_names import format_group
+from fairspan.auditing.intervals import DEFAULT_LEVEL, Estimate
+from fairspan.auditing.models import model_name
+from fairspan.class_loaders import load_class
+from fairspan.errors import InvalidInput
+from fairspan.formatting.export import to_data_frame
+from fairspan.formatting.numbers import format_level, format_share, to_ascii
+from fairspan.formatting.table import Cell, Column, Table, name_column, number_column
+from fairspan.formatting.terminal import MAX_WIDTH, Styler, unstyled, wrap_text
+from fairspan.model.subspace import FairSubspace
+from fairspan.monitoring.look import GroupLook, Look
+from fairspan.rows.labels import Label, format_list
+from fairspan.storage.archive import open_json, write_json
+from fairspan.storage.fields import FieldReader, FileKind
+from fairspan.typing import PlottedDisplay
+
+_HISTORY_FILE = FileKind(
+    "history",
+    "the looks at a model",
+    remedy="Name the history that fairspan wrote, or start another",
+    outdated_remedy="Start another history; files of older versions are not read",
+)
+# Smallest level, as of audits.
+_MIN_LEVEL = 0.5
+# Looks that are printed: the last half year of a monthly look.
+_N_PRINTED_LOOKS = 6
+
+
+@dataclass(frozen=True)
+class History:
+    """Looks at one model on new rows, in the order in which they were made.
+
+    Look t spends alpha / (t (t + 1)) of alpha = 1 - `level`. All looks together spend less than
+    alpha, however many there are, so that the probability of any false alarm, ever, is at most
+    alpha.
+
+    Attributes
+    ----------
+    model_sha256 : str
+        Hash of the projection of the model.
+    problem : str
+        Criterion and restriction of the model, in words.
+    level : float
+        Confidence level of all looks together.
+    looks : tuple of Look
+    """
+
+    model_sha256: str
+    problem: str
+    level: float = DEFAULT_LEVEL
+    looks: tuple[Look, ...] = ()
+
+    @classmethod
+    def of_model(cls, subspace: FairSubspace, level: float) -> "History":
+        """Return the history of a model without any look."""
+        return cls(hash_of_model(subspace), model_name(subspace.require_certificate()), level)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "History":
+        """Read a history that :class:`Monitor` or ``fairspan watch`` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CorruptFile
+            The file is truncated, modified or of another kind.
+        """
+        with open_json(path, _HISTORY_FILE) as fields:
+            return cls(
+                model_sha256=fields.read_text("model_sha256"),
+                problem=fields.read_text("problem"),
+                level=fields.read_number("level", minimum=_MIN_LEVEL, below=1.0),
+                looks=tuple(_read_look(look) for look in fields.read_records("looks")),
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the history as JSON to exactly this path, atomically."""
+        document = {
+            "model_sha256": self.model_sha256,
+            "problem": self.problem,
+            "level": self.level,
+            "looks": [_write_look(look) for look in self.looks],
+        }
+        write_json(path, _HISTORY_FILE, document)
+
+    @property
+    def spent(self) -> float:
+        """Probability of a false alarm that all looks together have spent."""
+        return sum(1 - look.level for look in self.looks)
+
+    def find_same_rows(self, look: Look) -> Look | None:
+        """Return the look at rows with the same moments, if there is one."""
+        return next((each for each in self.looks if each.has_same_rows(look)), None)
+
+    def merge(self, other: "History") -> "History":
+        """Return the looks of two histories of one model, in the order of their dates.
+
+        Looks at the same rows are kept once. Each keeps the level that it was made with; if both
+        histories spent up to alpha, the merged one may have spent more (`spent`).
+
+        Raises
+        ------
+        InvalidInput
+            The histories are of different models or levels.
+        """
+        if (self.model_sha256, self.level) != (other.model_sha256, other.level):
+            raise InvalidInput(
+                f"A history of {self.problem} (level {self.level:g}) is merged with one of "
+                f"{other.problem} (level {other.level:g})",
+                "Allowed: histories of the same fitted model, with the same level",
+                "Merge the histories of each model separately",
+            )
+        added = [look for look in other.looks if self.find_same_rows(look) is None]
+        by_date = sorted([*self.looks, *added], key=lambda look: look.date)
+        numbered = [replace(look, number=t) for t, look in enumerate(by_date, start=1)]
+        return replace(self, looks=tuple(numbered))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one flat dictionary per look and group; unknown values are None."""
+        records = []
+        for look in self.looks:
+            values = look.to_dict()
+            del values["groups"], values["alarms"], values["n_rows"]
+            records += [{**values, **group.to_record()} for group in look.groups]
+        return records
+
+    def frame(self) -> Any:
+        """Return the figures as a DataFrame with one row per look and group.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: number, date, level, objective, lower_bound, relative_gap and refit_may_help of
+            the look; group, n_rows, total_variance, error and drift with _low and _high, and
+            is_alarm of the group.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return to_data_frame(self.to_records(), "History.frame()")
+
+    def plot(self, ax: Any = None) -> PlottedDisplay:
+        """Plot the error of each group over the looks (requires the `plot` extra).
+
+        Returns
+        -------
+        displays.MonitorDisplay
+        """
+        display = load_class("result display", "monitor").compute(self)
+        plotted: PlottedDisplay = display.plot(ax)
+        return plotted
+
+    def table(self, n_looks: int = _N_PRINTED_LOOKS) -> Table:
+        """Return the last looks as a table, one row per look and group."""
+        numbers: list[Cell] = []
+        dates: list[Cell] = []
+        groups: list[GroupLook] = []
+        for look in self.looks[-n_looks:]:
+            # Only the first row of a look shows its number and date.
+            padding = [Cell("")] * (len(look.groups) - 1)
+            numbers += [Cell(str(look.number)), *padding]
+            dates += [Cell(look.date), *padding]
+            groups += look.groups
+        columns = (
+            Column("look", numbers),
+            Column("date", dates, is_text=True),
+            name_column("group", [format_group(group.group) for group in groups]),
+            Column("rows", [Cell(f"{group.n_rows:,}", group.n_rows) for group in groups]),
+            number_column("error", [group.error.value for group in groups]),
+            Column(
+                "change since the fit",
+                [_share_cell(group.relative_drift) for group in groups],
+                detail_heading="interval",
+            ),
+            name_column("alarm", ["risen" if group.is_alarm else "" for group in groups]),
+        )
+        caption = (
+            f"Errors of {self.problem} by group, in squared units of the features. The "
+            f"{to_ascii(format_level(self.level))} intervals of all looks and groups hold jointly."
+        )
+        return Table(caption, columns)
+
+    def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:
+        """Format the last looks, and the conclusion of the last one, for a terminal."""
+        if not self.looks:
+            return f"No look at {self.problem} yet."
+        lines = [self.table().to_text(width, paint), ""]
+        return "\n".join([*lines, *wrap_text(self.conclusion, width)])
+
+    @property
+    def conclusion(self) -> str:
+        """Conclusion of the last look, in one or two sentences."""
+        if not self.looks:
+            return "There is no look yet."
+        last = self.looks[-1]
+        if not last.alarms:
+            return f"Look {last.number} ({last.date}): no error has risen beyond chance."
+        names = format_list([format_group(label) for label in last.alarms])
+        text = f"Look {last.number} ({last.date}): the error of {names} has risen beyond chance."
+        if last.refit_may_help is None:
+            return f"{text} There is no bound for a refit to these rows."
+        if not last.refit_may_help:
+            return f"{text} By the certificate, a refit to these rows would hardly help."
+        gap = "" if last.relative_gap is None else f" by up to {_share(last.relative_gap)}"
+        return f"{text} A refit may lower the criterion{gap}."
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def hash_of_model(subspace: FairSubspace) -> str:
+    """Return the SHA-256 of encoder, mean and scale, which tells fitted models apart."""
+    digest = hashlib.sha256()
+    for array in (subspace.components, subspace.mean, subspace.scale):
+        digest.update(b"none" if array is None else array.tobytes())
+    return digest.hexdigest()
+
+
+def check_date(date: str | datetime.date | None) -> str:
+    """Return a date as YYYY-MM-DD; today if it is None.
+
+    Raises
+    ------
+    InvalidInput
+        Not a date.
+    """
+    if date is None:
+        return datetime.date.today().isoformat()
+    if isinstance(date, datetime.datetime):
+        return date.date().isoformat()
+    if isinstance(date, datetime.date):
+        return date.isoformat()
+    try:
+        return datetime.date.fromisoformat(date).isoformat()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"date is {date!r}", "Allowed: a date such as '2026-05-31'", "Pass the date of the rows"
+        ) from error
+
+
+def _share(value: float) -> str:
+    return to_ascii(format_share(value))
+
+
+def _share_cell(change: Estimate) -> Cell:
+    """Return the cell of a relative change with its interval."""
+    interval = ""
+    if change.low is not None and change.high is not None:
+        interval = f"{_share(change.low).removesuffix(' %')} to {_share(change.high)}"
+    text = "" if change.value != change.value else _share(change.value)
+    return Cell(text, change.value, detail=interval)
+
+
+def _write_look(look: Look) -> dict[str, Any]:
+    """Return the entries of a look in a file: its figures, without those that follow from them."""
+    values = look.to_dict()
+    for name in ("n_rows", "alarms", "groups"):
+        del values[name]
+    figures = [group.to_record() for group in look.groups]
+    for record in figures:
+        del record["group"]
+    return {**values, "labels": [group.group for group in look.groups], "figures": figures}
+
+
+def _read_look(fields: FieldReader) -> Look:
+    labels = fields.read_labels("labels")
+    records = fields.read_records("figures")
+    if len(records) != len(labels):
+        raise fields.error("figures", f"has {len(records)} entries", f"{len(labels)}")
+    date = fields.read_text("date")
+    with fields.explain_errors("date"):
+        datetime.date.fromisoformat(date)
+    refit_may_help = None
+    if not fields.is_null("refit_may_help"):
+        refit_may_help = fields.read_boolean("refit_may_help")
+    return Look(
+        number=fields.read_integer("number", minimum=1),
+        date=date,
+        level=fields.read_number("level", minimum=_MIN_LEVEL, below=1.0),
+        groups=tuple(
+            _read_group(record, label) for record, label in zip(records, labels, strict=True)
+        ),
+        objective=_read_optional(fields, "objective"),
+        lower_bound=_read_optional(fields, "lower_bound"),
+        relative_gap=_read_optional(fields, "relative_gap"),
+        refit_may_help=refit_may_help,
+    )
+
+
+def _read_group(fields: FieldReader, label: Label) -> GroupLook:
+    return GroupLook(
+        group=label,
+        n_rows=fields.read_integer("n_rows", minimum=0),
+        total_variance=fields.read_number("total_variance", minimum=0.0),
+        error=_read_estimate(fields, "error"),
+        drift=_read_estimate(fields, "drift"),
+        is_alarm=fields.read_boolean("is_alarm"),
+    )
+
+
+def _read_estimate(fields: FieldReader, name: str) -> Estimate:
+    value = _read_optional(fields, name)
+    low = _read_optional(fields, f"{name}_low")
+    high = _read_optional(fields, f"{name}_high")
+    return Estimate(math.nan if value is None else value, low, high)
+
+
+def _read_optional(fields: FieldReader, name: str) -> float | None:
+    """Read a number that may be null."""
+    return None if fields.is_null(name) else fields.read_number(name)
