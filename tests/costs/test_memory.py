@@ -43,3 +43,27 @@ def test_a_wide_fit_holds_the_rows_once():
     # numbers: means, variances and components.
     beside = 20 * n**2 + 45 * p
     assert peak_of_fit(X, np.arange(n) % 2) < (n * p + beside) * _BYTES + 2e6
+
+
+def test_equal_rows_are_not_copied():
+    n, p = 400, 5_000
+    X = np.tile(np.linspace(1.0, 2.0, p), (n, 1))
+    groups = np.arange(n) % 2
+    assert peak_of_fit(X, groups) < X.nbytes / 4
+    # A row of weight zero may differ, and is no row of the fit.
+    X[0] = 0.0
+    weights = np.ones(n)
+    weights[0] = 0.0
+    model = fs.FairPCA(2).fit(X, sensitive_features=groups, sample_weight=weights)
+    np.testing.assert_array_equal(model.mean_, X[1])
+    assert not model.group_errors_.any()
+    # The last row alone differs: the same rows as anywhere else.
+    X[-1] += 1.0
+    model.fit(X[1:], sensitive_features=groups[1:])
+    assert model.explained_variance_[0] == pytest.approx(p * (n - 2) / (n - 1) ** 2)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_equal_rows_that_are_not_finite_are_refused(value):
+    with pytest.raises(fs.errors.InvalidInput):
+        fs.FairPCA(2).fit(np.full((40, 200), value), sensitive_features=np.arange(40) % 2)

@@ -53,7 +53,7 @@ from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import Label, label_array
 from fairspan.rows.row_validation import to_finite_float64, to_numeric
 from fairspan.rows.sparse_rows import SparseRows
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
 MAX_ORTHOGONALITY_DEFECT = 3e-11
@@ -254,16 +254,14 @@ class WideMoments(RowMoments):
         """
         assert rows.groups is not None
         values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.values())
-        n, p = values.shape
+        n = len(values)
         weights = np.ones(n) if rows.weights is None else rows.weights
         indices_by_group = row_indices_by_group(rows.groups, weights, limit)
         order = np.concatenate(list(indices_by_group.values()))
         shift = values[order[0]].astype(np.float64)
-        shifted = np.empty((len(order), p))
         # Infinity and NaN show in the means and are reported below.
         with np.errstate(over="ignore", invalid="ignore"):
-            for block in blocks_in_cache(len(order), p):
-                np.subtract(values[order[block]], shift, out=shifted[block])
+            shifted = _shift_rows(values, order, shift)
             moments = cls._from_shifted_rows(
                 shift,
                 shifted,
@@ -565,6 +563,21 @@ class WideMoments(RowMoments):
         # The means of the coordinates are more exact than the projected means of the features.
         compact_point = coordinates[:, -1] if is_common else compact_moments.means
         return compact_moments, compact_point, compact_basis
+
+
+def _shift_rows(values: AnyArray, order: IndexArray, shift: FloatArray) -> FloatArray:
+    """Copy rows in a given order and subtract the shift, the first of them.
+
+    If all rows are equal, the result is a read-only view of a single row of zeros.
+    """
+    blocks = list(blocks_in_cache(len(order), len(shift)))
+    # Ends at the first block with another row.
+    if all((values[order[block]] == shift).all() for block in blocks):
+        return np.broadcast_to(np.zeros(len(shift)), (len(order), len(shift)))
+    shifted = np.empty((len(order), len(shift)))
+    for block in blocks:
+        np.subtract(values[order[block]], shift, out=shifted[block])
+    return shifted
 
 
 def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
