@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fairspan.certificates.certificate_parts import TracePoint
 from fairspan.certificates.evaluate_solution import certify
+from fairspan.model.linear_decoder import LinearDecoder
 from fairspan.problem.criteria.criterion import ConcaveScoresCriterion, Criterion, LinearCriterion
 from fairspan.problem.criteria.problem_view import ProblemView
 from fairspan.problem.limits import ParityLimit
@@ -29,6 +30,7 @@ __all__ = [
     "Criterion",
     "Display",
     "LinearCriterion",
+    "LinearDecoder",
     "ParityLimit",
     "Problem",
     "ProblemView",

@@ -14,6 +14,7 @@ from fairspan.metrics.parity import (
     prediction_bias,
     statistical_parity,
 )
+from fairspan.metrics.rank_bound import RankBound, rank_bound
 from fairspan.metrics.reconstruction import (
     GroupErrors,
     disparity,
@@ -30,6 +31,7 @@ __all__ = [
     "GroupErrors",
     "LabelBias",
     "MMDEstimate",
+    "RankBound",
     "StatisticalParity",
     "disparity",
     "excess_loss",
@@ -40,6 +42,7 @@ __all__ = [
     "mmd",
     "neg_error_plus_gap",
     "prediction_bias",
+    "rank_bound",
     "reconstruction_error",
     "statistical_parity",
     "variance_kept_ratio",

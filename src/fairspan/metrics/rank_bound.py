@@ -1,0 +1,239 @@
+"""Lower bound on the largest group error of any model with a linear decoder."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate
+from fairspan.errors import IncompatibleParameters, InvalidType
+from fairspan.estimator.fit import fit_moments
+from fairspan.estimator.fit_settings import FitSettings
+from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
+from fairspan.model.linear_decoder import LinearDecoder
+from fairspan.model.other_packages import ReconstructionModel, decode, encode
+from fairspan.model.subspace import FairSubspace, adapt_model
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.second_moments import DenseSecondMoments
+from fairspan.parameters import check_bool
+from fairspan.problem.criteria.minimax import MinimaxError
+from fairspan.rows.aggregation import Rows, as_row_source
+from fairspan.rows.labels import Label
+from fairspan.rows.opening import open_group_rows
+from fairspan.typing import FloatArray, LabelsLike, TableLike, WeightsLike
+
+# Random codes with which a decoder is checked to be linear.
+_N_PROBES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RankBound:
+    """Largest group error of a model, beside what no model of its rank can fall below.
+
+    Attributes
+    ----------
+    groups : tuple of k labels
+    errors : (k,) array
+        Mean squared error of each group, divided by its variance if `relative`.
+    bound : float
+        No model that reconstructs from as many numbers with a common linear decoder, about the same
+        center, has a smaller largest error.
+    n_components : int
+        Number of codes of a row, d.
+    relative : bool
+    certificate : Certificate
+        Of the fair subspace whose bound this is.
+    """
+
+    groups: tuple[Label, ...]
+    errors: FloatArray
+    bound: float
+    n_components: int
+    relative: bool
+    certificate: Certificate
+
+    @property
+    def largest_error(self) -> float:
+        """Error of the group that is reconstructed worst."""
+        return float(self.errors.max())
+
+    @property
+    def excess(self) -> float:
+        """Largest error over the bound, minus one: at least this part of it is due to the model."""
+        return self.largest_error / self.bound - 1 if self.bound > 0 else np.inf
+
+    def __str__(self) -> str:
+        error = f"{self.largest_error:.4g} squared units"
+        bound = f"{self.bound:.4g}"
+        if self.relative:
+            error = f"{100 * self.largest_error:.1f} % of its mean square about the model's offset"
+            bound = f"{100 * self.bound:.1f} %"
+        return (
+            f"The largest error of a group is {error}. No linear decoder of "
+            f"{self.n_components} numbers has one below {bound}, so this model is at most "
+            f"{100 * self.excess:.2g} % above the best."
+        )
+
+
+def rank_bound(
+    model: object,
+    X: TableLike,
+    sensitive_features: LabelsLike,
+    *,
+    sample_weight: WeightsLike = None,
+    relative: bool = True,
+) -> RankBound:
+    """Compare the largest group error of a model with a bound for all linear decoders of its rank.
+
+    For any encoder and any decoder D of rank d, and weights w >= 0 of the groups, the errors
+    satisfy sum_g w_g e_g >= the sum of all but the d largest eigenvalues of sum_g w_g S_g (Eckart
+    and Young 1936), S_g the second moments about the model's offset. The weights are those that
+    prove the optimum of `MinimaxError`.
+
+    Parameters
+    ----------
+    model : object
+        Fitted model with `transform` and a linear `inverse_transform`, such as NMF, SparsePCA or a
+        PCA; a dictionary with `components_`; a :class:`~fairspan.extending.LinearDecoder` for any
+        other encoder; or any model that :func:`fairspan.audit` takes.
+    X : (n, p) table of finite numbers, in memory
+    sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    sample_weight : (n,) array-like, or column name of X, optional
+    relative : bool, default=True
+        Divide each error by the group's variance about the model's offset.
+
+    Returns
+    -------
+    RankBound
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Rows or a model that are not valid.
+    IncompatibleParameters
+        The decoder is not linear, or errors are about the mean of each group.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.decomposition import NMF
+    >>> from fairspan import metrics
+    >>> X, digits = load_digits(return_X_y=True)
+    >>> model = NMF(5, init="nndsvda", max_iter=1000).fit(X)
+    >>> found = metrics.rank_bound(model, X, digits >= 5)
+    >>> bool(found.largest_error > found.bound > 0)
+    True
+    """
+    check_bool("relative", relative)
+    mapping = adapt_model(_with_decoder(model)).mapping
+    rows = open_group_rows(X, sensitive_features, sample_weight)
+    if mapping.feature_names is not None and rows.feature_names is not None:
+        rows = rows.select_features(mapping.feature_names)
+    if isinstance(mapping, FairSubspace):
+        return _of_subspace(mapping, rows, relative=relative)
+    return _of_row_model(mapping, rows, relative=relative)
+
+
+def _with_decoder(model: object) -> object:
+    """Return the model, or one with the decoder that its components are."""
+    encode_rows = getattr(model, "transform", None)
+    components = getattr(model, "components_", None)
+    if hasattr(model, "inverse_transform") or encode_rows is None:
+        return model
+    if not isinstance(components, np.ndarray):
+        return model
+    return LinearDecoder(encode_rows, components)
+
+
+def _of_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankBound:
+    """Bound of a projection, which moments suffice for."""
+    moments = compute_group_moments(rows)
+    frame = subspace.reference_frame(moments)
+    if not frame.has_common_center:
+        raise IncompatibleParameters(
+            "The model has errors about the mean of each group",
+            "Allowed: models with one offset for all rows",
+            "Fit with center='global'",
+        )
+    second_moments = cast(DenseSecondMoments, frame.second_moments(moments)).matrices
+    projector = subspace.projector
+    residual = np.eye(subspace.n_features) - projector.decoder @ projector.encoder
+    errors = np.einsum("ij,gjk,ik->g", residual, second_moments, residual)
+    return _bound(moments, second_moments, errors, subspace.dimension, relative=relative)
+
+
+def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> RankBound:
+    """Bound of a model that is evaluated row by row."""
+    d = int(encode(model.steps, np.zeros((1, model.n_features))).shape[1])
+    offset = _linear_offset(model, d)
+    source = as_row_source(rows)
+    if source is None:
+        raise InvalidType(
+            f"X is of type {type(rows).__name__}, whose rows are not at hand",
+            "Allowed: arrays, data frames and files",
+            "Load a random part of the rows into memory",
+        )
+    moments = compute_group_moments(rows)
+    sums = np.zeros(moments.n_groups)
+    weights = np.zeros(moments.n_groups)
+    position_of = {label: index for index, label in enumerate(moments.labels)}
+    for block in source.blocks():
+        assert block.groups is not None
+        positions = np.array([position_of[label] for label in block.groups.to_list()])
+        row_weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        residuals = row_weights * model.squared_residuals(block.values)
+        sums += np.bincount(positions, weights=residuals, minlength=len(sums))
+        weights += np.bincount(positions, weights=row_weights, minlength=len(sums))
+    scaled = moments.in_units(model.scale)
+    point = offset if model.scale is None else offset / model.scale
+    second_moments = scaled.second_moments_about(point).matrices
+    return _bound(moments, second_moments, sums / weights, d, relative=relative)
+
+
+def _linear_offset(model: ReconstructionModel, d: int) -> FloatArray:
+    """Row that the code zero stands for, after a check that the decoder is linear.
+
+    Raises
+    ------
+    IncompatibleParameters
+    """
+    rng = np.random.default_rng(0)
+    codes = np.abs(rng.standard_normal((_N_PROBES, d)))
+    zero = decode(model.steps, np.zeros((1, d)))[0]
+    basis = decode(model.steps, np.eye(d)) - zero
+    expected = codes @ basis + zero
+    found = decode(model.steps, codes)
+    size = float(np.abs(basis).max(initial=0.0)) + float(np.abs(zero).max())
+    if np.abs(found - expected).max() <= SINGLE_PRECISION_TOL * d * size:
+        return np.asarray(zero)
+    raise IncompatibleParameters(
+        "The decoder (inverse_transform) of the model is not linear",
+        "Allowed: models that reconstruct rows as weighted sums of the same components",
+        "For other models no such bound is known; audit them with fairspan.audit",
+    )
+
+
+def _bound(
+    moments: GroupMoments,
+    second_moments: FloatArray,
+    errors: FloatArray,
+    d: int,
+    *,
+    relative: bool,
+) -> RankBound:
+    """Bound for d numbers, from second moments about the offset of a model."""
+    about_offset = GroupMoments.from_covariances(
+        second_moments, weights=moments.weights, groups=moments.labels
+    )
+    rank = min(d, moments.n_features)
+    settings = FitSettings(rank, MinimaxError(relative=relative), center="none")
+    certificate = fit_moments(about_offset, settings).certificate
+    divisors = np.einsum("gii->g", second_moments) if relative else np.ones(len(errors))
+    return RankBound(
+        groups=tuple(moments.labels),
+        errors=errors / divisors,
+        bound=max(certificate.lower_bound - certificate.resolution, 0.0),
+        n_components=d,
+        relative=relative,
+        certificate=certificate,
+    )
