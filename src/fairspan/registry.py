@@ -41,6 +41,7 @@ _NAMES = {
         "riemannian",
     ),
     "display": (
+        "correlation_circle",
         "disparity_path",
         "error_curve",
         "feature_error",

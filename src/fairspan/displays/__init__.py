@@ -5,6 +5,8 @@ again; `frame()` returns the plotted data.
 """
 
 from fairspan.displays.audit_display import AuditDisplay
+from fairspan.displays.biplot_display import BiplotDisplay
+from fairspan.displays.correlation_circle_display import CorrelationCircleDisplay
 from fairspan.displays.covariance_loss_display import CovarianceLossDisplay
 from fairspan.displays.disparity_path_display import DisparityPathDisplay
 from fairspan.displays.error_curve_display import ErrorCurveDisplay
@@ -18,6 +20,8 @@ from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
 __all__ = [
     "AuditDisplay",
+    "BiplotDisplay",
+    "CorrelationCircleDisplay",
     "CovarianceLossDisplay",
     "DisparityPathDisplay",
     "ErrorCurveDisplay",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairspan.displays.correlation_circle_display import CorrelationCircleDisplay
 from fairspan.displays.disparity_path_display import DisparityPathDisplay
 from fairspan.displays.error_curve_display import ErrorCurveDisplay
 from fairspan.displays.feature_error_display import FeatureErrorDisplay
@@ -13,6 +14,7 @@ from fairspan.displays.variance_kept_display import VarianceKeptDisplay
 
 # Functions that compute a display of a fitted estimator.
 DISPLAYS: Mapping[str, Callable[..., Any]] = {
+    "correlation_circle": CorrelationCircleDisplay.compute,
     "disparity_path": DisparityPathDisplay.compute,
     "error_curve": ErrorCurveDisplay.compute,
     "feature_error": FeatureErrorDisplay.compute,

@@ -14,12 +14,14 @@ from markupsafe import Markup
 from fairspan.auditing.intervals import share_of
 from fairspan.displays import (
     AuditDisplay,
+    CorrelationCircleDisplay,
     ErrorCurveDisplay,
     FrontierDisplay,
     GroupLossDisplay,
     style,
 )
 from fairspan.displays.base_display import SAVE_METADATA, BaseDisplay, new_figure, reproducible_svg
+from fairspan.displays.correlation_circle_display import MAX_FEATURES
 from fairspan.extending import Display
 from fairspan.formatting.numbers import format_level, format_share, share_with_interval
 from fairspan.report.report import Report
@@ -46,6 +48,8 @@ _PHONE_WIDTH = 4.2
 _MAX_PHONE_COLUMNS = 2
 # Maximum number of groups per figure; tables show all.
 _MAX_GROUPS_DRAWN = 12
+# Maximum number of features in the alternative text of a figure.
+_MAX_DESCRIBED_FEATURES = 20
 # Radius of the slider's mark in points: a single one, and those of several groups.
 _MARK_RADIUS = 6
 _SMALL_MARK_RADIUS = 4.5
@@ -350,6 +354,31 @@ def losses_figure(report: Report) -> PageFigure:
     alt_text = f"Losses under PCA and {name}: {'; '.join(descriptions)}."
     return draw_figure(
         display, element_prefix="l", caption=caption, alt_text=alt_text, fit_phone=True
+    )
+
+
+def correlation_figure(report: Report) -> PageFigure | None:
+    """Figure of the correlations of the features with the main model's first two components.
+
+    None with a single component, or too many features for arrows that can be told apart.
+    """
+    if report.main.n_components < 2 or report.n_features > MAX_FEATURES:
+        return None
+    display = CorrelationCircleDisplay.from_moments(report.main_fit.subspace, report.moments)
+    display.width = _PHONE_WIDTH
+    name = report.main.name
+    caption = (
+        f"Correlation of each feature with the first two components of {name}, over all rows. "
+        "Features whose arrow nearly reaches the circle are well represented."
+    )
+    order = np.argsort(-display.explained_shares, kind="stable")[:_MAX_DESCRIBED_FEATURES]
+    described = "; ".join(
+        f"{display.features[j]} {display.correlations[j, 0]:.2f}, {display.correlations[j, 1]:.2f}"
+        for j in order
+    )
+    alt_text = f"Correlations with components 1 and 2 of {name}: {described}."
+    return draw_figure(
+        display, element_prefix="c", caption=caption, alt_text=alt_text, fit_phone=True
     )
 
 

@@ -99,6 +99,7 @@ def _page_context(report: Report) -> dict[str, object]:
         "pca_figure": figures.pca_errors_figure(report),
         "losses_figure": losses_figure,
         "expected_figure": expected_figure,
+        "correlation_figure": figures.correlation_figure(report),
         "slider_figure": slider_figure,
         "dimensions_figure": other_dimensions_figure,
         "displays": _display_figures(report),

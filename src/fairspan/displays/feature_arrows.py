@@ -1,0 +1,184 @@
+"""Arrows of features in the plane of two components, the longest labeled without overlap."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairspan.displays.style import (
+    LETTER_WIDTH,
+    NAME_SIZE,
+    Axes,
+    available_width,
+    root_figure,
+)
+from fairspan.formatting.names import plot_labels
+from fairspan.typing import FloatArray
+
+# Maximum number of letters of a label.
+_MAX_LETTERS = 24
+# Height of a label, and distance from the tip of its arrow, in points.
+_LABEL_HEIGHT = 1.45 * NAME_SIZE
+_TIP_DISTANCE = 3.0
+# Factor of the estimated width of a label: some letters are wider than the average.
+_WIDTH_FACTOR = 1.25
+# Height and width that title, legend and axis labels take at most, in points.
+_HEADER_HEIGHT = 130.0
+_LABELS_WIDTH = 70.0
+# Share of an arrow's length that is horizontal, from which its label is centered vertically.
+_FLAT_SHARE = 0.94
+# Arrows shorter than this share of the longest have no label.
+_MIN_LABELED_SHARE = 0.1
+# Opacity and width (relative to the axes) of arrows with a label, and of those without.
+_LABELED_STYLE: Any = {"alpha": 0.95, "width": 0.0045}
+_OTHER_STYLE: Any = {"alpha": 0.35, "width": 0.0025}
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Label of an arrow, with its box in points from the origin of the axes.
+
+    Attributes
+    ----------
+    text : str
+    tip : (float, float)
+        Tip of the arrow in data coordinates.
+    offset : (float, float)
+        Offset of the text from the tip, in points.
+    alignment : (str, str)
+        Horizontal and vertical alignment.
+    box : (float, float, float, float)
+        Left, bottom, right and top end.
+    """
+
+    text: str
+    tip: tuple[float, float]
+    offset: tuple[float, float]
+    alignment: tuple[str, str]
+    box: tuple[float, float, float, float]
+
+    def overlaps(self, other: "_Label") -> bool:
+        """Whether the boxes of two labels overlap."""
+        left, bottom, right, top = self.box
+        other_left, other_bottom, other_right, other_top = other.box
+        is_beside = right <= other_left or other_right <= left
+        is_above = top <= other_bottom or other_top <= bottom
+        return not (is_beside or is_above)
+
+
+def draw_feature_arrows(
+    axes: Axes,
+    tips: FloatArray,
+    names: Sequence[str],
+    *,
+    max_labels: int,
+    half_range: float,
+    color: str,
+) -> list[str]:
+    """Draw an arrow from the origin for each feature, and label the longest.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        With equal scales on both axes.
+    tips : (p, 2) array
+        Tips of the arrows in data coordinates.
+    names : sequence of p str
+    max_labels : int
+        Maximum number of labels; those that would overlap a longer arrow's label are left out.
+    half_range : float
+        Half the range of each axis in data coordinates, about the origin.
+    color : str
+
+    Returns
+    -------
+    list of str
+        Names of the labeled features, the longest arrow first.
+    """
+    points_per_unit = _estimated_side(axes) / (2 * half_range)
+    lengths = np.hypot(*tips.T)
+    shown_names = plot_labels(names, _MAX_LETTERS)
+    placed: list[_Label] = []
+    labeled: list[int] = []
+    for j in np.argsort(-lengths, kind="stable").tolist():
+        if len(placed) == max_labels or lengths[j] <= _MIN_LABELED_SHARE * lengths.max():
+            break
+        limit = half_range * points_per_unit
+        for label in _candidate_labels(shown_names[j], tips[j], points_per_unit):
+            if max(map(abs, label.box)) > limit:
+                continue  # beyond the axes on this side
+            if not any(label.overlaps(other) for other in placed):
+                placed.append(label)
+                labeled.append(j)
+            break
+    is_labeled = np.isin(np.arange(len(tips)), labeled)
+    for chosen, settings in ((~is_labeled, _OTHER_STYLE), (is_labeled, _LABELED_STYLE)):
+        if chosen.any():
+            origin = np.zeros(int(chosen.sum()))
+            axes.quiver(
+                origin,
+                origin,
+                *tips[chosen].T,
+                angles="xy",
+                scale_units="xy",
+                scale=1,
+                color=color,
+                zorder=3,
+                **settings,
+            )
+    for label in placed:
+        horizontal, vertical = label.alignment
+        axes.annotate(
+            label.text,
+            label.tip,
+            xytext=label.offset,
+            textcoords="offset points",
+            horizontalalignment=horizontal,
+            verticalalignment=vertical,
+            fontsize=NAME_SIZE,
+            zorder=4,
+        )
+    return [names[j] for j in labeled]
+
+
+def _estimated_side(axes: Axes) -> float:
+    """Estimate the side of square axes in points, before the layout is known."""
+    figure = root_figure(axes)
+    height = 72 * float(figure.bbox.height) / figure.dpi - _HEADER_HEIGHT
+    return max(min(available_width(axes) - _LABELS_WIDTH, height), 1.0)
+
+
+def _candidate_labels(text: str, tip: FloatArray, points_per_unit: float) -> Iterator[_Label]:
+    """Yield labels beyond the tip of an arrow: to the side it points to, and above or below it."""
+    x = float(tip[0])
+    y = float(tip[1])
+    width = _WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * len(text)
+    up = 1.0 if y >= 0 else -1.0
+    vertical = "bottom" if up > 0 else "top"
+    right = 1.0 if x >= 0 else -1.0
+    side = "left" if right > 0 else "right"
+    center = x * points_per_unit
+    middle = y * points_per_unit
+    beside = center + right * (_TIP_DISTANCE + width / 2)
+    is_flat = abs(x) >= _FLAT_SHARE * float(np.hypot(x, y))
+    if is_flat:
+        box = _box(beside, middle, width)
+        yield _Label(text, (x, y), (right * _TIP_DISTANCE, 0.0), (side, "center"), box)
+    beyond = middle + up * (_TIP_DISTANCE + _LABEL_HEIGHT / 2)
+    if not is_flat:
+        offset = (right * _TIP_DISTANCE, up * _TIP_DISTANCE)
+        yield _Label(text, (x, y), offset, (side, vertical), _box(beside, beyond, width))
+    yield _Label(
+        text, (x, y), (0.0, up * _TIP_DISTANCE), ("center", vertical), _box(center, beyond, width)
+    )
+
+
+def _box(center: float, middle: float, width: float) -> tuple[float, float, float, float]:
+    """Return the ends of the box of a label about a point."""
+    return (
+        center - width / 2,
+        middle - _LABEL_HEIGHT / 2,
+        center + width / 2,
+        middle + _LABEL_HEIGHT / 2,
+    )
