@@ -46,3 +46,31 @@ def draw_table(seed):
     }
     distributions = {name: draw_distribution(rng, kind, directions, spectrum, d) for name in sizes}
     return DrawnTable.draw(f"{kind} {seed}", rng, sizes, distributions, d)
+
+
+def draw_repairable_table(seed):
+    """Draw a table that a fair model repairs at a small cost: one small group has an own direction.
+
+    PCA spends its last dimension on all other groups, to which that makes little difference.
+    """
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(5, 13))
+    d = int(rng.integers(2, 4))
+    directions = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    spectrum = np.arange(1, p + 1) ** -rng.uniform(0.6, 1.6)
+    n_others = int(rng.integers(1, 4))
+    sizes = {
+        f"g{i}": round(np.exp(rng.uniform(np.log(3_000), np.log(15_000)))) for i in range(n_others)
+    }
+    n_small = round(sum(sizes.values()) * rng.uniform(0.03, 0.12))
+    # PCA prefers the last common direction to the own one as long as this ratio is below one.
+    ratio = rng.uniform(0.4, 0.95)
+    common = np.where(np.arange(p) < d - 1, rng.uniform(1, 3), rng.uniform(0.02, 0.06)) * spectrum
+    distributions = {}
+    for name in (*sizes, "small"):
+        eigenvalues = common * rng.uniform(0.97, 1.03, p)
+        if name == "small":
+            eigenvalues[d] = ratio * (common[d - 1] - common[d]) * sum(sizes.values()) / n_small
+        distributions[name] = Distribution(directions * np.sqrt(eigenvalues))
+    sizes["small"] = n_small
+    return DrawnTable.draw(f"repairable {seed}", rng, sizes, distributions, d)

@@ -19,10 +19,12 @@ class ComparedModel:
     model : str
     full_name : str
         Name in sentences, which says of what kind it is.
+    expected_largest_loss : float
+        Largest estimated loss of any group, as a share of its variance.
     largest_loss : Estimate
-        Loss, as a share of the group's variance, with the largest upper limit of any group.
+        Loss, likewise, with the largest upper limit of any group.
     group : label
-        The group that has it.
+        The group that has this limit.
     unknown_groups : tuple of labels
         Groups without estimates, which are left out.
     effects : tuple of GroupEffect
@@ -33,6 +35,7 @@ class ComparedModel:
 
     model: str
     full_name: str
+    expected_largest_loss: float
     largest_loss: Estimate
     group: Label
     unknown_groups: tuple[Label, ...] = ()
@@ -57,6 +60,7 @@ class ComparedModel:
         """Return JSON-serializable values."""
         return {
             "model": self.model,
+            "expected_largest_loss": self.expected_largest_loss,
             **self.largest_loss.to_record("largest_loss"),
             "group": self.group,
             "unknown_groups": list(self.unknown_groups),
@@ -72,15 +76,15 @@ class Recommendation:
     Attributes
     ----------
     kind : str
-        "use model": the largest loss is ruled out to be larger than under the other models, and no
-        group pays; or ordinary PCA does no material harm. "no model is better for everybody": the
-        largest loss is smallest under a model for which a group is shown to pay. "undecided":
-        otherwise.
+        "use model": the largest loss is estimated to be smallest, the group that PCA harms most is
+        shown to gain, and no group pays; or ordinary PCA does no material harm. "no model is better
+        for everybody": the largest loss is estimated to be smallest under a model for which a group
+        is shown to pay. "undecided": otherwise.
     model : str or None
         The model to use; None unless the kind is "use model".
     leading_model : str
-        The model under which the upper limit of the largest loss is smallest, among those that may
-        be recommended.
+        The model under which the largest loss is estimated to be smallest, among those that may be
+        recommended.
     baseline : str
         Name of ordinary PCA.
     text : str

@@ -16,6 +16,7 @@ from fairspan.auditing.recommendation_sentences import (
     advise_pca_without_harm,
     advise_pca_without_rival,
     explain_close_limits,
+    explain_larger_loss,
     explain_undecided,
     question_by_finding,
 )
@@ -60,18 +61,19 @@ class _Advice:
 def recommend(comparison: Comparison) -> Recommendation | None:
     """Recommend one of the models that are compared, or none.
 
-    Ordinary PCA is recommended if it does no material harm, or if the largest upper limit of a
-    group's loss, as a share of its variance, is smallest under it. A fair model is recommended only
-    if this limit is smallest under it, the group that PCA harms most is shown to gain, and no group
-    pays more than the materiality threshold. Models that aim at equal errors are shown, but never
-    recommended. None without estimates.
+    Models are ordered by their estimates, and claims are made by intervals. Ordinary PCA is
+    recommended if it does no material harm, or if the largest loss of a group, as a share of its
+    variance, is estimated to be smallest under it. A fair model is recommended only if this loss is
+    estimated to be smallest under it, with a smaller upper limit than under PCA, the group that PCA
+    harms most is shown to gain, and no group pays more than the materiality threshold. Models that
+    aim at equal errors are shown, but never recommended. None without estimates.
     """
     if not comparison.pca.has_estimates:
         return None
     compared = comparison.compared_models()
     candidates = [model for model in compared if not model.favors_equal_errors]
     # The first is ordinary PCA, which wins ties.
-    leading = min(candidates, key=lambda model: model.largest_loss_limit)
+    leading = min(candidates, key=lambda model: model.expected_largest_loss)
     advice = _advise(comparison, compared, leading)
     return Recommendation(
         kind=advice.kind,
@@ -101,7 +103,7 @@ def question_recommendation(
 def _advise(
     comparison: Comparison, compared: Sequence[ComparedModel], leading: ComparedModel
 ) -> _Advice:
-    """Choose the advice, given the model with the smallest limit of the largest loss."""
+    """Choose the advice, given the model with the smallest estimate of the largest loss."""
     pca, *fair_models = compared
     if has_no_material_harm(comparison.pca, comparison.materiality):
         return _Advice("use model", advise_pca_without_harm(pca), pca.model)
@@ -111,11 +113,13 @@ def _advise(
     if leading is pca:
         helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
         if helpful:
-            return _Advice("undecided", explain_close_limits(helpful[0], pca))
+            return _Advice("undecided", explain_larger_loss(helpful[0], pca))
         return _Advice("use model", advise_pca_without_rival(pca), pca.model)
     if leading.effects_of_kind("cost"):
         return _Advice("no model is better for everybody", advise_no_model(leading))
     if kinds[leading.model] == "harm, repair helps":
+        if leading.largest_loss_limit >= pca.largest_loss_limit:
+            return _Advice("undecided", explain_close_limits(leading, pca))
         text = advise_fair_model(leading, pca, len(compared))
         return _Advice("use model", text, leading.model)
     return _Advice("undecided", explain_undecided(leading, pca))
@@ -129,6 +133,7 @@ def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
     return ComparedModel(
         model=model.name,
         full_name=model.full_name,
+        expected_largest_loss=max(max(model.loss_shares().values()), 0.0),
         # No true loss is negative.
         largest_loss=worst.expected_loss_share.clipped_at_zero(),
         group=worst.group,

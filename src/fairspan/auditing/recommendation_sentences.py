@@ -21,10 +21,10 @@ def advise_pca_without_harm(pca: ComparedModel) -> str:
 
 
 def advise_pca_without_rival(pca: ComparedModel) -> str:
-    """Advise ordinary PCA, since no fair model has a smaller limit of the largest loss."""
+    """Advise ordinary PCA, since no fair model is estimated to have a smaller largest loss."""
     return (
-        f"Use {pca.model}: under no fair model is the largest loss of a group shown to be smaller "
-        f"(under {pca.model} it is at most {_describe_limit(pca)}).{_describe_unknown(pca)}"
+        f"Use {pca.model}: under no fair model is the largest loss of a group estimated to be "
+        f"smaller (under {pca.model} it is at most {_describe_limit(pca)}).{_describe_unknown(pca)}"
     )
 
 
@@ -36,7 +36,7 @@ def advise_fair_model(model: ComparedModel, pca: ComparedModel, n_compared: int)
     limits = _describe_limits(model, pca)
     text = f"Use {model.full_name}: the largest loss of a group is at most {limits}."
     if n_compared > 2:
-        text += f" No other of the {n_compared} models compared has a smaller limit."
+        text += f" Of the {n_compared} models compared, its estimate is the smallest."
     return text
 
 
@@ -68,8 +68,19 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     )
 
 
+def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
+    """Explain that a model helps, but that its largest loss is not estimated to be smaller."""
+    gains = describe_shown_effects(model.effects_of_kind("gain"))
+    losses = [ascii_share(each.expected_largest_loss) for each in (model, pca)]
+    return (
+        f"No model is shown to be better for everybody: under {model.full_name}, {gains}, but the "
+        f"largest loss of a group is estimated at {losses[0]} of its variance (under {pca.model}, "
+        f"{losses[1]})."
+    )
+
+
 def explain_undecided(model: ComparedModel, pca: ComparedModel) -> str:
-    """Explain that no model is shown to be better, with the one of the smallest limit."""
+    """Explain that no model is shown to be better, with the one of the smallest estimate."""
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
         reason = describe_possible_costs(model.possible_costs)
