@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.certificates.error_rounding import errors_and_rounding
 from fairspan.certificates.evaluate_solution import unresolved_reason
 from fairspan.certificates.status import UnresolvedReason
@@ -14,6 +15,7 @@ from fairspan.linalg.rounding import AGREEMENT_TOL, EPS, FIGURE_ROUNDING, RANK_T
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.compute import Moments
 from fairspan.moments.normal_model import NormalModel
+from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.rows.labels import label_array
@@ -145,8 +147,12 @@ def _error_and_loss_tolerances(
         evaluation.recomputed.scale,
     )
     max_relative_tol = rounding_cap(evaluation.subspace.require_certificate())
-    # A loss is a difference of errors, whose last digits no fit resolves, however small it is.
-    last_digits = np.minimum(loss_tol, EPS * RANK_TERMS * errors)
+    # A loss is a difference of errors, whose last digits no fit resolves, however small it is. In
+    # row coordinates, errors are as inexact as their axes are orthonormal.
+    error_digits = EPS * RANK_TERMS
+    if Eigensolver.THIN in evaluation.eigensolvers:
+        error_digits = MAX_ORTHOGONALITY_DEFECT
+    last_digits = np.minimum(loss_tol, error_digits * errors)
     capped_loss_tol = cap_tolerance(loss_tol, losses, magnitude, max_relative_tol)
     return (
         cap_tolerance(error_tol, errors, magnitude, max_relative_tol),
