@@ -25,14 +25,23 @@ SECTIONS = {
         "plot_robust_radius",
         "plot_share_for_every_group",
     ),
-    "What new rows show": ("plot_permuted_labels", "plot_audit_held_out_rows"),
+    "What new rows show": (
+        "plot_permuted_labels",
+        "plot_audit_held_out_rows",
+        "plot_watch_a_model",
+    ),
     "Hiding a group": (
         "plot_hiding_is_not_serving",
         "plot_nonlinear_hiding",
         "plot_uncorrelated_with_age",
     ),
-    "Why the answers are optimal": ("plot_verify_a_certificate", "plot_no_extra_dimension"),
+    "Why the answers are optimal": (
+        "plot_verify_a_certificate",
+        "plot_no_extra_dimension",
+        "plot_bound_for_nmf",
+    ),
     "After the projection, and around it": (
+        "plot_biplot",
         "plot_regression_on_fair_components",
         "plot_missing_cells",
         "federated",

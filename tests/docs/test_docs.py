@@ -97,6 +97,14 @@ def test_links_lead_somewhere(page):
     assert [name for name in files if not (ROOT / page).parent.joinpath(name).exists()] == []
 
 
+def test_every_example_has_a_place_in_the_gallery():
+    """Without one, the documentation is not built."""
+    order = (DOCS / "_extensions" / "gallery.py").read_text(encoding="utf-8")
+    examples = [path.stem for path in (ROOT / "examples").glob("*.py")]
+    assert examples
+    assert [name for name in examples if f'"{name}"' not in order] == []
+
+
 def test_installation_lists_every_extra_and_every_package_of_the_core():
     page = PAGES["installation.md"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
