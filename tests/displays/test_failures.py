@@ -26,10 +26,19 @@ def fair():
     return FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 
 
-@pytest.mark.parametrize("name", [each for each in displays.__all__ if each != "AuditDisplay"])
+# Others are drawn from audits, histories or decompositions of two tables.
+OF_ESTIMATORS = [
+    name
+    for name in displays.__all__
+    if hasattr(vars(displays)[name], "from_estimator") and name != "CovarianceLossDisplay"
+]
+WITH_ROWS = ("BiplotDisplay", "ReducedRowsDisplay")
+
+
+@pytest.mark.parametrize("name", OF_ESTIMATORS)
 def test_only_a_fitted_estimator_is_shown(name):
     display = getattr(displays, name)
-    rows = (ROWS.X, ROWS.labels) if name == "ReducedRowsDisplay" else ()
+    rows = (ROWS.X, ROWS.labels) if name in WITH_ROWS else ()
     for estimator in (FairPCA(2), PCA(2), None, fair().subspace_):
         remedy = "Call its fit method" if isinstance(estimator, FairPCA) else "Fit a FairPCA first"
         with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*{remedy}"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.feature_arrows import draw_feature_arrows
+from fairspan.displays.records import fitted_moments
 from fairspan.displays.reduced_rows_display import ReducedRowsDisplay
 from fairspan.displays.style import FOREGROUND, MUTED, Axes, add_header, format_ticks, series_style
 from fairspan.errors import InvalidParameter
@@ -144,6 +145,7 @@ class BiplotDisplay(BaseDisplay):
         random_state: int = 0,
     ) -> Self:
         """Sample the points; parameters and exceptions as for `from_estimator`."""
+        fitted_moments(estimator, cls.__name__)  # raises if the estimator is not fitted
         check_integer("max_rows", max_rows)
         check_integer("max_labels", max_labels, minimum=0)
         if max_rows > MAX_ROWS:
