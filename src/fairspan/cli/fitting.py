@@ -53,12 +53,12 @@ def fit_fair_model(
     get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
     solver = resolve_solver(fit_options.solver, **fit_options.solver_parameters)
-    needs_labels = restriction is not None and bool(restriction.within_classes)
+    needs_labels = restriction is not None and restriction.needs_classes
     usage_error_if(
         needs_labels
         and data.row_source is not None
         and not row_metadata(data.row_source).has_classes,
-        f"{restriction!r} holds in classes of y: name its column, --y COL.",
+        f"{restriction!r} needs the classes of y: name their column, --y COL.",
     )
     dimension = data.resolve_dimension(fit_options.n_components)
     moments = data.moments

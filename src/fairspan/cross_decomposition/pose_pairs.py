@@ -124,7 +124,7 @@ def _check_restriction(restriction: Restriction | None) -> None:
     """
     if restriction is None:
         return
-    if restriction.forbids_mean_differences_only and restriction.within_classes is None:
+    if restriction.forbids_mean_differences_only and not restriction.needs_classes:
         return
     raise IncompatibleParameters(
         f"{restriction!r} was requested of a pair of tables",

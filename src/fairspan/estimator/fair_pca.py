@@ -146,6 +146,7 @@ class FairPCA(
         - `MeanParity(attributes="marginal")`: the same for the categories of each of several
           attributes
         - `MeanParity(within_classes="all")`: equal means within each class of y
+        - `MeanParity(keep_outcome=True)`: equal means, while the covariance with y is kept
         - `MeanParity(oblique=True)`: rows are shifted first, which keeps more variance; total
           error only
         - `MeanParity(tolerance)`: the distance of two groups' means is limited; total error only
@@ -422,7 +423,8 @@ class FairPCA(
             stream, the path of a CSV, Parquet or Arrow file or of a directory of them, or a row
             source.
         y : (n,) array-like, or column name of X, optional
-            Class of each row, for a restriction with `within_classes`; ignored otherwise.
+            Class of each row, for a restriction with `within_classes` or `keep_outcome`; ignored
+            otherwise.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
             Group of each row; several attributes define their intersections. Named columns are
             removed from X before fitting.
@@ -811,12 +813,12 @@ class FairPCA(
         """
         # A source of rows that is open already carries its groups.
         has_groups = sensitive_features is not None or is_row_source(X)
-        needs_classes = bool(has_groups and restriction is not None and restriction.within_classes)
+        needs_classes = has_groups and restriction is not None and restriction.needs_classes
         if needs_classes and y is None:
             raise InvalidInput(
                 f"y is missing, but required by {restriction!r}",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y=..., or drop within_classes",
+                "Pass y=..., or drop within_classes and keep_outcome",
             )
         # With missing_groups="error", opening the rows raises.
         if not has_groups and self.missing_groups == "ignore":

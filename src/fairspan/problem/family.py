@@ -112,6 +112,13 @@ class ProblemFamily:
         if axes is None:  # all directions are allowed
             limit = restriction.limit(self.constrained_means.means, covariances)
             return Reduction(replace(unrestricted, limit=limit))
+        required = restriction.required_directions(self.moments, forbidden)
+        n_required = 0
+        if required is not None:
+            n_required = required.shape[1]
+            _check_more_components(unrestricted.n_components, n_required, restriction)
+            axes = _complement_of(np.hstack([forbidden, required]))
+            covariances = np.array([axes.T @ matrix @ axes for matrix in self._covariances])
         limit = restriction.limit(self.constrained_means.means @ axes, covariances)
         fixed_errors, common_error, fixed_rounding = self._fixed_errors(unrestricted, forbidden)
         # Assembled from covariances and means along the axes: the second moments of all directions
@@ -129,8 +136,14 @@ class ProblemFamily:
             offset_rounding_error=offset_rounding,
             uncertainty=dense_moments.uncertainty,
         )
-        rounding = restricted_rounding(unrestricted, second_moments, n_forbidden=forbidden.shape[1])
-        problem = unrestricted.along(
+        rounding = unrestricted.rounding.within(
+            second_moments,
+            n_forbidden=forbidden.shape[1] + n_required,
+            is_full=unrestricted.n_features - forbidden.shape[1] <= unrestricted.n_components,
+        )
+        # Directions that every solution contains leave fewer components to choose.
+        chosen = replace(unrestricted, n_components=unrestricted.n_components - n_required)
+        problem = chosen.along(
             axes,
             second_moments=second_moments,
             embedding=Embedding(unrestricted, axes, fixed_errors, common_error),
@@ -142,7 +155,7 @@ class ProblemFamily:
                 inner_variances=EPS * ENTRY_TERMS * self.moments.variances.sum(axis=1),
             ),
         )
-        return Reduction(problem, axes)
+        return Reduction(problem, axes, required=required)
 
     @property
     def max_components(self) -> int:
@@ -368,6 +381,28 @@ class ProblemFamily:
             + EPS * ENTRY_TERMS * total_fixed
         )
         return fixed_errors, common_error, rounding
+
+
+def _complement_of(directions: FloatArray) -> FloatArray:
+    """Orthonormal basis of the complement of (p, n) directions, shape (p, p - n)."""
+    n = directions.shape[1]
+    return np.asarray(np.linalg.qr(directions, mode="complete")[0][:, n:])
+
+
+def _check_more_components(n_components: int, n_required: int, restriction: Restriction) -> None:
+    """Check that there are more components than directions that every solution contains.
+
+    Raises
+    ------
+    Incompatible
+    """
+    if n_components <= n_required:
+        raise IncompatibleParameters(
+            f"n_components is {n_components} with {restriction!r}, which requires "
+            f"{counted(n_required, 'direction')}",
+            f"Allowed: at least {n_required + 1}",
+            "Choose more components, or drop keep_outcome",
+        )
 
 
 def check_means_agree(family: ProblemFamily, projector: Projector) -> None:

@@ -31,11 +31,15 @@ class Reduction:
     oblique_shift : ObliqueShift or None
         Shift of the rows before projecting, for an oblique restriction; the problem is then that of
         the shifted rows.
+    required : (p, r) array or None
+        Orthonormal directions of the larger problem, orthogonal to the axes, that every solution
+        contains; the smaller problem has r components less.
     """
 
     problem: Problem
     axes: FloatArray | None = None
     oblique_shift: ObliqueShift | None = None
+    required: FloatArray | None = None
 
     def lift(self, columns: FloatArray) -> FloatArray:
         """Lift (m, r) columns to the coordinates of the larger problem, shape (p, r)."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.evaluate_solution import certify
+from fairspan.certificates.evaluate_solution import certify, rotate_to_principal_axes
 from fairspan.certificates.status import Status
 from fairspan.linalg import is_zero, normalize_signs
 from fairspan.linalg.threads import limit_blas_threads
@@ -101,6 +101,11 @@ def solve_reduction(
         proof = None if proof is None else proof.change_coordinates(reduction.axes)
     if reduction.oblique_shift is not None:
         columns = reduction.oblique_shift.project_basis(columns)
+    if reduction.required is not None:
+        unrestricted = reduction.problem.unrestricted
+        columns = rotate_to_principal_axes(unrestricted, np.hstack([reduction.required, columns]))
+        statement = replace(certificate.statement, n_components=unrestricted.n_components)
+        certificate = replace(certificate, statement=statement)
     certificate = replace(certificate, components=np.ascontiguousarray(columns.T), proof=proof)
     # So far, errors and losses are those in the allowed directions.
     return with_unrestricted_errors(reduction, certificate)

@@ -77,9 +77,19 @@ def restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray,
     """Return the basis in coordinates of the allowed directions, and the norm of the rest.
 
     The norm is the Frobenius norm of the part of the columns in forbidden directions. Problems of
-    sparse rows keep the coordinates of the features.
+    sparse rows keep the coordinates of the features. Directions that every solution contains are
+    left out; where the basis lacks a part of them, that part counts as forbidden.
     """
     axes = reduction.axes
+    required = reduction.required
+    if axes is not None and required is not None:
+        lacking = required - basis @ (basis.T @ required)
+        others = basis - required @ (required.T @ basis)
+        vectors = np.linalg.svd(others, full_matrices=False)[0]
+        basis = vectors[:, : basis.shape[1] - required.shape[1]]
+        restricted = np.asarray(axes.T @ basis)
+        outside = float(np.linalg.norm(basis - axes @ restricted))
+        return restricted, float(np.hypot(outside, np.linalg.norm(lacking)))
     if axes is not None:
         restricted = np.asarray(axes.T @ basis)
         return restricted, float(np.linalg.norm(basis - axes @ restricted))

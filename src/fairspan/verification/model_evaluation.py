@@ -254,4 +254,8 @@ def evaluate_reduction(
     recomputed = evaluate_solution(
         problem, basis, proof, tol=tol, tolerance_factor=tolerance_factor
     )
+    if reduction.required is not None:
+        n_components = problem.unrestricted.n_components
+        statement = replace(recomputed.statement, n_components=n_components)
+        recomputed = replace(recomputed, statement=statement)
     return recomputed.with_offset(problem.objective_offset)

@@ -129,6 +129,11 @@ class Criterion(ABC):
         """Return a copy with the parameters that depend on the data filled in."""
         return self
 
+    @property
+    def depends_on_variance_kept(self) -> bool:
+        """Whether the value depends on variances kept, not on the groups' errors alone."""
+        return False
+
     def divisors(self, problem: ProblemView) -> FloatArray:
         """Divisor of each group's error, shape (k,)."""
         return np.ones(problem.n_groups)

@@ -272,6 +272,11 @@ class LeastVariance(Criterion):
         "and the smallest of them is at most the mean.",
     )
 
+    @property
+    def depends_on_variance_kept(self) -> bool:
+        """True: it is a function of the variances kept."""
+        return True
+
     def pieces(self, problem: ProblemView) -> AffinePieces:
         """Return one piece per group, offset by its variance in the allowed directions."""
         return AffinePieces(np.eye(problem.n_groups), problem.second_moments.traces)

@@ -44,6 +44,11 @@ class NashWelfare(Criterion):
         "w_g c_g are equal.",
     )
 
+    @property
+    def depends_on_variance_kept(self) -> bool:
+        """True: it is a function of the variances kept."""
+        return True
+
     def check_problem(self, problem: ProblemView) -> None:
         """Raise Incompatible if a group has no variance, whose logarithm is undefined."""
         second_moments = problem.second_moments

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
 from fairspan.errors import Cause, IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.merging import merge_moments
 from fairspan.parameters import (
     check_bool,
     check_choice,
@@ -18,11 +19,20 @@ from fairspan.parameters import (
 )
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.linear import TotalError
-from fairspan.problem.directions import central_differences, central_index, equal_means_basis
+from fairspan.problem.directions import (
+    central_differences,
+    central_index,
+    equal_means_basis,
+    mean_difference_directions,
+)
 from fairspan.problem.limits import MeanDistanceLimit, ParityLimit
 from fairspan.problem.restrictions.restriction import Restriction, check_tolerance_supported
 from fairspan.rows.labels import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray
+
+# Length of what remains of a unit difference of classes beside those of the groups, below which it
+# counts as rounding: the condition of the differences multiplies rounding errors of 1e-16.
+_MIN_CLASS_DIFFERENCE = 1e-8
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +62,11 @@ class MeanParity(Restriction):
         projection has an encoder, whose rows are not orthonormal, and a decoder. Requires total
         error and center="global"; d is at most the rank of the remaining variance
         (:mod:`fairspan.problem.oblique`).
+    keep_outcome : bool, default=False
+        Keep what the features tell of the y passed to `fit`: with N the directions of the mean
+        differences, the subspace contains (I - NN')Cov(x, 1[y = c]) for every class c, so that the
+        covariance of the reduced rows with the classes is as large as equal means allow. There must
+        be more components than such directions, at most the number of classes minus one.
 
     Raises
     ------
@@ -82,6 +97,7 @@ class MeanParity(Restriction):
     attributes: str = field(default="intersections", kw_only=True)
     within_classes: str | Sequence[Label] | None = field(default=None, kw_only=True)
     oblique: bool = field(default=False, kw_only=True)
+    keep_outcome: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
     is_rotation_equivariant: ClassVar[bool] = True
 
@@ -89,6 +105,7 @@ class MeanParity(Restriction):
         check_number("tolerance", self.tolerance, 0)
         check_choice("attributes", self.attributes, ("intersections", "marginal"))
         check_bool("oblique", self.oblique)
+        check_bool("keep_outcome", self.keep_outcome)
         classes = self.within_classes
         if isinstance(classes, list | tuple | np.ndarray) and len(classes):
             object.__setattr__(self, "within_classes", tuple(to_python_labels(classes)))
@@ -105,6 +122,12 @@ class MeanParity(Restriction):
                 f"{self!r} has a tolerance",
                 "Allowed with a tolerance: all other parameters at their defaults",
                 "Reset them, or use tolerance=0",
+            )
+        if self.oblique and self.keep_outcome:
+            raise IncompatibleParameters(
+                f"{self!r} is oblique",
+                "Allowed with keep_outcome=True: orthogonal projections, whose optimum is proven",
+                "Use oblique=False",
             )
 
     def __repr__(self) -> str:
@@ -129,6 +152,13 @@ class MeanParity(Restriction):
                 f"{self!r} was requested together with the criterion {criterion.name!r}",
                 "Allowed with an oblique projection: the criterion 'total_error'",
                 "Use that criterion, or MeanParity(), which supports every criterion",
+            )
+        if self.keep_outcome and criterion.depends_on_variance_kept:
+            raise IncompatibleParameters(
+                f"{self!r} was requested together with the criterion {criterion.name!r}",
+                "Allowed with keep_outcome=True: criteria of the groups' errors, such as "
+                "'minimax_loss' and 'minimax_error'",
+                "Use one of these, or keep_outcome=False",
             )
 
     def constrained_means(self, moments: Moments) -> FloatArray:
@@ -176,18 +206,50 @@ class MeanParity(Restriction):
         if self.within_classes is None or moments.n_groups == 1:
             return [moments]
         if moments.by_class is None:
-            raise InvalidInput(
-                f"within_classes is {self.within_classes!r}, and y is missing",
-                "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y to fit, audit, verify or GroupMoments.from_rows",
-                cause=Cause.MISSING_CLASSES,
-            )
+            raise _missing_classes_error(f"within_classes is {self.within_classes!r}")
         return _moments_by_class(moments.by_class, self.within_classes)
+
+    def required_directions(self, moments: Moments, forbidden: FloatArray) -> FloatArray | None:
+        """Orthonormal directions along which the classes of y differ, (p, r); None for none.
+
+        They are the differences of the means of the classes, without their parts in the forbidden
+        directions.
+
+        Raises
+        ------
+        InvalidInput
+            The moments do not contain the classes.
+        IncompatibleParameters
+            The classes differ along forbidden directions only, or not at all.
+        """
+        if not self.keep_outcome:
+            return None
+        if moments.by_class is None:
+            raise _missing_classes_error("keep_outcome is True")
+        # Groups with the same new label are merged: one for each class.
+        classes = merge_moments(
+            [moments.by_class], lambda label: cast(tuple[Label, ...], label)[-1]
+        )
+        differences = mean_difference_directions(
+            central_differences(classes), classes.variances_along()
+        )
+        rest = differences - forbidden @ (forbidden.T @ differences)
+        vectors, lengths, _ = np.linalg.svd(rest, full_matrices=False)
+        # Differences are of unit length, so that what rounding leaves of them is small beside one.
+        directions = np.asarray(vectors[:, lengths > _MIN_CLASS_DIFFERENCE])
+        if directions.shape[1]:
+            return directions
+        raise IncompatibleParameters(
+            f"{self!r} was requested, and the means of the {len(classes.labels)} classes of y "
+            "differ along no direction in which those of the groups agree",
+            "Allowed: classes that the features tell apart, besides the groups",
+            "Check y, or use keep_outcome=False",
+        )
 
     @property
     def forbids_mean_differences_only(self) -> bool:
-        """True unless there is a tolerance or rows are shifted."""
-        return self.tolerance == 0 and not self.oblique
+        """True unless there is a tolerance, rows are shifted, or directions are required."""
+        return self.tolerance == 0 and not self.oblique and not self.keep_outcome
 
     @property
     def requires_equal_means(self) -> bool:
@@ -214,6 +276,16 @@ class MeanParity(Restriction):
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
         """Limit on the distance between the two means; None without a tolerance."""
         return MeanDistanceLimit(means[0] - means[-1], self.tolerance) if self.tolerance else None
+
+
+def _missing_classes_error(request: str) -> InvalidInput:
+    """Return the error for moments without the classes that were requested."""
+    return InvalidInput(
+        f"{request}, and y is missing",
+        "Allowed: the class of each row: an array, or the name of a column of X",
+        "Pass y to fit, audit, verify or GroupMoments.from_rows",
+        cause=Cause.MISSING_CLASSES,
+    )
 
 
 def _moments_by_class(

@@ -46,6 +46,9 @@ class Restriction(ABC):
     within_classes : "all", sequence of classes, or None
         Classes of y within which the means are compared; the moments then need `by_class`. None for
         all rows.
+    keep_outcome : bool
+        Whether every allowed subspace contains :meth:`required_directions`, which tell the classes
+        of y apart; the moments then need `by_class`.
     columns : tuple of str or int
         Columns used by the restriction that are not features; the moments then need `with_columns`.
     oblique : bool
@@ -62,6 +65,7 @@ class Restriction(ABC):
 
     is_rotation_equivariant: ClassVar[bool] = False
     within_classes: str | Sequence[Label] | None = None
+    keep_outcome: bool = False
     columns: tuple[ColumnKey, ...] = ()
     oblique: bool = False
     within_groups: bool = False
@@ -114,6 +118,22 @@ class Restriction(ABC):
         Components can then be nested.
         """
         return False
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether the class of each row (y) is needed."""
+        return self.within_classes is not None or self.keep_outcome
+
+    def required_directions(self, moments: Moments, forbidden: FloatArray) -> FloatArray | None:
+        """Orthonormal directions that every allowed subspace contains, (p, r); None for none.
+
+        Parameters
+        ----------
+        moments : GroupMoments
+        forbidden : (p, n) array
+            Orthonormal basis of the forbidden directions, to which they are orthogonal.
+        """
+        return None
 
     @property
     def requires_equal_means(self) -> bool:
