@@ -28,7 +28,7 @@ def test_figures_are_the_mean_squared_changes_of_the_outputs(center):
         assert (change[labels == label] ** 2).sum(axis=1).mean() == pytest.approx(error, rel=1e-10)
     assert np.linalg.matrix_rank(layer.weight) == 2
     assert layer.n_parameters == 2 * (5 + 6)
-    np.testing.assert_allclose(layer.left.T @ layer.left, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(layer.second.T @ layer.second, np.eye(2), atol=1e-12)
     if center == "global":
         np.testing.assert_allclose(change.mean(axis=0), 0, atol=1e-12)
     else:

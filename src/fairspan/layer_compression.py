@@ -37,10 +37,10 @@ class CompressedLayer:
 
     Attributes
     ----------
-    left : (m, r) array
-        Orthonormal columns V: weights of the second of two layers.
-    right : (r, p) array
+    first : (r, p) array
         V'W: weights of the first of two layers, which has no bias.
+    second : (m, r) array
+        Orthonormal columns V: weights of the second layer.
     bias : (m,) array
         Bias of the second layer.
     output_errors : (k,) array
@@ -63,8 +63,8 @@ class CompressedLayer:
     ((5, 6), True)
     """
 
-    left: FloatArray
-    right: FloatArray
+    first: FloatArray
+    second: FloatArray
     bias: FloatArray
     output_errors: FloatArray
     output_variances: FloatArray
@@ -73,16 +73,16 @@ class CompressedLayer:
     @property
     def weight(self) -> FloatArray:
         """The product of both factors, shape (m, p)."""
-        return self.left @ self.right
+        return self.second @ self.first
 
     @property
     def n_parameters(self) -> int:
         """Number of entries of both factors, without the bias."""
-        return self.left.size + self.right.size
+        return self.first.size + self.second.size
 
     def apply(self, X: FloatArray) -> FloatArray:
         """Return the outputs of (n, p) rows, shape (n, m)."""
-        return np.asarray(X @ self.right.T @ self.left.T + self.bias)
+        return np.asarray(X @ self.first.T @ self.second.T + self.bias)
 
 
 def compress_layer(
@@ -158,14 +158,14 @@ def compress_layer(
         )
     outputs = _moments_of_outputs(matrix, moments, center)
     fit = fit_moments(outputs, FitSettings(rank, chosen, center="none", tol=tol))
-    left = np.ascontiguousarray(fit.subspace.components.T)
-    right = left.T @ matrix
+    second = np.ascontiguousarray(fit.subspace.components.T)
+    first = second.T @ matrix
     new_bias = old_bias
     if center == "global":
-        new_bias = old_bias + (matrix - left @ right) @ moments.mean
+        new_bias = old_bias + (matrix - second @ first) @ moments.mean
     return CompressedLayer(
-        left,
-        right,
+        first,
+        second,
         new_bias,
         output_errors=fit.certificate.errors,
         output_variances=fit.problem.second_moments.traces,

@@ -446,8 +446,8 @@ _RESTRICTION_OPTIONS = (
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
-        help="Parameter of the restriction, such as oblique=yes, attributes=marginal, "
-        "within_classes=all or columns=age,income (repeatable).",
+        help="Parameter of the restriction, such as oblique=yes, keep_outcome=yes, "
+        "attributes=marginal, within_classes=all or columns=age,income (repeatable).",
     ),
 )
 
