@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, describe_type
 from fairspan.formatting.messages import counted
@@ -154,10 +154,10 @@ def _join(X: TableLike, Y: TableLike, on_missing: OnMissing) -> tuple[TableLike,
     if frame is not None:
         _check_lengths(len(frame), len(targets))
         return _with_columns(frame, _target_names(Y, n_targets), targets), n_targets
-    if sparse.issparse(X):
-        matrix = sparse.csr_array(X)
+    if scipy.sparse.issparse(X):
+        matrix = scipy.sparse.csr_array(X)
         _check_lengths(matrix.shape[0], len(targets))
-        return sparse.hstack([matrix, sparse.csr_array(targets)]).tocsr(), n_targets
+        return scipy.sparse.hstack([matrix, scipy.sparse.csr_array(targets)]).tocsr(), n_targets
     if not (hasattr(X, "__array__") or isinstance(X, list | tuple)) or hasattr(X, "dask"):
         raise InvalidType(
             f"X is {describe_type(X)}, and Y is a table of its own",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from fairspan.cross_decomposition.cross_covariances import CrossCovariances
 from fairspan.errors import IncompatibleParameters, InvalidParameter, InvalidType, describe_type
@@ -124,7 +124,9 @@ class PairedCriterion(ABC):
         def value_at(step: float) -> float:
             return self.value(((1 - step) * start + step * newest) @ kept, problem)
 
-        step = float(minimize_scalar(value_at, bounds=(0.0, 1.0), method="bounded").x)
+        step = float(
+            scipy.optimize.minimize_scalar(value_at, bounds=(0.0, 1.0), method="bounded").x
+        )
         return np.asarray((1 - step) * start + step * newest)
 
     def scale(self, kept: FloatArray, problem: PairedProblem) -> float:
