@@ -54,10 +54,12 @@ def of_extra(extra: str) -> None:
         np.testing.assert_allclose(fair.transform(rows).compute(), fair.transform(X))
     elif extra == "excel":
         workbook = import_module("openpyxl").Workbook()
-        for row in [list("abcde"), *X.tolist()]:
-            workbook.active.append(row)
+        workbook.active.append([*"abcde", "group"])
+        for row, group in zip(X.tolist(), GROUPS.tolist(), strict=True):
+            workbook.active.append([*row, group])
         workbook.save("rows.xlsx")
-        np.testing.assert_allclose(fair.transform(fs.FileRows.open("rows.xlsx")), fair.transform(X))
+        read = fs.FairPCA(2).fit("rows.xlsx", sensitive_features="group")
+        np.testing.assert_allclose(read.solution_.objective, fair.solution_.objective)
     elif extra == "onnx":
         fair.subspace_.to_onnx("fair.onnx")
     elif extra == "pandas":
