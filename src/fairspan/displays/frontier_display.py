@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.auditing.group_names import format_group
 from fairspan.displays.base_display import BaseDisplay
+from fairspan.displays.point_labels import label_points
 from fairspan.displays.records import fitted_moments
 from fairspan.displays.style import (
     FOREGROUND,
@@ -51,10 +52,27 @@ _MIN_RELATIVE_EXTENT = 1e-3
 # Marker sizes in points; PCA's surrounds the others.
 _MARKER_SIZE = 9.0
 _PCA_MARKER_SIZE = 15.0
-# Height of a legend row in inches.
-_LEGEND_ROW_HEIGHT = 0.16
 # Start and end of the arrow to a solution outside the axes, as shares of the axes.
 _ARROW_INSETS = (0.06, 0.005)
+
+
+@dataclass(frozen=True, eq=False)
+class _NamedPoint:
+    """A drawn point with its name.
+
+    Attributes
+    ----------
+    handle : Artist
+        Handle of a legend entry.
+    position : (2,) array
+        Where the name belongs, in data coordinates.
+    text : str
+        Name, in several lines if it has several parts.
+    """
+
+    handle: "Artist"
+    position: FloatArray
+    text: str
 
 
 @dataclass(eq=False, repr=False)
@@ -203,7 +221,7 @@ class FrontierDisplay(BaseDisplay):
 
     def figure_size(self) -> tuple[float, float]:
         """Figure size in inches."""
-        return 6.6, 4.8 + _LEGEND_ROW_HEIGHT * len(self.solutions)
+        return 6.6, 5.0
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns of the points in squared units, with their kind.
@@ -249,11 +267,36 @@ class FrontierDisplay(BaseDisplay):
         low, high = self._limits()
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         handles, labels = self._draw_curve(axes)
+        points = [self._draw_pca(axes), *self._draw_solutions(axes)]
+        is_labeled = label_points(
+            axes,
+            np.array([point.position for point in points]),
+            [point.text for point in points],
+            self.in_unit(self.errors),
+        )
+        # The legend names the points next to which there is no room.
+        for point, shown in zip(points, is_labeled, strict=True):
+            if not shown:
+                handles.append(point.handle)
+                labels.append(point.text.replace("\n", " "))
+        format_ticks(axes, is_share=self._shows_shares)
+        first, second = shorten_names(self.groups, 0.5 * available_width(axes))
+        unit = "share of its variance" if self._shows_shares else "squared units"
+        axes.set(xlabel=f"error of {first}, {unit}", ylabel=f"error of {second}, {unit}")
+        dimensions = format_count(self.n_components, "dimension")
+        add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
+        return (axes,)
+
+    def _draw_solutions(self, axes: Axes) -> "list[_NamedPoint]":
+        """Draw the solutions of criteria, and an arrow to those outside the axes."""
+        low, high = self._limits()
         distant = self.distant_solutions()
+        points = []
         for i, (names, errors) in enumerate(self._merge_overlapping()):
             style = series_style(i)
             # Solutions at the same position share one marker, whose label has all their names.
-            label = ", ".join(plot_label(readable_name(name)) for name in names)
+            text = ",\n".join(plot_label(readable_name(name)) for name in names)
+            position = errors
             (marker,) = axes.plot(
                 *errors,
                 style.marker,
@@ -265,30 +308,23 @@ class FrontierDisplay(BaseDisplay):
             )
             if names[0] in distant:
                 # The marker is not visible: point from inside the nearest edge to the edge itself.
-                start, end = (
+                position, end = (
                     np.clip(errors, low + inset * (high - low), high - inset * (high - low))
                     for inset in _ARROW_INSETS
                 )
                 axes.annotate(
                     "",
                     (end[0], end[1]),
-                    (start[0], start[1]),
+                    (position[0], position[1]),
                     arrowprops={"arrowstyle": "->", "color": style.color, "linewidth": 2.2},
                 )
-                position = ", ".join(map(self._format, errors.tolist()))
-                label += f" ({position}), outside the axes"
-            handles.append(marker)
-            labels.append(label)
-        format_ticks(axes, is_share=self._shows_shares)
-        first, second = shorten_names(self.groups, 0.5 * available_width(axes))
-        unit = "share of its variance" if self._shows_shares else "squared units"
-        axes.set(xlabel=f"error of {first}, {unit}", ylabel=f"error of {second}, {unit}")
-        dimensions = format_count(self.n_components, "dimension")
-        add_header(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
-        return (axes,)
+                outside = ", ".join(map(self._format, errors.tolist()))
+                text += f"\noutside the axes:\n{outside}"
+            points.append(_NamedPoint(marker, position, text))
+        return points
 
     def _draw_curve(self, axes: Axes) -> "tuple[list[Artist], list[str]]":
-        """Draw the frontier, the diagonal of equal errors, PCA and the achievable region.
+        """Draw the frontier, the diagonal of equal errors and the achievable region.
 
         Returns the handles and labels of their legend entries.
         """
@@ -306,21 +342,8 @@ class FrontierDisplay(BaseDisplay):
             marker="." if len(self.errors) == 1 else "",  # a line through one point is invisible
             gid="frontier",
         )
-        # Hollow and large, so that it surrounds the marker of a coinciding solution.
-        (pca_marker,) = axes.plot(
-            *self.in_unit(self.pca_errors),
-            PCA_STYLE.marker,
-            markersize=_PCA_MARKER_SIZE,
-            fillstyle="none",
-            color=PCA_STYLE.color,
-            markeredgewidth=2.2,
-            zorder=4,
-            gid="PCA",
-        )
-        legend_marker = copy(pca_marker)
-        legend_marker.set_markersize(_MARKER_SIZE)
-        handles: list[Artist] = [frontier_line, diagonal, legend_marker]
-        labels = ["frontier", "equal errors", "PCA"]
+        handles: list[Artist] = [frontier_line, diagonal]
+        labels = ["frontier", "equal errors"]
         if self.achievable_region is not None:
             handles += axes.fill(
                 *self.in_unit(self.achievable_region).T,
@@ -331,6 +354,24 @@ class FrontierDisplay(BaseDisplay):
             )
             labels.append("achievable errors")
         return handles, labels
+
+    def _draw_pca(self, axes: Axes) -> "_NamedPoint":
+        """Draw the marker of PCA."""
+        position = self.in_unit(self.pca_errors)
+        # Hollow and large, so that it surrounds the marker of a coinciding solution.
+        (marker,) = axes.plot(
+            *position,
+            PCA_STYLE.marker,
+            markersize=_PCA_MARKER_SIZE,
+            fillstyle="none",
+            color=PCA_STYLE.color,
+            markeredgewidth=2.2,
+            zorder=4,
+            gid="PCA",
+        )
+        handle = copy(marker)
+        handle.set_markersize(_MARKER_SIZE)
+        return _NamedPoint(handle, position, "PCA")
 
     def _merge_overlapping(self) -> list[tuple[list[str], FloatArray]]:
         """Return names and positions of the solutions, merging those whose markers would overlap.

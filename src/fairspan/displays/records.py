@@ -74,8 +74,7 @@ def plotted_values(records: Sequence[Record], name: str, unit: Unit) -> FloatArr
     if unit == "squared" or name.startswith("observed_variance_kept"):
         return values
     variances = values_of(records, "observed_total_variance")
-    # No error is larger than the variance, though its interval may be.
-    return np.clip(values / np.where(variances > 0, variances, np.nan), -1.0, 1.0)
+    return values / np.where(variances > 0, variances, np.nan)
 
 
 def materiality_by_group(records: Sequence[Record], materiality: float, unit: Unit) -> FloatArray:

@@ -476,9 +476,7 @@ def frontier_figure(report: Report) -> PageFigure:
     )
     arrow_note = ""
     if display.distant_solutions():
-        arrow_note = (
-            " An arrow points to a solution outside the axes; its errors are in the legend."
-        )
+        arrow_note = " An arrow points to a solution outside the axes; its errors are next to it."
     caption = (
         "Each point of the curve is the smallest error of one group for a given error of the "
         f"other. The filled mark shows the slider's position.{arrow_note}"

@@ -1,0 +1,136 @@
+"""Labels next to points, where they cover neither each other nor the points nor a curve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.displays.style import LETTER_WIDTH, Axes
+from fairspan.typing import BoolArray, FloatArray
+
+# Font size of labels, height of a line, and distance of a label from its point, in points.
+_SIZE = 9.0
+_LINE_HEIGHT = 12.0
+_DISTANCE = 9.0
+# Half the size of a point that labels keep free, in points.
+_POINT_RADIUS = 6.0
+# The layout shrinks the axes after labels are placed, by up to this factor.
+_LAYOUT_SHRINKAGE = 0.9
+# Number of places along a curve that labels keep free.
+_N_CURVE_PLACES = 400
+# Directions from a point to its label, the preferred first. Above is before below, as the frontier
+# of two errors is the lower left edge of what can be achieved.
+_DIRECTIONS = ((1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (-1, 0))
+
+
+@dataclass(frozen=True)
+class LabelBox:
+    """Box of a label in points from the lower left corner of the axes.
+
+    Attributes
+    ----------
+    direction : (int, int)
+        Direction from the point: 1 is to the right or above.
+    low, high : (2,) arrays
+        Lower left and upper right corner.
+    """
+
+    direction: tuple[int, int]
+    low: FloatArray
+    high: FloatArray
+
+    def contains(self, places: FloatArray, margin: float = 0.0) -> BoolArray:
+        """Whether places, (n, 2), lie within the box or closer to it than the margin."""
+        is_within = (places > self.low - margin) & (places < self.high + margin)
+        return np.asarray(is_within.all(axis=1))
+
+    def overlaps(self, other: "LabelBox") -> bool:
+        """Whether the boxes overlap."""
+        return bool(((self.low < other.high) & (other.low < self.high)).all())
+
+
+def label_points(
+    axes: Axes, points: FloatArray, texts: Sequence[str], curve: FloatArray
+) -> list[bool]:
+    """Write the text of each point next to it, wherever there is room for it.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        With its final limits.
+    points : (n, 2) array
+        Positions in data coordinates.
+    texts : sequence of n str
+    curve : (m, 2) array
+        Vertices of a curve that labels may not cover.
+
+    Returns
+    -------
+    list of n bool
+        Whether each text was written.
+    """
+    to_points = _LAYOUT_SHRINKAGE * _points_per_data_unit(axes)
+    origin = np.array([axes.get_xlim()[0], axes.get_ylim()[0]])
+    size = to_points * np.array([np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
+    places = (points - origin) * to_points
+    curve_places = _places_along((curve - origin) * to_points)
+    boxes: list[LabelBox] = []
+    is_labeled = []
+    for point, place, text in zip(points, places, texts, strict=True):
+        box = _free_box(place, text, size, boxes, places, curve_places)
+        is_labeled.append(box is not None)
+        if box is not None:
+            boxes.append(box)
+            _write(axes, point, text, box.direction)
+    return is_labeled
+
+
+def _points_per_data_unit(axes: Axes) -> FloatArray:
+    """Return the length of one unit of the data along both axes, in points."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    extent = np.array([axes.bbox.width, axes.bbox.height]) * 72 / figure.dpi
+    return np.asarray(extent / [np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())])
+
+
+def _places_along(vertices: FloatArray) -> FloatArray:
+    """Return places along a polygon, evenly spaced between its vertices."""
+    steps = np.linspace(0, len(vertices) - 1, _N_CURVE_PLACES)
+    indices = np.arange(len(vertices))
+    return np.column_stack([np.interp(steps, indices, values) for values in vertices.T])
+
+
+def _free_box(
+    place: FloatArray,
+    text: str,
+    size: FloatArray,
+    boxes: Sequence[LabelBox],
+    places: FloatArray,
+    curve_places: FloatArray,
+) -> LabelBox | None:
+    """Return the first box next to a place that covers nothing; None if there is none."""
+    lines = text.split("\n")
+    extent = np.array([LETTER_WIDTH * _SIZE * max(map(len, lines)), _LINE_HEIGHT * len(lines)])
+    for direction in _DIRECTIONS:
+        signs = np.array(direction)
+        low = place + signs * _DISTANCE - extent * (1 - signs) / 2
+        box = LabelBox(direction, low, low + extent)
+        is_inside = (box.low >= 0).all() and (box.high <= size).all()
+        is_free = not box.contains(curve_places, 1.0).any()
+        is_free &= not box.contains(places, _POINT_RADIUS).any()
+        if is_inside and is_free and not any(map(box.overlaps, boxes)):
+            return box
+    return None
+
+
+def _write(axes: Axes, point: FloatArray, text: str, direction: tuple[int, int]) -> None:
+    right, up = direction
+    axes.annotate(
+        text,
+        (float(point[0]), float(point[1])),
+        (right * _DISTANCE, up * _DISTANCE),
+        textcoords="offset points",
+        ha="left" if right > 0 else "right",
+        va={0: "center", 1: "bottom", -1: "top"}[up],
+        fontsize=_SIZE,
+    )
