@@ -76,7 +76,7 @@ def test_a_rise_in_one_group_is_an_alarm_for_it_and_a_fall_is_none():
     assert monitor.add(*make_rows(2, rise=1.5), date="2026-02-28").alarms == ("old",)
     assert "the error of 'old' has risen beyond chance" in monitor.history.conclusion
     assert monitor.add(*make_rows(3, rise=0.6), date="2026-03-31").alarms == ()
-    assert "no error has risen" in monitor.history.conclusion
+    assert "no error is known to have risen" in monitor.history.conclusion
 
 
 def test_all_looks_together_never_spend_the_level():
@@ -267,3 +267,24 @@ def test_the_frame_and_the_printed_table_show_the_looks():
     assert next(line for line in lines if line[-1:] == ["risen"])[0] == "old"
     assert " ".join(text.split()).endswith(monitor.history.conclusion)
     assert "2026-02-28" in monitor.history._repr_html_()
+
+
+def test_groups_whose_error_a_few_rows_dominate_are_unknown_and_said_to_be():
+    monitor = fs.Monitor(fit_model())
+    X, groups = make_rows(1)
+    # One row of old customers has most of their error, in a direction that the model leaves out.
+    X[np.flatnonzero(groups == "old")[0], 5] = 200.0
+    look = monitor.add(X, groups, date="2026-01-31")
+    assert (look.alarms, look.unknown_groups) == ((), ("old",))
+    conclusion = monitor.history.conclusion
+    assert "no error is known to have risen. Nothing is known of 'old'" in conclusion
+    lines = [line.split() for line in repr(monitor.history).splitlines()]
+    assert [line[0] for line in lines if line[-1:] == ["unknown"]] == ["old"]
+    picture = monitor.history.plot()
+    hollow = [
+        line
+        for axes in picture.axes_
+        for line in axes.lines
+        if line.get_markerfacecolor() == "white" and len(line.get_xdata())
+    ]
+    assert [line.get_xdata().tolist() for line in hollow] == [[1]]

@@ -33,6 +33,14 @@ _TITLE = "Error of each group since the fit"
 _Y_LABEL = "error relative to the fit"
 # Share of the range of the values by which the axis is longer than them.
 _MARGIN_SHARE = 0.08
+# Hollow marks of looks without an interval.
+_UNKNOWN_MARKS: Any = {
+    "marker": "o",
+    "linestyle": "",
+    "color": MUTED,
+    "markerfacecolor": "white",
+    "markersize": 5,
+}
 # Maximum number of ticks of looks in a panel.
 _MAX_TICKS = 5
 # Smallest range of the values that counts for the longest interval.
@@ -200,8 +208,11 @@ class MonitorDisplay(BaseDisplay):
         errors = self.relative_errors(g)
         panel.axhline(1, color=FOREGROUND, linewidth=0.8, zorder=1)
         panel.plot(errors.looks, errors.values, color=MUTED, linewidth=1, zorder=2)
-        styles = ((BLUE, "o", ~errors.is_alarm), (VERMILION, "D", errors.is_alarm))
-        for color, marker, shown in styles:
+        is_unknown = np.isnan(errors.low)
+        shown = is_unknown
+        panel.plot(errors.looks[shown], errors.values[shown], **_UNKNOWN_MARKS, zorder=3)
+        known = ~errors.is_alarm & ~is_unknown
+        for color, marker, shown in ((BLUE, "o", known), (VERMILION, "D", errors.is_alarm)):
             looks = errors.looks[shown]
             panel.vlines(
                 looks, errors.low[shown], errors.high[shown], color=color, alpha=0.5, zorder=2
@@ -225,10 +236,15 @@ class MonitorDisplay(BaseDisplay):
         """Return handles and labels of looks without an alarm and with one, if there are any."""
         from matplotlib.lines import Line2D
 
-        has_alarm = any(self.relative_errors(g).is_alarm.any() for g in range(len(self.groups)))
+        figures = [self.relative_errors(g) for g in range(len(self.groups))]
+        has_alarm = any(each.is_alarm.any() for each in figures)
+        has_unknown = any(np.isnan(each.low).any() for each in figures)
         handles = [Line2D([], [], color=BLUE, marker="o", linestyle="", markersize=5)]
         labels = ["not shown to have risen"]
         if has_alarm:
             handles.append(Line2D([], [], color=VERMILION, marker="D", linestyle="", markersize=5))
             labels.append("risen beyond chance")
+        if has_unknown:
+            handles.append(Line2D([], [], **_UNKNOWN_MARKS))
+            labels.append("unknown: a few rows dominate")
         return handles, labels

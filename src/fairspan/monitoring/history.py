@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,7 +185,7 @@ class History:
                 [_share_cell(group.relative_drift) for group in groups],
                 detail_heading="interval",
             ),
-            name_column("alarm", ["risen" if group.is_alarm else "" for group in groups]),
+            name_column("alarm", [_describe_alarm(group) for group in groups]),
         )
         caption = (
             f"Errors of {self.problem} by group, in squared units of the features. The "
@@ -201,20 +202,16 @@ class History:
 
     @property
     def conclusion(self) -> str:
-        """Conclusion of the last look, in one or two sentences."""
+        """Conclusion of the last look, in a few sentences."""
         if not self.looks:
             return "There is no look yet."
         last = self.looks[-1]
-        if not last.alarms:
-            return f"Look {last.number} ({last.date}): no error has risen beyond chance."
-        names = format_list([format_group(label) for label in last.alarms])
-        text = f"Look {last.number} ({last.date}): the error of {names} has risen beyond chance."
-        if last.refit_may_help is None:
-            return f"{text} There is no bound for a refit to these rows."
-        if not last.refit_may_help:
-            return f"{text} By the certificate, a refit to these rows would hardly help."
-        gap = "" if last.relative_gap is None else f" by up to {_share(last.relative_gap)}"
-        return f"{text} A refit may lower the criterion{gap}."
+        text = f"Look {last.number} ({last.date}): {_conclude(last)}"
+        if not last.unknown_groups:
+            return text
+        names = _join_names(last.unknown_groups)
+        reason = "a few rows dominate the error, or there are too few"
+        return f"{text} Nothing is known of {names}: {reason}."
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -251,6 +248,31 @@ def check_date(date: str | datetime.date | None) -> str:
         raise InvalidInput(
             f"date is {date!r}", "Allowed: a date such as '2026-05-31'", "Pass the date of the rows"
         ) from error
+
+
+def _describe_alarm(group: GroupLook) -> str:
+    """Return the word for a group in the column of alarms."""
+    if group.is_alarm:
+        return "risen"
+    return "unknown" if group.is_unknown else ""
+
+
+def _join_names(labels: Sequence[Label]) -> str:
+    return format_list([format_group(label) for label in labels])
+
+
+def _conclude(look: Look) -> str:
+    """Conclude which errors have risen, and whether a refit may help."""
+    if not look.alarms:
+        known = [group for group in look.groups if not group.is_unknown]
+        return "no error is known to have risen." if known else "no error can be judged."
+    text = f"the error of {_join_names(look.alarms)} has risen beyond chance."
+    if look.refit_may_help is None:
+        return f"{text} There is no bound for a refit to these rows."
+    if not look.refit_may_help:
+        return f"{text} By the certificate, a refit to these rows would hardly help."
+    gap = "" if look.relative_gap is None else f" by up to {_share(look.relative_gap)}"
+    return f"{text} A refit may lower the criterion{gap}."
 
 
 def _share(value: float) -> str:

@@ -58,6 +58,14 @@ class GroupLook:
         return self.error.value - self.drift.value
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether the increase has no interval, so that nothing is known of it.
+
+        The group has one row, was not among the rows of the fit, or a few rows dominate its error.
+        """
+        return self.drift.low is None
+
+    @property
     def relative_drift(self) -> Estimate:
         """Increase of the error since the fit, relative to the error at the fit."""
         if not self.error_at_fit > 0:
@@ -142,6 +150,11 @@ class Look:
     def alarms(self) -> tuple[Label, ...]:
         """Groups whose error has risen beyond chance."""
         return tuple(group.group for group in self.groups if group.is_alarm)
+
+    @property
+    def unknown_groups(self) -> tuple[Label, ...]:
+        """Groups about which nothing is known: whose increase has no interval."""
+        return tuple(group.group for group in self.groups if group.is_unknown)
 
     def has_same_rows(self, other: "Look") -> bool:
         """Whether both are about rows with the same moments, as far as they are known."""
