@@ -129,3 +129,18 @@ def test_the_certificate_is_that_of_pca_of_the_outputs():
     layer = compress_layer(weight, moments, 2, "minimax_loss")
     outputs = FairPCA(2).fit(X @ weight.T, sensitive_features=labels)
     assert layer.certificate.objective == pytest.approx(outputs.solution_.objective, rel=1e-9)
+
+
+def test_outputs_that_are_differences_of_large_numbers_are_unresolved():
+    rng = np.random.default_rng(0)
+    X = 1e6 * rng.normal(size=(400, 1)) + rng.normal(size=(400, 4))
+    weight = np.diff(np.eye(4), axis=0)
+    layer = compress_layer(weight, GroupMoments.from_rows(X, np.arange(400) % 2), 1)
+    assert layer.certificate.status == "unresolved"
+    assert "differences of large numbers" in layer.certificate.message
+
+
+def test_complex_weights_are_refused():
+    *_, moments = draw_layer()
+    with pytest.raises(InvalidInput, match="complex"):
+        compress_layer(np.ones((5, 6)) + 1j, moments, 2)

@@ -108,3 +108,21 @@ def test_other_decoders_and_centers_are_refused(digits):
     own = FairPCA(3, center="group").fit(X, sensitive_features=groups)
     with pytest.raises(IncompatibleParameters, match="mean of each group"):
         rank_bound(own, X, groups)
+
+
+def test_decoders_that_are_linear_at_random_codes_only_are_refused():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(200, 2))
+    X = np.hstack([codes, np.abs(codes)])
+
+    class Kinked:
+        n_features_in_ = 4
+
+        def transform(self, rows):
+            return np.asarray(rows)[:, :2]
+
+        def inverse_transform(self, codes):
+            return np.hstack([codes, np.abs(codes)])
+
+    with pytest.raises(IncompatibleParameters, match="not linear"):
+        rank_bound(Kinked(), X, np.arange(200) % 2)

@@ -11,15 +11,17 @@ with orthonormal columns V reach as much as PCA of the outputs does, whose bound
 certificate of PCA of the moments W S_g W' holds over all matrices of rank r, not only over these.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.status import Status
 from fairspan.errors import IncompatibleParameters, InvalidInput
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
+from fairspan.linalg.rounding import ENTRY_TERMS, EPS, LOOSE_TOL
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import not_moments_error
 from fairspan.moments.group_moments import GroupMoments
@@ -158,6 +160,7 @@ def compress_layer(
         )
     outputs = _moments_of_outputs(matrix, moments, center)
     fit = fit_moments(outputs, FitSettings(rank, chosen, center="none", tol=tol))
+    certificate = _with_rounding(fit.certificate, _output_rounding(matrix, moments, center))
     second = np.ascontiguousarray(fit.subspace.components.T)
     first = second.T @ matrix
     new_bias = old_bias
@@ -167,9 +170,9 @@ def compress_layer(
         first,
         second,
         new_bias,
-        output_errors=fit.certificate.errors,
+        output_errors=certificate.errors,
         output_variances=fit.problem.second_moments.traces,
-        certificate=fit.certificate,
+        certificate=certificate,
     )
 
 
@@ -200,6 +203,40 @@ def _moments_of_outputs(matrix: FloatArray, moments: GroupMoments, center: Cente
     return GroupMoments.from_covariances(symmetric, weights=moments.weights, groups=moments.labels)
 
 
+def _output_rounding(matrix: FloatArray, moments: GroupMoments, center: Center) -> float:
+    """Bound on the rounding error of an error of the outputs, of the worst group.
+
+    An entry of S_g is rounded relative to the root mean squares of its two columns, and output i
+    sums them with the weights |W_ij|. Moments of incomplete rows are inexact themselves.
+    """
+    second_moments = moments.second_moments_about(moments.center_point(center))
+    root_sums = second_moments.column_rms @ np.abs(matrix).T
+    rounding = EPS * ENTRY_TERMS * (root_sums**2).sum(axis=1)
+    if second_moments.uncertainty is not None:
+        norm = float(np.linalg.norm(matrix, ord=2))
+        rounding = rounding + second_moments.uncertainty.absolute * norm**2
+    return float(rounding.max())
+
+
+def _with_rounding(certificate: Certificate, rounding: float) -> Certificate:
+    """Add the rounding error of the outputs' moments to the resolution of a certificate.
+
+    An objective that is then not known to six digits is unresolved, however small the gap.
+    """
+    assessment = certificate.assessment
+    resolution = assessment.resolution + rounding
+    status = assessment.status
+    max_rounding = max(assessment.tol, LOOSE_TOL) * assessment.scale
+    # With as many components as outputs the errors are zero, and known to be.
+    is_known = resolution <= max_rounding or certificate.objective == 0
+    reason = assessment.unresolved_reason
+    if status is Status.OPTIMAL and not is_known:
+        status = Status.UNRESOLVED
+        reason = "the outputs are differences of large numbers, of which few digits remain"
+    assessment = replace(assessment, status=status, resolution=resolution, unresolved_reason=reason)
+    return replace(certificate, assessment=assessment)
+
+
 def _to_array(name: str, value: Any, n_axes: int) -> FloatArray:
     """Convert an array, or a tensor of another package, to float64.
 
@@ -213,6 +250,8 @@ def _to_array(name: str, value: Any, n_axes: int) -> FloatArray:
         if hasattr(value, method):
             value = getattr(value, method)()
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(

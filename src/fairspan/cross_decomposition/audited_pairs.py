@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from fairspan.cross_decomposition.fit_pairs import fit_pairs
 from fairspan.cross_decomposition.paired_criteria import TotalCovariance
 from fairspan.cross_decomposition.paired_subspace import PairedSubspace
-from fairspan.cross_decomposition.pose_pairs import PairedSettings
-from fairspan.errors import InvalidType, describe_type
+from fairspan.cross_decomposition.pose_pairs import DEFAULT_TOL, PairedSettings
+from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.moments.group_moments import GroupMoments
 
 
@@ -42,26 +42,35 @@ def read_pairs(models: object) -> list[AuditedPair]:
 
     Raises
     ------
-    InvalidType
-        Another object, or a model that is not fitted.
+    InvalidType, InvalidInput
+        Another object, a model that is not fitted, or an empty mapping.
     """
     named = models if isinstance(models, Mapping) else {None: models}
+    if not named:
+        raise InvalidInput(
+            "The mapping of models is empty", "Allowed: at least one fitted model", "Pass a model"
+        )
     audited: list[AuditedPair] = []
+    usual_problems: list[PairedSettings] = []
     for name, model in named.items():
         pair = model if isinstance(model, PairedSubspace) else getattr(model, "subspace_", None)
         if not isinstance(pair, PairedSubspace):
             raise InvalidType(
                 f"The model {'' if name is None else repr(name) + ' '}is {describe_type(model)}",
-                "Allowed: a fitted FairPLS, FairCCA or PairedSubspace, or names mapped to them",
+                "Allowed: a fitted FairPLS, FairCCA or PairedSubspace, or names mapped to these",
                 "Fit the model first",
             )
         settings = pair.settings
         usual = replace(settings, criterion=TotalCovariance(), restriction=None)
+        problem = replace(usual, tol=DEFAULT_TOL)
+        is_usual = problem == replace(settings, tol=DEFAULT_TOL)
         method = settings.method.upper()
-        if all(each.settings != usual for each in audited):
-            suffix = "" if not audited else f" of {settings.n_components}"
-            audited.append(AuditedPair(method + suffix, usual))
-        if settings != usual:
+        if problem not in usual_problems:
+            suffix = "" if not usual_problems else f" of {settings.n_components}"
+            usual_name = name if is_usual and name is not None else method + suffix
+            audited.append(AuditedPair(str(usual_name), usual))
+            usual_problems.append(problem)
+        if not is_usual:
             criterion = settings.criterion.name.replace("_", " ")
             restriction = "" if settings.restriction is None else ", mean parity"
             audited.append(AuditedPair(name or f"{method}, {criterion}{restriction}", settings))

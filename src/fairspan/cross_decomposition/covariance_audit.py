@@ -22,6 +22,8 @@ from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.numbers import format_integer, format_share, share_with_interval
 from fairspan.formatting.table import Cell, Column, Table
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.parameters import check_choice
+from fairspan.rows.blocks import OnMissing
 from fairspan.rows.folds import Folds
 from fairspan.rows.labels import Label, table_name
 from fairspan.typing import LabelsLike, TableLike, WeightsLike
@@ -53,8 +55,9 @@ class CovarianceLoss:
     best_covariance : float
         That mean, with which losses are compared.
     state : {"harmed", "minor", "no material harm", "inconclusive"}
-        "harmed": a loss of at least the materiality is shown; "minor": a loss is shown, but of
-        less; "no material harm": a loss above the materiality is ruled out.
+        "harmed": a loss is shown, and its estimate is at least the materiality and what few rows
+        alone can make of it; "minor": a loss is shown, of less than the materiality; "no material
+        harm": a loss above the materiality is ruled out.
     """
 
     model: str
@@ -174,6 +177,7 @@ def audit_pairs(
     sensitive_features: LabelsLike = None,
     sample_weight: WeightsLike = None,
     clusters: LabelsLike = None,
+    on_missing: OnMissing = "error",
     folds: int = 10,
     level: float = DEFAULT_LEVEL,
     materiality: float = _DEFAULT_MATERIALITY,
@@ -193,6 +197,8 @@ def audit_pairs(
         Rows, as for `FairPLS.fit`; they are held in memory.
     clusters : (n,) array-like, or column name of X, optional
         Cluster of each row, such as a person with several rows: clusters are kept in one fold.
+    on_missing : {"error", "drop"}, default="error"
+        What to do with rows with missing cells: raise, or drop them.
     folds : int, default=10
     level : float, default=0.95
         Confidence level of all intervals jointly.
@@ -213,7 +219,8 @@ def audit_pairs(
     levels = AuditLevels(level, materiality)
     assignment = Folds(folds, seed=random_state)
     audited = read_pairs(models)
-    joined = open_joined(X, Y, sensitive_features, sample_weight, "drop", clusters=clusters)
+    check_choice("on_missing", on_missing, ("error", "drop"))
+    joined = open_joined(X, Y, sensitive_features, sample_weight, on_missing, clusters=clusters)
     return audit_folded_rows(audited, fold_rows(joined, assignment), levels)
 
 

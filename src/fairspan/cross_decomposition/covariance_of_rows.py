@@ -13,7 +13,7 @@ from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.merging import merge_moments
 from fairspan.rows.aggregation import as_row_source
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.blocks import RowBlock
+from fairspan.rows.blocks import RowBlock, select_rows
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.folds import Folds
 from fairspan.typing import BoolArray, FloatArray, IndexArray
@@ -75,7 +75,7 @@ def fold_rows(joined: JoinedRows, folds: Folds) -> FoldedRows:
             "Allowed: arrays, data frames and files, which are read into memory",
             "Load the rows into memory, or a random part of them",
         )
-    blocks = list(source.blocks())
+    blocks = [_without_zero_weights(block) for block in source.blocks()]
     values = np.concatenate([block.values for block in blocks])
     groups = _join_labels([block.groups for block in blocks])
     positions = np.concatenate([block.positions for block in blocks])
@@ -103,6 +103,21 @@ def fold_rows(joined: JoinedRows, folds: Folds) -> FoldedRows:
         moments=merged,
         fold_moments=moments,
         fold_numbers=numbers,
+    )
+
+
+def _without_zero_weights(block: RowBlock) -> RowBlock:
+    """Return the block without rows of weight zero, which are no evidence."""
+    if block.weights is None or (block.weights > 0).all():
+        return block
+    kept = np.flatnonzero(block.weights > 0)
+    return replace(
+        block,
+        values=block.values[kept],
+        groups=select_rows(block.groups, kept),
+        weights=block.weights[kept],
+        clusters=select_rows(block.clusters, kept),
+        kept_offsets=block.positions[kept] - block.first_row,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,10 +10,17 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from fairspan.cross_decomposition.fit_pairs import PairedFit, fit_pairs
-from fairspan.cross_decomposition.joined_tables import JoinedRows, open_joined
+from fairspan.cross_decomposition.joined_tables import JoinedRows, column_names, open_joined
 from fairspan.cross_decomposition.paired_criteria import PairedCriterion
 from fairspan.cross_decomposition.pose_pairs import PairedSettings
-from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
+from fairspan.errors import (
+    Cause,
+    InvalidInput,
+    InvalidType,
+    caller_remedies,
+    describe_type,
+    warn,
+)
 from fairspan.formatting.messages import counted
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import not_moments_error
@@ -157,7 +165,7 @@ class _FairPairs(
         ----------
         X : (n, p) table
             Columns of a frame are matched by name; group columns named in fit are ignored.
-        Y : (n, q) table, optional
+        Y : (n, q) table, or names of columns of X, optional
 
         Returns
         -------
@@ -167,7 +175,17 @@ class _FairPairs(
         """
         check_is_fitted(self)
         x_scores = self._scores(X, "x")
-        return x_scores if Y is None else (x_scores, self._scores(Y, "y"))
+        if Y is None:
+            return x_scores
+        # Names of columns, as `fit` takes them, are those of one table with all columns.
+        y_scores = self._scores(X if column_names(Y) is not None else Y, "y")
+        if len(getattr(x_scores, "shape", ())) == 2 and len(x_scores) != len(y_scores):
+            raise InvalidInput(
+                f"X has {counted(len(x_scores), 'row')} and Y has {len(y_scores)}",
+                "Allowed: two tables whose rows belong together, one by one",
+                "Pass both tables of the same rows",
+            )
+        return x_scores, y_scores
 
     def fit_transform(
         self,
@@ -179,14 +197,10 @@ class _FairPairs(
     ) -> Any:
         """Fit, and return the scores of X and of Y, each of shape (n, d).
 
-        Parameters are those of :meth:`fit`; with names of columns in `Y`, only the scores of X are
-        returned.
+        Parameters are those of :meth:`fit`.
         """
         self.fit(X, Y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        is_names = isinstance(Y, str) or (
-            isinstance(Y, list | tuple) and all(isinstance(name, str) for name in Y)
-        )
-        return self.transform(X) if is_names else self.transform(X, Y)
+        return self.transform(X, Y)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -240,7 +254,9 @@ class _FairPairs(
         moments = compute_group_moments(joined.rows, GroupLimit(self.max_groups), initial=initial)
         for message in label_warnings(moments.labels, moments.counts.tolist(), ()):
             warn(message)
-        return self._fit_moments(moments, joined.n_targets, joined.reserved_columns)
+        return self._fit_moments(
+            moments, joined.n_targets, joined.reserved_columns, joined.target_names
+        )
 
     def _check_same_tables(self, joined: JoinedRows) -> None:
         """Check that further rows have as many columns in each table.
@@ -252,6 +268,8 @@ class _FairPairs(
         known = (self.subspace_.x.n_features, self.subspace_.y.n_features)
         received = (joined.rows.n_features - joined.n_targets, joined.n_targets)
         if received == known:
+            # Columns of frames are matched by name; those of an array and a frame are not.
+            self._check_target_names(joined)
             return
         raise InvalidInput(
             f"X and Y have {received[0]} and {received[1]} columns",
@@ -259,14 +277,42 @@ class _FairPairs(
             "Pass the same columns",
         )
 
+    def _check_target_names(self, joined: JoinedRows) -> None:
+        """Check that columns of Y beside an array X are those of the rows seen so far, in order.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        known = self.subspace_.y.feature_names
+        names = joined.target_names
+        if joined.rows.feature_names is not None or names is None or names == known:
+            return
+        described = "without names" if known is None else format_list(known)
+        raise InvalidInput(
+            f"Y has the columns {format_list(names)}",
+            f"Allowed: those of the rows seen so far, in this order: {described}",
+            "Pass the same columns in the same order",
+        )
+
     def _fit_moments(
-        self, moments: GroupMoments, n_targets: int, reserved_columns: tuple[str, ...]
+        self,
+        moments: GroupMoments,
+        n_targets: int,
+        reserved_columns: tuple[str, ...],
+        target_names: tuple[str, ...] | None = None,
     ) -> Self:
-        """Fit on moments of X, followed by the columns of Y."""
+        """Fit on moments of X, followed by the columns of Y.
+
+        `target_names` are the names of Y where X has none.
+        """
         settings = self._settings()
         fit = fit_pairs(
             moments, n_targets, settings, resolve_solver(self.solver), self.random_state
         )
+        if moments.feature_names is None and target_names is not None:
+            weights = replace(fit.subspace.y, feature_names=target_names)
+            fit = replace(fit, subspace=replace(fit.subspace, y=weights))
         fitted = copy(self)
         fitted._set_fit(fit, moments, reserved_columns)
         self.__dict__ = fitted.__dict__
@@ -304,6 +350,12 @@ def _targets_last(moments: GroupMoments, targets: int | Sequence[str]) -> tuple[
     InvalidInput
     """
     p = moments.n_features
+    if isinstance(targets, bool) or not isinstance(targets, int | np.integer | str | Sequence):
+        raise InvalidType(
+            f"targets is {describe_type(targets)}",
+            "Allowed: the number of the last columns, or names of columns",
+            "Pass one of these",
+        )
     if isinstance(targets, int | np.integer):
         if not 1 <= targets < p:
             raise InvalidInput(
@@ -314,11 +366,12 @@ def _targets_last(moments: GroupMoments, targets: int | Sequence[str]) -> tuple[
         return moments, int(targets)
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     available = moments.feature_names
-    if available is None or not names or not set(names) < set(available):
+    is_distinct = len(set(names)) == len(names)
+    if available is None or not names or not is_distinct or not set(names) < set(available):
         known = "without names" if available is None else format_list(available)
         raise InvalidInput(
             f"targets names the columns {format_list(names)}",
-            f"Allowed: some of the columns of the moments, {known}",
+            f"Allowed: some of the columns of the moments, each once: {known}",
             "Check the names, or pass the number of the last columns",
         )
     others = [name for name in available if name not in names]
@@ -395,6 +448,8 @@ class FairPLS(_FairPairs):
     all components are found at once, as in `PLSSVD`. Standard deviations and covariances are
     divided by the total weight, not by n - 1.
 
+    The second table is `Y`, as rows of both belong together; scikit-learn calls it `y`.
+
     With d equal to the number of columns of a table, the two subspaces can only be rotated against
     each other, and no bound is tight: such a number is refused.
 
@@ -468,10 +523,10 @@ class FairCCA(_FairPairs):
     Attributes
     ----------
     x_weights_, y_weights_ : (p, d) and (q, d) arrays
-        Weights of the standardized columns: the scores of all rows are uncorrelated and of unit
-        variance, unless regularized.
+        Weights of the standardized columns: with center="global" and without regularization, the
+        scores of all rows are uncorrelated and of unit variance.
     covariances_ : (d,) array
-        Correlation of each pair of scores over all rows.
+        Covariance of each pair of scores over all rows; their correlation under these conditions.
     groups_, group_covariances_, group_best_covariances_, group_losses_, solution_, subspace_,
     moments_, n_features_in_, feature_names_in_
         As for :class:`~fairspan.cross_decomposition.FairPLS`.

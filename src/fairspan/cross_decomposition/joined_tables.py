@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from fairspan.errors import FairspanError, InvalidInput, InvalidType, describe_t
 from fairspan.formatting.messages import counted
 from fairspan.registry import LazyModule
 from fairspan.rows.aggregation import Rows
+from fairspan.rows.alignment import check_alignment
 from fairspan.rows.blocks import OnMissing
 from fairspan.rows.frames import open_features
 from fairspan.rows.label_resolution import as_eager_frame
@@ -39,11 +40,14 @@ class JoinedRows:
         Number of columns of Y, q.
     reserved_columns : tuple of str
         Columns of groups and weights, which belong to neither table.
+    target_names : tuple of str or None
+        Names of the columns of Y; None if they have none.
     """
 
     rows: Rows
     n_targets: int
     reserved_columns: tuple[str, ...]
+    target_names: tuple[str, ...] | None = None
 
 
 def open_joined(
@@ -79,8 +83,17 @@ def open_joined(
             "Allowed: a second table with as many rows as X, or the names of columns of X",
             "Pass Y; for one table use FairPCA",
         )
-    names = _column_names(Y)
+    names = column_names(Y)
+    target_names = names
     if names is None:
+        metadata = {
+            "sensitive_features": sensitive_features,
+            "sample_weight": sample_weight,
+            "clusters": clusters,
+        }
+        check_alignment({"X": X, "Y": Y, **metadata})
+        target_names = _target_names(Y)
+        _check_no_target(metadata, target_names)
         X, n_targets = _join(X, Y, on_missing)
     else:
         n_targets = len(names)
@@ -94,10 +107,28 @@ def open_joined(
     warn_about_unused_categories(rows)
     if names is not None:
         rows = _targets_last(rows, names)
-    return JoinedRows(rows, n_targets, row_metadata(rows).reserved_columns)
+    return JoinedRows(rows, n_targets, row_metadata(rows).reserved_columns, target_names)
 
 
-def _column_names(Y: object) -> tuple[str, ...] | None:
+def _check_no_target(metadata: Mapping[str, object], target_names: tuple[str, ...] | None) -> None:
+    """Check that groups, weights and clusters are no columns of Y, of which all are numbers.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    for argument, value in metadata.items():
+        named = {value} if isinstance(value, str) else set(column_names(value) or ())
+        taken = sorted(named.intersection(target_names or ()))
+        if taken:
+            raise InvalidInput(
+                f"{argument} names the columns {format_list(taken)} of Y",
+                "Allowed: columns of X, or one value for each row",
+                "Move the columns to X, or pass their values",
+            )
+
+
+def column_names(Y: object) -> tuple[str, ...] | None:
     """Names of columns of X, if that is what Y is."""
     if isinstance(Y, str):
         return (Y,)
@@ -153,7 +184,8 @@ def _join(X: TableLike, Y: TableLike, on_missing: OnMissing) -> tuple[TableLike,
     n_targets = targets.shape[1]
     if frame is not None:
         _check_lengths(len(frame), len(targets))
-        return _with_columns(frame, _target_names(Y, n_targets), targets), n_targets
+        names = _target_names(Y) or _free_names(frame.columns, n_targets)
+        return _with_columns(frame, names, targets), n_targets
     if scipy.sparse.issparse(X):
         matrix = scipy.sparse.csr_array(X)
         _check_lengths(matrix.shape[0], len(targets))
@@ -177,6 +209,8 @@ def _target_values(Y: TableLike, on_missing: OnMissing) -> AnyArray:
     ------
     InvalidInput, InvalidType
     """
+    if scipy.sparse.issparse(Y):
+        Y = scipy.sparse.csr_array(Y).toarray()
     if _is_vector(Y):
         Y = np.asarray(Y).reshape(-1, 1)
     try:
@@ -193,15 +227,21 @@ def _is_vector(Y: object) -> bool:
     return len(getattr(Y, "shape", ())) == 1
 
 
-def _target_names(Y: object, n_targets: int) -> Sequence[str]:
-    """Names of the columns of Y: those of a frame or series, else y0, y1 and so on."""
+def _target_names(Y: object) -> tuple[str, ...] | None:
+    """Names of the columns of Y: those of a frame or series; None for other tables."""
     frame = as_eager_frame(Y)
     if frame is not None:
-        return [str(name) for name in frame.columns]
+        return tuple(str(name) for name in frame.columns)
     name = getattr(Y, "name", None)
-    if isinstance(name, str) and name and n_targets == 1:
-        return [name]
-    return [f"y{index}" for index in range(n_targets)]
+    return (name,) if isinstance(name, str) and name else None
+
+
+def _free_names(taken: Sequence[str], n_targets: int) -> tuple[str, ...]:
+    """Names y0, y1 and so on, with as many underscores in front as make them free."""
+    names = tuple(f"y{index}" for index in range(n_targets))
+    while set(names).intersection(taken):
+        names = tuple(f"_{name}" for name in names)
+    return names
 
 
 def _with_columns(

@@ -52,7 +52,7 @@ def write_paired_subspace(path: str | os.PathLike[str], pair: PairedFields) -> N
         raise IncompatibleParameters(
             f"The criterion {statement.criterion.name!r} is one of another package",
             f"Allowed in files: {', '.join(builtin_criterion_names())}",
-            "Save the weights x_rotations_ and y_rotations_ yourself",
+            "Save the arrays x_weights_ and y_weights_ yourself",
         )
     assessment = certificate.assessment
     restriction = statement.restriction

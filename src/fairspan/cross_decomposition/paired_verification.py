@@ -9,11 +9,12 @@ import numpy as np
 from fairspan.certificates.status import GapAssessment, Status
 from fairspan.cross_decomposition.joined_tables import open_joined
 from fairspan.cross_decomposition.paired_certificate import PairedFigures, evaluate_pair
+from fairspan.cross_decomposition.paired_criteria import PairedProblem
 from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.cross_decomposition.pose_pairs import PosedPairs, pose_pairs
 from fairspan.cross_decomposition.table_weights import TableWeights
 from fairspan.errors import FairspanError
-from fairspan.linalg.rounding import ANGLE_TOL, EPS, SUM_ROUNDING
+from fairspan.linalg.rounding import ANGLE_TOL, EPS, LOOSE_TOL, SUM_ROUNDING, TINY
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.labels import format_list
@@ -23,6 +24,8 @@ from fairspan.verification.verification_result import Verification, failed_verif
 # Factor on rounding error bounds: those of the fit, and those of the verification, both count, and
 # moments of rows in another order differ by a few roundings.
 _ROUNDING_FACTOR = 10.0
+# Largest rotation of the directions of a problem, in radians, that rounding may explain.
+_MAX_ROTATION = 1e-6
 
 
 def verify_pairs(
@@ -77,27 +80,26 @@ def verify_pairs(
             f"The model is a {type(model).__name__} without a pair of subspaces: there is nothing "
             "to verify."
         )
-    moments = _moments(pair, X_or_moments, Y, sensitive_features, sample_weight)
+    moments = _moments(X_or_moments, Y, sensitive_features, sample_weight)
     try:
-        return _verify(pair, moments)
+        known = KnownLabels.from_groups(pair.certificate.statement.groups)
+        return _verify(pair, moments.matched_to(known))
     # Models may come from untrusted sources and hold any values.
     except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
         return failed_verification(f"The problem cannot be posed for these data: {error}")
 
 
 def _moments(
-    pair: PairedSubspace,
     X_or_moments: TableLike,
     Y: object,
     sensitive_features: LabelsLike,
     sample_weight: WeightsLike,
 ) -> GroupMoments:
-    """Moments of the joined table, with the groups as the model spells them."""
-    known = KnownLabels.from_groups(pair.certificate.statement.groups)
+    """Moments of the joined table."""
     if isinstance(X_or_moments, GroupMoments):
-        return X_or_moments.matched_to(known)
+        return X_or_moments
     joined = open_joined(X_or_moments, Y, sensitive_features, sample_weight, "error")
-    return compute_group_moments(joined.rows).matched_to(known)
+    return compute_group_moments(joined.rows)
 
 
 def _verify(pair: PairedSubspace, moments: GroupMoments) -> Verification:
@@ -112,8 +114,6 @@ def _verify(pair: PairedSubspace, moments: GroupMoments) -> Verification:
     failures += _frame_failures(pair, moments, posed)
     x = _coordinates(pair.x, posed.x_axes)
     y = _coordinates(pair.y, posed.y_axes)
-    for table, coordinates in (("X", x), ("Y", y)):
-        failures += _coordinate_failures(table, coordinates, certificate.assessment)
     figures, assessment = evaluate_pair(
         posed.problem,
         x.basis,
@@ -122,7 +122,15 @@ def _verify(pair: PairedSubspace, moments: GroupMoments) -> Verification:
         settings.tol,
         tolerance_factor=_ROUNDING_FACTOR,
     )
-    failures += _figure_failures(pair, figures, assessment)
+    # Whitening, and rounded mean differences, rotate directions by as much as they change what is
+    # kept, relative to it.
+    covariances = posed.problem.covariances
+    norms = np.maximum(covariances.largest_singular_values, TINY)
+    rotation = min(float((covariances.rounding / norms).max()), _MAX_ROTATION)
+    for table, coordinates in (("X", x), ("Y", y)):
+        failures += _coordinate_failures(table, coordinates, rotation)
+    failures += _statement_failures(pair)
+    failures += _figure_failures(pair, posed.problem, figures, assessment)
     summary = (
         f"{statement.criterion.name} is {figures.objective:.9g} for this pair (the model says "
         f"{certificate.objective:.9g}), and its weights prove the lower bound "
@@ -186,67 +194,95 @@ class _Coordinates:
     Attributes
     ----------
     basis : (a, d) array
+        Orthonormal columns nearest to the weights.
+    departure : float
+        Largest entry by which products of the weights differ from those of orthonormal columns.
     outside : float
         Largest part of the weights outside of the allowed directions, relative to their length.
     """
 
     basis: FloatArray
+    departure: float
     outside: float
 
 
 def _coordinates(table: TableWeights, axes: FloatArray) -> _Coordinates:
     """Express the weights of a table along the axes of the problem."""
-    basis = np.asarray(np.linalg.lstsq(axes, table.rotations, rcond=None)[0], dtype=np.float64)
+    coordinates = np.linalg.lstsq(axes, table.rotations, rcond=None)[0]
     lengths = np.linalg.norm(table.rotations, axis=0)
-    outside = np.linalg.norm(table.rotations - axes @ basis, axis=0)
-    return _Coordinates(basis, float((outside / np.where(lengths > 0, lengths, 1.0)).max()))
+    outside = np.linalg.norm(table.rotations - axes @ coordinates, axis=0)
+    departure = np.abs(coordinates.T @ coordinates - np.eye(coordinates.shape[1])).max()
+    left, _, right = np.linalg.svd(coordinates, full_matrices=False)
+    return _Coordinates(
+        basis=np.asarray(left @ right, dtype=np.float64),
+        departure=float(departure),
+        outside=float((outside / np.where(lengths > 0, lengths, 1.0)).max()),
+    )
 
 
-def _coordinate_failures(
-    table: str, coordinates: _Coordinates, assessment: GapAssessment
-) -> Iterator[str]:
-    """Yield a message if weights are not orthonormal, or violate the restriction."""
-    d = coordinates.basis.shape[1]
-    departure = float(np.abs(coordinates.basis.T @ coordinates.basis - np.eye(d)).max())
-    # Whitened tables are as inexact as the resolution says.
-    allowed = ANGLE_TOL + _ROUNDING_FACTOR * _relative_resolution(assessment)
-    if not departure <= allowed:
-        yield f"The weights of {table} are not orthonormal: by {departure:.1e}."
+def _coordinate_failures(table: str, coordinates: _Coordinates, rotation: float) -> Iterator[str]:
+    """Yield a message if weights are not orthonormal, or violate the restriction.
+
+    Parameters
+    ----------
+    table : {"X", "Y"}
+    coordinates : _Coordinates
+    rotation : float
+        Angle by which rounding may have rotated the directions of the problem.
+    """
+    allowed = ANGLE_TOL + _ROUNDING_FACTOR * rotation
+    if not coordinates.departure <= allowed:
+        yield f"The weights of {table} are not orthonormal: by {coordinates.departure:.1e}."
     if not coordinates.outside <= allowed:
         yield f"The weights of {table} leave the directions that the restriction allows."
 
 
-def _relative_resolution(assessment: GapAssessment) -> float:
-    """Resolution relative to the magnitude of the objective, at most 1e-6."""
-    if not assessment.scale > 0:
-        return 0.0
-    return min(assessment.resolution / assessment.scale, 1e-6)
+def _statement_failures(pair: PairedSubspace) -> Iterator[str]:
+    """Yield a message if the number of components is not that of both tables."""
+    stated = pair.certificate.statement.n_components
+    found = {pair.x.rotations.shape[1], pair.y.rotations.shape[1]}
+    if found != {stated}:
+        yield f"The model states {stated} components, and its tables have {sorted(found)}."
 
 
 def _figure_failures(
-    pair: PairedSubspace, figures: PairedFigures, assessment: GapAssessment
+    pair: PairedSubspace,
+    problem: PairedProblem,
+    figures: PairedFigures,
+    assessment: GapAssessment,
 ) -> Iterator[str]:
     """Yield a message for each figure of the certificate that differs from what was recomputed."""
     certificate = pair.certificate
     claimed = certificate.assessment
     resolution = _ROUNDING_FACTOR * assessment.resolution
-    # Everything is compared in units of the covariances; logarithms are relative to them.
-    of_kept = resolution * max(1.0, float(np.max(figures.best, initial=0.0)))
-    of_kept += SUM_ROUNDING * float(np.max(figures.best, initial=0.0))
-    comparisons: dict[str, tuple[float | FloatArray, float | FloatArray, float]] = {
+    kept_rounding = _ROUNDING_FACTOR * (problem.kept_rounding + problem.best_rounding)
+    comparisons: dict[str, tuple[FloatArray | float, FloatArray | float, FloatArray | float]] = {
         "objective": (certificate.objective, figures.objective, resolution),
         "lower bound": (certificate.lower_bound, figures.lower_bound, resolution),
-        "covariances kept": (certificate.figures.kept, figures.kept, of_kept),
-        "best covariances": (certificate.figures.best, figures.best, of_kept),
+        "covariances kept": (certificate.figures.kept, figures.kept, kept_rounding),
+        "best covariances": (certificate.figures.best, figures.best, kept_rounding),
     }
     for name, (said, found, rounding) in comparisons.items():
         last_digits = SUM_ROUNDING * np.abs(found)
         if not np.all(np.abs(np.asarray(said) - found) <= rounding + last_digits):
             yield f"The {name} of the model: {said}; recomputed: {found}."
-    if not math.isclose(claimed.scale, assessment.scale, rel_tol=1e-6, abs_tol=resolution):
+    if not math.isclose(claimed.scale, assessment.scale, rel_tol=LOOSE_TOL, abs_tol=resolution):
         yield f"The magnitude of the objective is {assessment.scale:.6g}, not {claimed.scale:.6g}."
+    if not _is_near(claimed.resolution, assessment.resolution):
+        yield (
+            f"The model says a resolution of {claimed.resolution:.1e}; recomputed: "
+            f"{assessment.resolution:.1e}."
+        )
+    allowed_tols = (claimed.tol * claimed.scale, claimed.resolution)
+    if not any(math.isclose(claimed.absolute_tol, tol, rel_tol=LOOSE_TOL) for tol in allowed_tols):
+        yield f"The absolute tolerance of the model is {claimed.absolute_tol:.6g}."
     if claimed.status is Status.OPTIMAL and assessment.status is not Status.OPTIMAL:
         yield f"The model says optimal; the recomputed status is {assessment.status}."
     # A gap near the tolerance may fall on either side, so a model may claim less than is proven.
     if claimed.status is Status.UNRESOLVED and assessment.status is Status.OPEN_GAP:
         yield "The model says unresolved; the recomputed gap is open."
+
+
+def _is_near(first: float, second: float) -> bool:
+    """Whether two rounding error bounds are of the same order of magnitude."""
+    return first <= _ROUNDING_FACTOR * second and second <= _ROUNDING_FACTOR * first

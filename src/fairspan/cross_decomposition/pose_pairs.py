@@ -6,6 +6,7 @@ with S the pooled second moment of the table, and the scores of all rows have un
 """
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -27,9 +28,12 @@ from fairspan.problem.feature_scale import compute_feature_scale
 from fairspan.problem.restrictions.restriction import Restriction, differences_of
 from fairspan.problem.restrictions.restriction_catalog import get_restriction
 from fairspan.typing import FloatArray
+from fairspan.verification.check_components import forbidden_rotation
 
 METHODS = ("pls", "cca")
 TABLES = ("both", "x", "y")
+# Largest gap that counts as optimal, relative to the objective.
+DEFAULT_TOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class PairedSettings:
     center: Center = "global"
     scale: bool = True
     regularization: float = 0.0
-    tol: float = 1e-9
+    tol: float = DEFAULT_TOL
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -124,7 +128,8 @@ def _check_restriction(restriction: Restriction | None) -> None:
     """
     if restriction is None:
         return
-    if restriction.forbids_mean_differences_only and not restriction.needs_classes:
+    only_means = restriction.forbids_mean_differences_only and not restriction.columns
+    if only_means and not restriction.needs_classes:
         return
     raise IncompatibleParameters(
         f"{restriction!r} was requested of a pair of tables",
@@ -186,10 +191,12 @@ def pose_pairs(
     spread = second_moments.column_rms
     x_part = slice(0, n_features)
     y_part = slice(n_features, None)
+    rounding = cross_rounding(spread[:, x_part], spread[:, y_part])
+    if second_moments.uncertainty is not None:
+        # Moments that were fitted to incomplete rows are inexact themselves.
+        rounding = rounding + second_moments.uncertainty.absolute
     covariances = CrossCovariances(
-        np.ascontiguousarray(matrices[:, x_part, y_part]),
-        cross_rounding(spread[:, x_part], spread[:, y_part]),
-        moments.proportions,
+        np.ascontiguousarray(matrices[:, x_part, y_part]), rounding, moments.proportions
     )
     covariances.check_has_covariance()
     x_axes = np.eye(n_features)
@@ -214,7 +221,10 @@ def pose_pairs(
             table: _allowed_axes(settings, table, parts[table], axes)
             for table, axes in (("x", x_axes), ("y", y_axes))
         }
+        # Beside mean differences, what the restriction forbids may be large.
+        rotation = _rotation_rounding(settings, parts, covariances)
         covariances = covariances.along(allowed["x"], allowed["y"])
+        covariances = replace(covariances, rounding=covariances.rounding + rotation)
         x_axes = x_axes @ allowed["x"]
         y_axes = y_axes @ allowed["y"]
     _check_n_components(settings, covariances.shape)
@@ -223,6 +233,30 @@ def pose_pairs(
     )
     settings.criterion.check_problem(problem)
     return PosedPairs(problem, x_axes, y_axes, feature_scale)
+
+
+def _rotation_rounding(
+    settings: PairedSettings, parts: Mapping[str, GroupMoments], covariances: CrossCovariances
+) -> FloatArray:
+    """Bound on the effect of rounded mean differences on covariances kept, shape (k,).
+
+    Rounding rotates the directions that the restriction forbids by an angle of at most a. A basis
+    in the directions that it allows is then rotated as much, which changes what is kept of a matrix
+    by at most twice a times its norm, for each column.
+
+    Parameters
+    ----------
+    settings : PairedSettings
+    parts : mapping of "x" and "y" to GroupMoments
+        Of the standardized columns of each table.
+    covariances : CrossCovariances
+    """
+    angle = sum(
+        forbidden_rotation(parts[table], settings.restriction)
+        for table in ("x", "y")
+        if settings.restricted_tables in ("both", table)
+    )
+    return np.asarray(2 * angle * covariances.largest_singular_values)
 
 
 def _check_n_components(settings: PairedSettings, shape: tuple[int, int]) -> None:
@@ -295,7 +329,8 @@ def _whitener(covariance: FloatArray, table: str, regularization: float) -> _Whi
         raise IncompatibleParameters(
             f"The rows of {table} do not vary along every direction, so they cannot be whitened",
             "Allowed: columns of which none depends on the others, or regularization above 0",
-            "Drop columns, use FairCCA(regularization=0.01), or FairPLS",
+            "Scale columns of very different size (scale=True), drop columns, use "
+            "FairCCA(regularization=0.01), or FairPLS",
         )
     matrix = (vectors / np.sqrt(values)) @ vectors.T
     condition = float(values[-1] / values[0])

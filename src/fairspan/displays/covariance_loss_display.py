@@ -1,13 +1,13 @@
 """Display of the covariance that each group loses, by number of components."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from fairspan.cross_decomposition.audited_pairs import read_pairs
-from fairspan.cross_decomposition.pose_pairs import PairedSettings
+from fairspan.cross_decomposition.pose_pairs import PairedSettings, pose_pairs
 from fairspan.displays.base_display import BaseDisplay, describe_unproven
 from fairspan.displays.style import (
     FAIR_STYLE,
@@ -50,7 +50,7 @@ class CovarianceLossDisplay(BaseDisplay):
     dimensions : (m,) array
         Numbers of components.
     losses : (2, m, k) array
-        Loss of each group, in [0, 1].
+        Loss of each group, from 0 to 2; NaN for a group in which X and Y do not covary.
     statuses : tuple of m str
         Status of each fair fit.
     """
@@ -108,7 +108,10 @@ class CovarianceLossDisplay(BaseDisplay):
                 "Fit it first",
             )
         fair = estimator.subspace_
-        n_directions = min(fair.x.n_features, fair.y.n_features)
+        # A restriction leaves fewer directions than columns.
+        one = replace(settings, n_components=1)
+        posed = pose_pairs(moments, fair.y.n_features, one)
+        n_directions = min(posed.problem.covariances.shape)
         dimensions = np.arange(1, min(n_directions, _MAX_DIMENSIONS + 1))
         models = read_pairs(fair)
         losses = np.empty((len(models), len(dimensions), moments.n_groups))
@@ -117,7 +120,10 @@ class CovarianceLossDisplay(BaseDisplay):
             for number, model in enumerate(models):
                 fit = model.with_n_components(d).fit(moments, fair.y.n_features)
                 figures = fit.certificate.figures
-                losses[number, position] = fit.certificate.losses / figures.best
+                shares = np.full(moments.n_groups, np.nan)
+                has_covariance = figures.best > 0
+                np.divide(fit.certificate.losses, figures.best, out=shares, where=has_covariance)
+                losses[number, position] = shares
                 if number == len(models) - 1:
                     statuses.append(str(fit.certificate.status))
         return cls(

@@ -9,7 +9,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
-from fairspan.linalg.rounding import SINGLE_PRECISION_TOL
+from fairspan.linalg.rounding import LOOSE_TOL, SINGLE_PRECISION_TOL
 from fairspan.model.linear_decoder import LinearDecoder
 from fairspan.model.other_packages import ReconstructionModel, decode, encode
 from fairspan.model.subspace import FairSubspace, adapt_model
@@ -22,8 +22,10 @@ from fairspan.rows.labels import Label
 from fairspan.rows.opening import open_group_rows
 from fairspan.typing import FloatArray, LabelsLike, TableLike, WeightsLike
 
-# Random codes with which a decoder is checked to be linear.
+# Numbers of random codes, and of codes of rows in each block, at which a decoder is checked to be
+# linear.
 _N_PROBES = 8
+_N_CHECKED_ROWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class RankBound:
 
     @property
     def excess(self) -> float:
-        """Largest error over the bound, minus one: at least this part of it is due to the model."""
+        """Largest error over the bound, minus one: by at most this the best model is better."""
         return self.largest_error / self.bound - 1 if self.bound > 0 else np.inf
 
     def __str__(self) -> str:
@@ -68,6 +70,8 @@ class RankBound:
         if self.relative:
             error = f"{100 * self.largest_error:.1f} % of its mean square about the model's offset"
             bound = f"{100 * self.bound:.1f} %"
+        if self.bound == 0:
+            return f"The largest error of a group is {error}, and no positive bound is known."
         return (
             f"The largest error of a group is {error}. No linear decoder of "
             f"{self.n_components} numbers has one below {bound}, so this model is at most "
@@ -165,7 +169,10 @@ def _of_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankB
 def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> RankBound:
     """Bound of a model that is evaluated row by row."""
     d = int(encode(model.steps, np.zeros((1, model.n_features))).shape[1])
-    offset = _linear_offset(model, d)
+    rng = np.random.default_rng(0)
+    probes = rng.standard_normal((_N_PROBES, d))
+    # Models of non-negative codes may refuse others.
+    offset = _linear_offset(model, np.abs(probes))
     source = as_row_source(rows)
     if source is None:
         raise InvalidType(
@@ -181,6 +188,7 @@ def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> 
         assert block.groups is not None
         positions = np.array([position_of[label] for label in block.groups.to_list()])
         row_weights = np.ones(len(block.values)) if block.weights is None else block.weights
+        _linear_offset(model, encode(model.steps, block.values[:_N_CHECKED_ROWS]))
         residuals = row_weights * model.squared_residuals(block.values)
         sums += np.bincount(positions, weights=residuals, minlength=len(sums))
         weights += np.bincount(positions, weights=row_weights, minlength=len(sums))
@@ -190,23 +198,33 @@ def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> 
     return _bound(moments, second_moments, sums / weights, d, relative=relative)
 
 
-def _linear_offset(model: ReconstructionModel, d: int) -> FloatArray:
+def _linear_offset(model: ReconstructionModel, codes: FloatArray) -> FloatArray:
     """Row that the code zero stands for, after a check that the decoder is linear.
+
+    Parameters
+    ----------
+    model : ReconstructionModel
+    codes : (m, d) array
+        Codes at which the decoder is compared with a linear one.
 
     Raises
     ------
     IncompatibleParameters
     """
-    rng = np.random.default_rng(0)
-    codes = np.abs(rng.standard_normal((_N_PROBES, d)))
+    d = codes.shape[1]
     zero = decode(model.steps, np.zeros((1, d)))[0]
     basis = decode(model.steps, np.eye(d)) - zero
     expected = codes @ basis + zero
     found = decode(model.steps, codes)
-    size = float(np.abs(basis).max(initial=0.0)) + float(np.abs(zero).max())
+    size = float(np.abs(expected).max()) + float(np.abs(basis).max(initial=0.0))
     if np.abs(found - expected).max() <= SINGLE_PRECISION_TOL * d * size:
         return np.asarray(zero)
-    raise IncompatibleParameters(
+    raise _not_linear_error()
+
+
+def _not_linear_error() -> IncompatibleParameters:
+    """Error for a decoder that is not linear."""
+    return IncompatibleParameters(
         "The decoder (inverse_transform) of the model is not linear",
         "Allowed: models that reconstruct rows as weighted sums of the same components",
         "For other models no such bound is known; audit them with fairspan.audit",
@@ -229,10 +247,14 @@ def _bound(
     settings = FitSettings(rank, MinimaxError(relative=relative), center="none")
     certificate = fit_moments(about_offset, settings).certificate
     divisors = np.einsum("gii->g", second_moments) if relative else np.ones(len(errors))
+    errors = errors / divisors
+    bound = max(certificate.lower_bound - certificate.resolution, 0.0)
+    if errors.max() < bound * (1 - LOOSE_TOL):
+        raise _not_linear_error()
     return RankBound(
         groups=tuple(moments.labels),
-        errors=errors / divisors,
-        bound=max(certificate.lower_bound - certificate.resolution, 0.0),
+        errors=errors,
+        bound=bound,
         n_components=d,
         relative=relative,
         certificate=certificate,

@@ -7,6 +7,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fairspan.errors import Cause, IncompatibleParameters, InvalidInput, InvalidParameter
+from fairspan.formatting.messages import counted
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.merging import merge_moments
@@ -74,9 +75,9 @@ class MeanParity(Restriction):
         The tolerance is negative or not finite; an unknown value of `attributes`; `oblique` is not
         a bool.
     Incompatible
-        A tolerance together with another parameter. When fitting: too few directions remain; or the
-        criterion, number of groups, center or solver does not support a tolerance or an oblique
-        projection.
+        A tolerance together with another parameter, or `keep_outcome` with `oblique`. When fitting:
+        too few directions or components remain; or the criterion, number of groups, center or
+        solver does not support a tolerance, an oblique projection or `keep_outcome`.
 
     Examples
     --------
@@ -240,8 +241,9 @@ class MeanParity(Restriction):
         if directions.shape[1]:
             return directions
         raise IncompatibleParameters(
-            f"{self!r} was requested, and the means of the {len(classes.labels)} classes of y "
-            "differ along no direction in which those of the groups agree",
+            f"{self!r} was requested, and the means of the classes of y "
+            f"({counted(len(classes.labels), 'class', 'classes')}) differ along no direction in "
+            "which those of the groups agree",
             "Allowed: classes that the features tell apart, besides the groups",
             "Check y, or use keep_outcome=False",
         )
