@@ -166,6 +166,7 @@ def test_harm_is_not_claimed_without_loss_and_the_truth_is_covered(name, make_mo
 
 @pytest.mark.long
 @pytest.mark.sweep
+@pytest.mark.filterwarnings("ignore:EM ended after:fairspan.errors.FairspanWarning")
 def test_nothing_is_estimated_where_features_are_rarely_observed_together():
     setting = Setting(rotated_covariance(10), d=3, n=60, missing_share=0.5)
     # Each draw takes a second: EM converges slowly.
