@@ -209,6 +209,7 @@ def test_fields_are_listed():
         "criterion__radius": 0.1,
         "restriction__attributes": "intersections",
         "restriction__within_classes": None,
+        "restriction__keep_outcome": False,
         "restriction__oblique": False,
         "restriction__tolerance": 0.0,
         "solver__max_iter": 100,

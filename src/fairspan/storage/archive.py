@@ -129,6 +129,9 @@ def open_archive(source: str | os.PathLike[str] | bytes, kind: FileKind) -> Iter
 
 def peek_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind stated in an archive's header, such as "moments"; empty if unreadable."""
+    # Reading a device or a pipe may never end.
+    if not Path(path).is_file():
+        return ""
     try:
         document = json.loads(_read_arrays(path)[_HEADER].tobytes())
         return str(document["format"]).removeprefix("fairspan.")
