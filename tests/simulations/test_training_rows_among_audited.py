@@ -12,6 +12,8 @@ pytestmark = [pytest.mark.long, pytest.mark.sweep]
 N_DRAWS = 200 if ALL_CASES else 12
 # Names of the models: an estimator carries the moments of its rows, the others only their mean.
 MODELS = ("estimator", "saved", "PCA of scikit-learn")
+# Share of tables of new rows that may be taken for the rows of the fit.
+LARGEST_FALSE_SHARE = 0.01
 
 
 def draw_rows(rng, n, p):
@@ -51,4 +53,6 @@ def test_new_rows_are_not_taken_for_those_of_the_fit(size_ratio):
         rng = np.random.default_rng([2, seed, int(100 * size_ratio)])
         models = fit_models(*draw_rows(rng, int(600 * size_ratio), 30), 6)
         found.append(recognized(models, *draw_rows(rng, 600, 30)))
-    assert max(np.mean(found, axis=0)) <= 0.01
+    # The share of N_DRAWS tables scatters by its standard error about the share of all tables.
+    standard_error = np.sqrt(LARGEST_FALSE_SHARE * (1 - LARGEST_FALSE_SHARE) / N_DRAWS)
+    assert max(np.mean(found, axis=0)) <= LARGEST_FALSE_SHARE + 2 * standard_error

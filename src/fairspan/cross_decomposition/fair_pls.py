@@ -422,7 +422,7 @@ class FairPLS(_FairPairs):
     ----------
     x_weights_ : (p, d) array
         U, orthonormal columns, in order of decreasing covariance over all rows; the largest entry
-        of each is positive. Scores are ((X - mean) / scale) @ x_weights_.
+        of each is positive. Scores are ``((X - mean) / scale) @ x_weights_``.
     y_weights_ : (q, d) array
         V.
     covariances_ : (d,) array
