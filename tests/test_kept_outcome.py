@@ -110,6 +110,7 @@ def test_the_largest_error_of_two_groups_is_the_best_bound_of_all_mixtures(seed)
         assert max(errors) >= model.solution_.objective - 1e-9
 
 
+@pytest.mark.slow
 def test_models_are_saved_merged_audited_and_forgeries_found(tmp_path):
     X, labels, y = draw_rows(2, n_classes=3, groups="abc")
     model = FairPCA(4, restriction=KEEP).fit(X, y, sensitive_features=labels)

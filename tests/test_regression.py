@@ -162,6 +162,7 @@ def test_a_perfect_fit_has_no_errors():
 
 
 @pytest.mark.parametrize("d", [1, 3, 10])
+@pytest.mark.slow
 def test_principal_component_regression_is_least_squares_on_the_scores(d):
     import statsmodels.api as sm
 

@@ -69,6 +69,7 @@ def test_drift_of_a_saved_model_ends_with_status_3(run, tmp_path, factor, status
     assert ("FS210" in done.out) == (status == 3)
 
 
+@pytest.mark.slow
 def test_a_report_is_complete_and_ends_with_status_3(run, harmed, tmp_path):
     page = tmp_path / "page.html"
     command = ("report", harmed, "--group", "g", "-d", 2, "--compare", "minimax_loss")

@@ -112,6 +112,7 @@ def test_a_category_that_the_model_does_not_know(run, refused, people, fitted, t
     np.testing.assert_allclose(pd.read_csv(out), saved.transform(X), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
     run, refused, people, fitted, tmp_path
 ):

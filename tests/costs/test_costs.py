@@ -11,15 +11,30 @@ from costs.recording import read_costs
 _MAX_RELATIVE_CHANGE = 0.1
 # Changes of small counts that the same differences make.
 _MAX_CHANGE = {"MiB at most": 0.5, "calls": 60, "Mflop in products": 0.2}
-# A counter makes calls several times slower.
-_SLOW_MARKS = {
-    "report": pytest.mark.long,
-    "audit, 100 features": pytest.mark.slow,
-    "fairspan fit": pytest.mark.slow,
-    "fit, missing cells": pytest.mark.slow,
-    "fit, sparse": pytest.mark.slow,
-    "partial_fit, ten batches": pytest.mark.slow,
-}
+# A counter makes calls several times slower: `./run test` counts one fit of each kind of solver.
+_SLOW_MARKS = {"report": pytest.mark.long} | dict.fromkeys(
+    [
+        "audit, 100 features",
+        "audit, one pass",
+        "fairspan fit",
+        "fit, 100 features",
+        "fit, equal error",
+        "fit, error gap",
+        "fit, minimax error",
+        "fit, missing cells",
+        "fit, nested",
+        "fit, robust error gap",
+        "fit, scaled, by group",
+        "fit, share of variance",
+        "fit, share of variance, wide",
+        "fit, small subspaces",
+        "fit, sparse",
+        "fit, total error",
+        "fit, wide, six groups",
+        "partial_fit, ten batches",
+    ],
+    pytest.mark.slow,
+)
 _RENEW = "if this is intended, run python -m tests.costs.recording and commit the file"
 
 

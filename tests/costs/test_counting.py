@@ -28,6 +28,7 @@ def test_the_largest_memory_is_counted():
     assert held == pytest.approx(2, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_second_fit_doubles_the_work():
     data = rows(400, 8)
 

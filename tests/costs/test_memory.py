@@ -45,6 +45,7 @@ def test_a_wide_fit_holds_the_rows_once():
     assert peak_of_fit(X, np.arange(n) % 2) < (n * p + beside) * _BYTES + 2e6
 
 
+@pytest.mark.slow
 def test_equal_rows_are_not_copied():
     n, p = 400, 5_000
     X = np.tile(np.linspace(1.0, 2.0, p), (n, 1))

@@ -175,6 +175,7 @@ def test_rows_of_weight_zero_are_no_evidence(tables):
     assert few.to_record()["expected_loss_low"] is None
 
 
+@pytest.mark.slow
 def test_audits_say_what_they_do_with_incomplete_rows_and_no_models(tables):
     X, Y, groups = tables
     fair = FairPLS(1).fit(X, Y, sensitive_features=groups)

@@ -72,6 +72,7 @@ def test_columns_of_one_table_may_be_named(tables, fitted):
     np.testing.assert_allclose(y_scores, fitted.transform(X, Y)[1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_files_dask_and_moments_agree(tables, fitted, tmp_path):
     rows = frame(tables)
     path = tmp_path / "rows.csv"

@@ -155,6 +155,7 @@ def test_many_features_are_refused():
 
 
 @pytest.mark.parametrize(("n_components", "is_shown"), [(1, False), (2, True)])
+@pytest.mark.slow
 def test_the_circle_is_on_the_page_of_a_report(tmp_path, n_components, is_shown):
     X, groups = make_rows()
     path = tmp_path / "page.html"

@@ -265,6 +265,7 @@ def test_paths_are_refits(criterion, parameter, values):
         assert display.disparity[-1] == pytest.approx(display.pca_disparity)
 
 
+@pytest.mark.slow
 def test_errors_by_feature_are_the_squares_that_are_left():
     display = FeatureErrorDisplay.from_estimator(fair_model(), n_features=3)
     frame, left = (

@@ -21,6 +21,7 @@ def fair():
     return FairPCA(3, scale=True).fit(X, sensitive_features=GROUPS)
 
 
+@pytest.mark.slow
 def test_points_means_and_covariances_are_those_of_the_transformed_rows():
     display = ReducedRowsDisplay.from_estimator(fair(), X, GROUPS)
     Z = fair().transform(X)[:, :2]

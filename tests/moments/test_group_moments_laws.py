@@ -135,6 +135,7 @@ def test_rows_of_weight_zero_count_as_absent(table, data):
 
 
 @given(table=tables(), seed=st.integers(0, 99))
+@pytest.mark.slow
 def test_rotated_rows_have_rotated_moments(table, seed):
     p = table.X.shape[1]
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((p, p)))[0]

@@ -147,6 +147,7 @@ def corrupt(draw):
 
 @pytest.mark.parametrize("door", ["python", "command line"])
 @given(data=st.data())
+@pytest.mark.slow
 def test_no_message_shows_more_than_one_cell(tmp_path, door, data):
     path = tmp_path / "rows.csv"
     path.write_bytes(corrupt(data.draw))

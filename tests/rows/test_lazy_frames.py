@@ -35,6 +35,7 @@ def test_transform_is_lazy_and_equal(people):
     assert fair.score(people.lazy()) == pytest.approx(fair.score(people))
 
 
+@pytest.mark.slow
 def test_a_query_is_audited_like_its_result(people):
     query = people.lazy().filter(pl.col("x") > -1).with_columns(pl.col("y") * 2)
     fair = fs.FairPCA(1).fit(query, sensitive_features="g")

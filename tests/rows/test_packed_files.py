@@ -131,6 +131,7 @@ def rows_of(table):
     return [list(table), *table.astype(object).values.tolist()]
 
 
+@pytest.mark.slow
 def test_workbooks(tmp_path, table):
     path = write_workbook(tmp_path / "t.xlsx", rows_of(table))
     assert_same(moments_of(path), table)

@@ -51,6 +51,7 @@ def test_a_label_fits_and_is_printable(name, longest):
 
 @settings(derandomize=True, max_examples=50)
 @given(st.lists(st.text("ab -", min_size=1, max_size=30), unique=True, max_size=12))
+@pytest.mark.slow
 def test_different_names_have_different_labels(names):
     labels = plot_labels(names, 8)
     assert len(set(labels)) == len(names)

@@ -62,6 +62,7 @@ def test_the_published_table_is_reproduced():
 
 @pytest.mark.parametrize(("p", "d"), [(6, 2), (12, 4), (40, 7)])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_no_other_implementation_finds_a_larger_value(p, d, seed):
     rng = np.random.default_rng(seed)
     simple = np.kron(np.eye(d), np.ones((p // d + 1, 1)))[:p]
