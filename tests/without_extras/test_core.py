@@ -23,6 +23,7 @@ EXTRAS = ("cvxpy", "dask", "distributed", "jinja2", "matplotlib", "pandas", "pya
 OF_EXTRAS = (
     "fairspan.report.figures",
     "fairspan.report.page",
+    "fairspan.rows.files.compression",
     "fairspan.rows.files.csv_errors",
     "fairspan.rows.files.csv_files",
     "fairspan.rows.files.csv_format",
