@@ -28,6 +28,7 @@ OF_EXTRAS = (
     "fairspan.rows.files.csv_files",
     "fairspan.rows.files.csv_format",
     "fairspan.rows.files.csv_reader",
+    "fairspan.rows.files.excel_files",
     "fairspan.rows.files.na_values",
     "fairspan.rows.files.number_format_advice",
     "fairspan.rows.files.numbers_as_text",
