@@ -41,10 +41,10 @@ def advise_fair_model(model: ComparedModel, pca: ComparedModel, n_compared: int)
 
 
 def advise_no_model(model: ComparedModel) -> str:
-    """State that no model is better for everybody, with who gains and who pays under one."""
+    """State that no model is recommended, with who gains and who pays under the leading one."""
     gains = model.effects_of_kind("gain")
     effects = describe_shown_effects((*gains, *model.effects_of_kind("cost")))
-    text = f"No model is better for everybody: under {model.full_name}, {effects}"
+    text = f"No model is recommended: under {model.full_name}, {effects}"
     if not gains:
         return f"{text}, and no group is shown to gain."
     return f"{text}. If you accept the cost, use {model.full_name} and report it."

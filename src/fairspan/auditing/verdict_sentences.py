@@ -64,8 +64,8 @@ def state_shifting_repair(comparison: ModelComparison) -> Verdict:
         f"{_describe_harm_by_pca(comparison)} Under {fair}, "
         f"{_describe_harm(comparison.newly_harmed)}, which {comparison.pca.name} is not shown to "
         "harm.",
-        "No model is better for everybody. Choose another criterion or more dimensions, or report "
-        "which groups bear the cost and why.",
+        "The repair is not better for everybody. Choose another criterion or more dimensions, or "
+        "report which groups bear the cost and why.",
         comparison.fair.name,
         labels_of(comparison.newly_harmed),
     )
@@ -167,7 +167,7 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation="No model is better for everybody. If you accept the cost, use "
+        recommendation="Neither model is better for everybody. If you accept the cost, use "
         f"{fair.full_name} and report it. Otherwise choose another criterion or more "
         "dimensions.",
         model=fair.name,

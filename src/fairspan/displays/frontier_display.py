@@ -138,7 +138,7 @@ class FrontierDisplay(BaseDisplay):
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             The number of groups is not two.
         InvalidType
             The estimator is not a fitted FairPCA.

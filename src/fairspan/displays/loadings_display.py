@@ -117,7 +117,7 @@ class LoadingsDisplay(BaseDisplay):
         InvalidParameter
             `n_features` is not positive, `show_pca` is no boolean, or `image_shape` does not match
             the number of features.
-        Incompatible
+        IncompatibleParameters
             `show_pca` was given without `image_shape`.
 
         Examples

@@ -114,7 +114,7 @@ class ReducedRowsDisplay(BaseDisplay):
         ------
         InvalidType
             The estimator is not a fitted FairPCA.
-        Incompatible
+        IncompatibleParameters
             The estimator has a single component.
         InvalidInput
             Rows without groups, or with other features.
