@@ -105,5 +105,5 @@ def test_one_of_several_models_is_named():
     with pytest.raises(InvalidInput, match="several models: 'two', 'three'"):
         audit.metrics()
     assert audit.metrics("three")["observed_error/men"] < audit.metrics("two")["observed_error/men"]
-    with pytest.raises(InvalidParameter, match="model is 'four'"):
+    with pytest.raises(InvalidParameter, match="model names 'four'"):
         audit.metrics("four")

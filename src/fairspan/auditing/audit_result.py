@@ -9,9 +9,9 @@ from fairspan.auditing.audited_rows import AuditedRows
 from fairspan.auditing.decision_table import decision_table, decisions
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.findings.finding import Finding
-from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions, select_models
+from fairspan.auditing.gate import CheckFailure, Gate, parse_conditions
 from fairspan.auditing.intervals import DEFAULT_LEVEL
-from fairspan.auditing.logged_metrics import flat_metrics, model_to_log
+from fairspan.auditing.logged_metrics import flat_metrics, logged_model
 from fairspan.auditing.markdown_card import (
     findings_section,
     join_sections,
@@ -21,7 +21,7 @@ from fairspan.auditing.markdown_card import (
 )
 from fairspan.auditing.missing_values import missing_values_table
 from fairspan.auditing.recommendation import Recommendation
-from fairspan.auditing.results import ModelResult, change_records
+from fairspan.auditing.results import ModelResult, change_records, select_models
 from fairspan.auditing.verdict import Verdict
 from fairspan.class_loaders import load_class
 from fairspan.errors import CheckFailed, InvalidInput
@@ -93,7 +93,7 @@ class Audit:
     ) -> tuple[CheckFailure, ...]:
         """Return the conditions that apply, each with its evidence; see :meth:`check`."""
         conditions = parse_conditions(fail_on)
-        checked = select_models(self.models, models)
+        checked = select_models(self.models, models, "models")
         others = tuple(model for model in self.models if model not in checked)
         gate = Gate(checked, others, self.findings, self.verdicts, self.materiality)
         return gate.failures(conditions)
@@ -312,7 +312,7 @@ class Audit:
         >>> round(metrics["observed_error/b"], 2), metrics["n_rows/b"]
         (0.8, 2.0)
         """
-        return flat_metrics(model_to_log(self.models, model), self.findings)
+        return flat_metrics(logged_model(self.models, model), self.findings)
 
     def to_markdown(self, unit: Unit = "share", *, origin: Mapping[str, str] | None = None) -> str:
         """Format the audit as Markdown, for a model card, an issue or a pull request.

@@ -15,7 +15,7 @@ from fairspan.auditing.results import (
 from fairspan.auditing.verdict import Verdict
 from fairspan.auditing.verdict_sentences import describe_harm
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, closest_match
-from fairspan.rows.labels import Label, format_list
+from fairspan.rows.labels import Label
 
 CONDITIONS = ("harm", "drift", "inconclusive")
 """Conditions that have a name; the others are codes of findings."""
@@ -210,29 +210,3 @@ def parse_conditions(fail_on: object, name: str = "fail_on") -> tuple[str, ...]:
                 f"{name} names the unknown condition {condition!r}", _ALLOWED_CONDITIONS, remedy
             )
     return conditions
-
-
-def select_models(
-    models: Sequence[ModelResult], names: Sequence[str] | None
-) -> tuple[ModelResult, ...]:
-    """Return the models that a check is about.
-
-    By default, these are the models that are compared with ordinary PCA; without any, all models.
-
-    Raises
-    ------
-    InvalidParameter
-        There is no model of a name.
-    """
-    if names is None:
-        compared = tuple(model for model in models if model.baseline is not None)
-        return compared or tuple(models)
-    by_name = {model.name: model for model in models}
-    for name in names:
-        if name not in by_name:
-            raise InvalidParameter(
-                f"models names {name!r}, which is not audited",
-                f"Allowed: {format_list([*by_name])}",
-                "Name audited models",
-            )
-    return tuple(by_name[name] for name in names)

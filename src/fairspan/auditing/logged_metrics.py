@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.results import ModelResult
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.auditing.results import ModelResult, select_models
+from fairspan.errors import InvalidInput
 from fairspan.rows.labels import Label, format_label, format_list
 
 # Trackers such as MLflow accept letters, digits and these characters in the part of a name between
@@ -16,7 +16,7 @@ from fairspan.rows.labels import Label, format_label, format_list
 _NOT_ALLOWED = re.compile(r"[^\w.\- ]")
 
 
-def model_to_log(models: Sequence[ModelResult], name: str | None) -> ModelResult:
+def logged_model(models: Sequence[ModelResult], name: str | None) -> ModelResult:
     """Return the model of a name; by default the only one, or the only one compared with PCA.
 
     Raises
@@ -26,23 +26,15 @@ def model_to_log(models: Sequence[ModelResult], name: str | None) -> ModelResult
     InvalidInput
         There are several, none of which was named.
     """
-    by_name = {model.name: model for model in models}
-    if name is not None:
-        if name not in by_name:
-            raise InvalidParameter(
-                f"model is {name!r}, which is not audited",
-                f"Allowed: {format_list([*by_name])}",
-                "Name an audited model",
-            )
-        return by_name[name]
-    compared = [model for model in models if model.baseline is not None] or [*models]
-    if len(compared) > 1:
+    names = None if name is None else [name]
+    selected = select_models(models, names, "model")
+    if len(selected) > 1:
         raise InvalidInput(
-            f"The audit has several models: {format_list([each.name for each in compared])}",
+            f"The audit has several models: {format_list([each.name for each in selected])}",
             "Allowed: the metrics of one model, as a tracker has one run for each",
             "Name the model, as in metrics(model=...)",
         )
-    return compared[0]
+    return selected[0]
 
 
 def flat_metrics(model: ModelResult, findings: Sequence[Finding]) -> dict[str, float]:
@@ -60,7 +52,7 @@ def flat_metrics(model: ModelResult, findings: Sequence[Finding]) -> dict[str, f
     if model.refit_bound is not None and model.refit_bound.refit_may_help is not None:
         metrics["refit_gap"] = model.refit_bound.relative_gap
         metrics["refit_may_help"] = model.refit_bound.refit_may_help
-    names = group_names([group.group for group in model.groups])
+    names = names_for_trackers([group.group for group in model.groups])
     for group in model.groups:
         name = names[group.group]
         variance = group.observed_total_variance
@@ -93,12 +85,12 @@ def _named_shares(figure: str, group: str, estimate: Estimate, variance: float) 
     return named
 
 
-def group_names(labels: Sequence[Label]) -> Mapping[Label, str]:
+def names_for_trackers(labels: Sequence[Label]) -> Mapping[Label, str]:
     """Return a name for each label that trackers accept; equal names get a number.
 
     Examples
     --------
-    >>> group_names([("f", "old"), "30+", "30?", ""])
+    >>> names_for_trackers([("f", "old"), "30+", "30?", ""])
     {('f', 'old'): 'f _ old', '30+': '30_', '30?': '30_-2', '': '_'}
     """
     names: dict[Label, str] = {}

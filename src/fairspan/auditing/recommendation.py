@@ -7,7 +7,7 @@ from fairspan.auditing.group_effects import EffectKind, GroupEffect
 from fairspan.auditing.intervals import Estimate
 from fairspan.rows.labels import Label
 
-RecommendationKind = Literal["use model", "no model is better for everybody", "undecided"]
+RecommendationKind = Literal["use model", "no model, a group pays", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Recommendation:
     ----------
     kind : str
         "use model": the largest loss is estimated to be smallest, the group that PCA harms most is
-        shown to gain, and no group pays; or ordinary PCA does no material harm. "no model is better
-        for everybody": the largest loss is estimated to be smallest under a model for which a group
-        is shown to pay. "undecided": otherwise.
+        shown to gain, and no group pays; or ordinary PCA does no material harm. "no model, a group
+        pays": the largest loss is estimated to be smallest under a fair model, for which a group is
+        shown to pay. "undecided": otherwise.
     model : str or None
         The model to use; None unless the kind is "use model".
     leading_model : str

@@ -116,7 +116,7 @@ def _advise(
             return _Advice("undecided", explain_larger_loss(helpful[0], pca))
         return _Advice("use model", advise_pca_without_rival(pca), pca.model)
     if leading.effects_of_kind("cost"):
-        return _Advice("no model is better for everybody", advise_no_model(leading))
+        return _Advice("no model, a group pays", advise_no_model(leading))
     if kinds[leading.model] == "harm, repair helps":
         if leading.largest_loss_limit >= pca.largest_loss_limit:
             return _Advice("undecided", explain_close_limits(leading, pca))

@@ -14,10 +14,11 @@ from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.certificate_parts import PartAttribute
 from fairspan.certificates.status import tolerance_suffix
+from fairspan.errors import InvalidParameter
 from fairspan.formatting.units import Unit
 from fairspan.linalg.rounding import zero_negligible
 from fairspan.moments.base_moments import Center
-from fairspan.rows.labels import Label
+from fairspan.rows.labels import Label, format_list
 from fairspan.typing import FloatArray
 
 # Share of the number of rows below which the effective number is reported.
@@ -497,6 +498,39 @@ _JSON_ATTRIBUTES = (
     "instability",
     "min_cosine",
 )
+
+
+def select_models(
+    models: Sequence[ModelResult], names: Sequence[str] | None, parameter: str
+) -> tuple[ModelResult, ...]:
+    """Return the models of these names, in their order.
+
+    By default, these are the models that are compared with ordinary PCA; without any, all models.
+
+    Parameters
+    ----------
+    models : sequence of ModelResult
+    names : sequence of str or None
+    parameter : str
+        Parameter with the names, for messages.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no model of a name.
+    """
+    if names is None:
+        compared = tuple(model for model in models if model.baseline is not None)
+        return compared or tuple(models)
+    by_name = {model.name: model for model in models}
+    for name in names:
+        if name not in by_name:
+            raise InvalidParameter(
+                f"{parameter} names {name!r}, which is not audited",
+                f"Allowed: {format_list([*by_name])}",
+                "Name audited models",
+            )
+    return tuple(by_name[name] for name in names)
 
 
 def values_by_model(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:

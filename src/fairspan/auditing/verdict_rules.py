@@ -229,8 +229,8 @@ def _with_recommendation(verdict: Verdict, recommendation: Recommendation | None
     if recommendation.kind == "undecided" and is_only_verdict and not says_use:
         return verdict
     # The verdict has described already who gains and who pays under this model.
-    has_trade_off = recommendation.kind == "no model is better for everybody"
-    if has_trade_off and recommendation.leading_model == verdict.model and says_cost:
+    names_payers = recommendation.kind == "no model, a group pays"
+    if names_payers and recommendation.leading_model == verdict.model and says_cost:
         return verdict
     return replace(verdict, recommendation=recommendation.text)
 
