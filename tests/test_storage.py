@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from fairspan.cross_decomposition import FairCCA, verify_pairs
 from fairspan.errors import CorruptFile
 
 
@@ -27,3 +28,14 @@ def test_load_reads_models_and_moments(tmp_path):
         fs.load(tmp_path / "table.csv")
     with pytest.raises(FileNotFoundError):
         fs.load(tmp_path / "nowhere")
+
+
+def test_load_reads_models_of_two_tables(tmp_path):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 3))
+    model = FairCCA(2).fit(X, Y, sensitive_features=["a", "b"] * 20)
+    model.subspace_.save(tmp_path / "pair.model")
+    again = fs.load(tmp_path / "pair.model")
+    for ours, theirs in zip(again.transform(X, Y), model.transform(X, Y), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert verify_pairs(again, X, Y, sensitive_features=["a", "b"] * 20).holds

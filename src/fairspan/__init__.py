@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairspan.certificates.status import Status
     from fairspan.estimator.fair_pca import FairPCA
     from fairspan.layer_compression import CompressedLayer, compress_layer
-    from fairspan.model.subspace import FairSubspace, load
+    from fairspan.model.subspace import FairSubspace
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.monitoring.history import History
     from fairspan.monitoring.monitor import Monitor
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fairspan.progress import show_progress
     from fairspan.report.write_report import write_report
     from fairspan.rows.files.file_rows import FileRows
+    from fairspan.saved_files import load
     from fairspan.solvers.many_groups.dual_newton import DualNewton
     from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
@@ -80,7 +81,7 @@ _MODULE_BY_NAME = {
     "audit": "fairspan.auditing.audit",
     "compress_layer": "fairspan.layer_compression",
     "frontier": "fairspan.pareto",
-    "load": "fairspan.model.subspace",
+    "load": "fairspan.saved_files",
     "show_progress": "fairspan.progress",
     "verify": "fairspan.verification",
     "write_report": "fairspan.report.write_report",

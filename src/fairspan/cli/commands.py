@@ -370,7 +370,7 @@ def verify(
     it does not hold, 2 invalid usage or input, 3 internal error.
     """
     from fairspan.cli import model_auditing, printed_results
-    from fairspan.cross_decomposition.paired_file import PAIRED_FILE
+    from fairspan.cross_decomposition.file_kind import PAIRED_FILE
     from fairspan.storage.archive import peek_kind
 
     try:

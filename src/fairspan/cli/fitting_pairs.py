@@ -231,11 +231,12 @@ def verify_pair_of_file(
 
 def check_overwriting_pair(path: Path) -> None:
     """Raise a usage error if the output exists and is not a pair of subspaces."""
+    from fairspan.cross_decomposition.file_kind import PAIRED_FILE
     from fairspan.storage.archive import peek_kind
 
     if not path.is_file() or path.stat().st_size == 0:
         return
-    if peek_kind(path) != "paired_subspace":
+    if peek_kind(path) != PAIRED_FILE.name:
         raise click.UsageError(
             f"{path} is not a model of two tables; overwrite it with --force, or choose another "
             "path."

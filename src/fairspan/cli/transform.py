@@ -20,7 +20,7 @@ from fairspan.cli.row_input import (
     na_values,
     read_options_for,
 )
-from fairspan.cross_decomposition.paired_file import PAIRED_FILE
+from fairspan.cross_decomposition.file_kind import PAIRED_FILE
 from fairspan.cross_decomposition.paired_subspace import PairedSubspace
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.model.subspace import FairSubspace

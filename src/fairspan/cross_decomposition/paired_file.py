@@ -6,6 +6,7 @@ from typing import TypedDict, cast
 import numpy as np
 
 from fairspan.certificates.status import GapAssessment, Status
+from fairspan.cross_decomposition.file_kind import PAIRED_FILE
 from fairspan.cross_decomposition.paired_certificate import (
     PairedCertificate,
     PairedFigures,
@@ -22,10 +23,9 @@ from fairspan.moments.base_moments import Center
 from fairspan.parameters import init_parameters
 from fairspan.problem.restrictions.mean_parity import MeanParity
 from fairspan.storage.archive import open_archive, write_archive
-from fairspan.storage.fields import FieldReader, FileKind
+from fairspan.storage.fields import FieldReader
 from fairspan.typing import FloatArray
 
-PAIRED_FILE = FileKind("paired_subspace", "a consistent pair of subspaces")
 _CENTERS = ("global", "group", "none")
 _ATTRIBUTES = ("intersections", "marginal")
 

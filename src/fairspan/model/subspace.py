@@ -26,8 +26,6 @@ from fairspan.model.serialization import SubspaceFields, read_subspace, write_su
 from fairspan.model.standardization import Standardization
 from fairspan.moments.base_moments import Center
 from fairspan.moments.compute import Moments
-from fairspan.moments.files import MOMENTS_FILE
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.moments.reference_frame import ReferenceFrame
@@ -38,7 +36,6 @@ from fairspan.rows.frames import FrameRows, float_dtype, open_features
 from fairspan.rows.opening import adapter_for, map_rows
 from fairspan.rows.row_adapters import AffineMap, RowMap
 from fairspan.rows.row_validation import check_n_columns
-from fairspan.storage.archive import peek_kind
 from fairspan.storage.atomic import check_suffix, write_atomic
 from fairspan.typing import FloatArray
 
@@ -599,38 +596,6 @@ def change_basis(subspace: FairSubspace, rotation: FloatArray) -> FairSubspace:
     return replace(
         subspace, components=components, oblique_decoder=decoder, certificate=certificate
     )
-
-
-def load(
-    path: str | os.PathLike[str], *, custom_objects: Sequence[object] = ()
-) -> FairSubspace | GroupMoments:
-    """Load a saved model or saved moments, depending on the file.
-
-    Parameters
-    ----------
-    path : path
-    custom_objects : sequence of criterion and restriction objects
-        See :meth:`FairSubspace.load`.
-
-    Returns
-    -------
-    FairSubspace or GroupMoments
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    CorruptFile
-        The file is truncated, modified or of another kind.
-
-    Examples
-    --------
-    >>> import fairspan as fs
-    >>> fs.load("fair.model").transform(rows)  # doctest: +SKIP
-    """
-    if peek_kind(path) == MOMENTS_FILE.name:
-        return GroupMoments.load(path)
-    return FairSubspace.load(path, custom_objects=custom_objects)
 
 
 @dataclass(frozen=True, eq=False)
