@@ -6,7 +6,6 @@ from fairspan.auditing.group_effects import GroupEffect
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.names import join_truncated
-from fairspan.formatting.numbers import format_count, to_ascii
 
 
 def describe_shown_effects(effects: Sequence[GroupEffect]) -> str:
@@ -34,25 +33,6 @@ def describe_changes(names: Sequence[str], changes: Sequence[Estimate]) -> str:
     return join_truncated(
         [f"{name} keeps {_points(change)}" for name, change in zip(names, changes, strict=True)]
     )
-
-
-def describe_possible_costs(effects: Sequence[GroupEffect]) -> str:
-    """Describe how much groups may pay, such as "'a' may keep up to 3.0 points less".
-
-    Only the largest possible cost is described, with the number of other groups.
-    """
-    largest = max(effects, key=_cost_limit)
-    text = f"{quote_group(largest.group)} may keep up to {format_points(_cost_limit(largest))} "
-    text += "points less"
-    n_others = len(effects) - 1
-    if n_others:
-        text += f", and {to_ascii(format_count(n_others, 'other group'))} may pay as well"
-    return text
-
-
-def _cost_limit(effect: GroupEffect) -> float:
-    """Upper limit of the cost as a share of the group's variance; one if it is unknown."""
-    return 1.0 if effect.change.high is None else effect.change.high
 
 
 def _points(change: Estimate) -> str:

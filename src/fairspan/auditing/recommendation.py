@@ -25,6 +25,8 @@ class ComparedModel:
         Loss, likewise, with the largest upper limit of any group.
     group : label
         The group that has this limit.
+    min_largest_loss : float
+        Lower limit of the largest loss: the largest lower limit of any group, likewise.
     unknown_groups : tuple of labels
         Groups without estimates, which are left out.
     effects : tuple of GroupEffect
@@ -38,6 +40,7 @@ class ComparedModel:
     expected_largest_loss: float
     largest_loss: Estimate
     group: Label
+    min_largest_loss: float = 0.0
     unknown_groups: tuple[Label, ...] = ()
     effects: tuple[GroupEffect, ...] = ()
     favors_equal_errors: bool = False
@@ -63,6 +66,7 @@ class ComparedModel:
             "expected_largest_loss": self.expected_largest_loss,
             **self.largest_loss.to_record("largest_loss"),
             "group": self.group,
+            "min_largest_loss": self.min_largest_loss,
             "unknown_groups": list(self.unknown_groups),
             "effects": [effect.to_dict() for effect in self.effects],
             "favors_equal_errors": self.favors_equal_errors,
@@ -93,6 +97,9 @@ class Recommendation:
         Ordinary PCA, followed by the fair models that have estimates.
     questioned_by : tuple of str
         Codes of findings about the data because of which nothing is recommended.
+    tied_models : tuple of str
+        Other fair models that are shown to help the group that PCA harms most, and whose largest
+        loss is not shown to be larger than under the leading model, if that is a fair one.
     """
 
     kind: RecommendationKind
@@ -102,6 +109,7 @@ class Recommendation:
     text: str
     compared: tuple[ComparedModel, ...]
     questioned_by: tuple[str, ...] = ()
+    tied_models: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -116,4 +124,5 @@ class Recommendation:
             "text": self.text,
             "compared": [model.to_dict() for model in self.compared],
             "questioned_by": list(self.questioned_by),
+            "tied_models": list(self.tied_models),
         }

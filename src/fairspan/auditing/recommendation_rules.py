@@ -49,6 +49,12 @@ class Comparison:
         return tuple(_compared_model(model, self.materiality) for model in (self.pca, *fair_models))
 
 
+# Verdicts on fair models under which the group that PCA harms most gains beyond chance.
+_HELPFUL_KINDS = frozenset[VerdictKind](
+    {"harm, repair helps", "harm, repair at a possible cost", "harm, repair at a cost"}
+)
+
+
 @dataclass(frozen=True)
 class _Advice:
     """Kind and text of a recommendation, and the name of the recommended model if there is one."""
@@ -74,7 +80,8 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     candidates = [model for model in compared if not model.favors_equal_errors]
     # The first is ordinary PCA, which wins ties.
     leading = min(candidates, key=lambda model: model.expected_largest_loss)
-    advice = _advise(comparison, compared, leading)
+    tied = _tied_models(comparison, candidates, leading)
+    advice = _advise(comparison, compared, leading, tied)
     return Recommendation(
         kind=advice.kind,
         model=advice.model,
@@ -82,6 +89,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         baseline=comparison.pca.name,
         text=advice.text,
         compared=compared,
+        tied_models=tuple(model.model for model in tied),
     )
 
 
@@ -96,12 +104,34 @@ def question_recommendation(
         kind="undecided",
         model=None,
         text=question_by_finding(doubts[0]),
+        tied_models=(),
         questioned_by=tuple(finding.code for finding in doubts),
     )
 
 
+def _tied_models(
+    comparison: Comparison, candidates: Sequence[ComparedModel], leading: ComparedModel
+) -> list[ComparedModel]:
+    """Return the other helpful models whose largest loss is not shown to be larger.
+
+    Simultaneous intervals that overlap do not show a difference. None if ordinary PCA leads.
+    """
+    if leading.model == comparison.pca.name:
+        return []
+    return [
+        model
+        for model in candidates
+        if model is not leading
+        and comparison.verdict_kinds.get(model.model) in _HELPFUL_KINDS
+        and model.min_largest_loss <= leading.largest_loss_limit
+    ]
+
+
 def _advise(
-    comparison: Comparison, compared: Sequence[ComparedModel], leading: ComparedModel
+    comparison: Comparison,
+    compared: Sequence[ComparedModel],
+    leading: ComparedModel,
+    tied: Sequence[ComparedModel],
 ) -> _Advice:
     """Choose the advice, given the model with the smallest estimate of the largest loss."""
     pca, *fair_models = compared
@@ -120,9 +150,11 @@ def _advise(
     if kinds[leading.model] == "harm, repair helps":
         if leading.largest_loss_limit >= pca.largest_loss_limit:
             return _Advice("undecided", explain_close_limits(leading, pca))
-        text = advise_fair_model(leading, pca, len(compared))
+        text = advise_fair_model(leading, pca, len(compared), tied)
         return _Advice("use model", text, leading.model)
-    return _Advice("undecided", explain_undecided(leading, pca))
+    helpful = [model for model in fair_models if kinds[model.model] == "harm, repair helps"]
+    text = explain_undecided(leading, pca, helpful, comparison.materiality)
+    return _Advice("undecided", text)
 
 
 def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
@@ -137,6 +169,7 @@ def _compared_model(model: ModelResult, materiality: float) -> ComparedModel:
         # No true loss is negative.
         largest_loss=worst.expected_loss_share.clipped_at_zero(),
         group=worst.group,
+        min_largest_loss=max(0.0, *(group.expected_loss_share.low or 0.0 for group in estimated)),
         unknown_groups=tuple(group.group for group in model.groups if not group.is_estimated),
         effects=effects,
         favors_equal_errors=model.favors_equal_errors,

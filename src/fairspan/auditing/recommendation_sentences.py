@@ -5,11 +5,12 @@ Which model is recommended is decided in :mod:`fairspan.auditing.recommendation_
 
 from collections.abc import Sequence
 
-from fairspan.auditing.effect_sentences import describe_possible_costs, describe_shown_effects
+from fairspan.auditing.effect_sentences import describe_shown_effects
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.group_names import ascii_share, quote_group
 from fairspan.auditing.recommendation import ComparedModel
 from fairspan.formatting.names import join_truncated
+from fairspan.formatting.numbers import verb_form
 
 # Smallest limit that is printed: that of one decimal of a percentage.
 _MIN_LIMIT = 0.001
@@ -28,16 +29,22 @@ def advise_pca_without_rival(pca: ComparedModel) -> str:
     )
 
 
-def advise_fair_model(model: ComparedModel, pca: ComparedModel, n_compared: int) -> str:
+def advise_fair_model(
+    model: ComparedModel, pca: ComparedModel, n_compared: int, tied: Sequence[ComparedModel]
+) -> str:
     """Advise a fair model under which no group pays, with the largest loss under it and PCA.
 
-    The verdict states the costs.
+    The verdict states the costs. Models that are `tied` are not shown to have a larger loss.
     """
     limits = _describe_limits(model, pca)
     text = f"Use {model.full_name}: the largest loss of a group is at most {limits}."
-    if n_compared > 2:
-        text += f" Of the {n_compared} models compared, its estimate is the smallest."
-    return text
+    if n_compared <= 2:
+        return text
+    text += f" Of the {n_compared} models compared, its estimate is the smallest"
+    if not tied:
+        return f"{text}."
+    names = join_truncated([each.full_name for each in tied])
+    return f"{text}, but {names} {verb_form(len(tied), 'is', 'are')} not shown to be worse."
 
 
 def advise_no_model(model: ComparedModel) -> str:
@@ -63,8 +70,8 @@ def explain_close_limits(model: ComparedModel, pca: ComparedModel) -> str:
     """Explain that a model helps, but that its limit of the largest loss is not smaller."""
     gains = describe_shown_effects(model.effects_of_kind("gain"))
     return (
-        f"No model is shown to be better for everybody: under {model.full_name}, {gains}, but the "
-        f"largest loss of a group is at most {_describe_limits(model, pca)}."
+        f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
+        f"group is at most {_describe_limits(model, pca)}."
     )
 
 
@@ -73,20 +80,37 @@ def explain_larger_loss(model: ComparedModel, pca: ComparedModel) -> str:
     gains = describe_shown_effects(model.effects_of_kind("gain"))
     losses = [ascii_share(each.expected_largest_loss) for each in (model, pca)]
     return (
-        f"No model is shown to be better for everybody: under {model.full_name}, {gains}, but the "
-        f"largest loss of a group is estimated at {losses[0]} of its variance (under {pca.model}, "
-        f"{losses[1]})."
+        f"No model is recommended: under {model.full_name}, {gains}, but the largest loss of a "
+        f"group is estimated at {losses[0]} of its variance (under {pca.model}, {losses[1]})."
     )
 
 
-def explain_undecided(model: ComparedModel, pca: ComparedModel) -> str:
-    """Explain that no model is shown to be better, with the one of the smallest estimate."""
+def explain_undecided(
+    model: ComparedModel,
+    pca: ComparedModel,
+    helpful: Sequence[ComparedModel],
+    materiality: float,
+) -> str:
+    """Explain why the model with the smallest estimate of the largest loss is not recommended.
+
+    `helpful` are other models that help without a material cost, and `materiality` is the
+    materiality threshold as a share of a group's variance.
+    """
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
-        reason = describe_possible_costs(model.possible_costs)
+        names = join_truncated([quote_group(effect.group) for effect in model.possible_costs])
+        verb = verb_form(len(model.possible_costs), "pays", "pay")
+        reason = f"whether {names} {verb} more than {ascii_share(materiality)} is unresolved"
+    text = (
+        f"No model is recommended: the estimate of the largest loss is smallest under "
+        f"{model.full_name} (at most {_describe_limits(model, pca)}), but {reason}."
+    )
+    if not helpful:
+        return text
+    smallest = min(helpful, key=lambda each: each.expected_largest_loss)
     return (
-        f"No model is shown to be better for everybody: under {model.full_name} the largest loss "
-        f"of a group is at most {_describe_limits(model, pca)}, but {reason}."
+        f"{text} Without a material cost, {smallest.full_name} lowers the largest loss to at most "
+        f"{_describe_limit(smallest)}."
     )
 
 

@@ -28,6 +28,9 @@ from fairspan.formatting.numbers import (
     verb_form,
 )
 
+# Maximum number of groups whose costs are described one by one.
+_MAX_DESCRIBED_COSTS = 3
+
 STABILIZING_CHANGES = "a different number of dimensions or scaling, or a check for outliers"
 
 
@@ -167,9 +170,8 @@ def state_costly_repair(comparison: ModelComparison) -> Verdict:
     return Verdict(
         kind="harm, repair at a cost",
         summary=summary,
-        recommendation="Neither model is better for everybody. If you accept the cost, use "
-        f"{fair.full_name} and report it. Otherwise choose another criterion or more "
-        "dimensions.",
+        recommendation=f"No model is recommended. If you accept the cost, use {fair.full_name} "
+        "and report it. Otherwise choose another criterion or more dimensions.",
         model=fair.name,
         groups=comparison.labels_harmed_by_pca,
     )
@@ -252,9 +254,25 @@ def describe_small_costs(comparison: ModelComparison) -> str:
 
 
 def describe_costs(groups: Sequence[GroupResult]) -> str:
-    """Describe the costs of groups that pay, the largest share of the variance first."""
+    """Describe the costs of groups that pay, the largest share of the variance first.
+
+    Of many groups, those that pay least are described together.
+    """
     by_cost = sorted(groups, key=lambda group: group.expected_change_share.value, reverse=True)
-    return describe_effects_on(by_cost)
+    if len(by_cost) <= _MAX_DESCRIBED_COSTS:
+        return describe_effects_on(by_cost)
+    others = by_cost[_MAX_DESCRIBED_COSTS - 1 :]
+    described = describe_effects_on(by_cost[: _MAX_DESCRIBED_COSTS - 1])
+    count = to_ascii(format_count(len(others), "other group"))
+    return f"{described}, {count} keep at most {_largest_cost(others)} points less"
+
+
+def _largest_cost(groups: Sequence[GroupResult]) -> str:
+    """Format the largest upper limit of the costs of groups, in points."""
+    changes = [group.expected_change_share for group in groups]
+    return format_points(
+        max(change.value if change.high is None else change.high for change in changes)
+    )
 
 
 def describe_effects_on(groups: Sequence[GroupResult]) -> str:
@@ -297,13 +315,16 @@ def state_too_few_rows(pca: ModelResult, name: str, inconclusive: Sequence[Group
     reason = ""
     if pca.no_estimates_reason is not None:
         reason = f" ({pca.no_estimates_reason})"
+    remedy = "Collect more rows of them, or use fewer dimensions"
+    if all(group.is_identified is False for group in inconclusive):
+        # More rows do not tell equal eigenvalues apart.
+        remedy = "Use another number of dimensions"
     return Verdict(
         kind="inconclusive",
         summary=f"These rows do not suffice to decide whether {pca.name} harms "
         f"{names_with_counts(inconclusive)}{reason}.{describe_detectable_losses(inconclusive)}"
         f"{_describe_unidentified(pca, inconclusive)}",
-        recommendation="Collect more rows of them, or use fewer dimensions; until then claim "
-        "neither harm nor fairness.",
+        recommendation=f"{remedy}; until then claim neither harm nor fairness.",
         model=name,
         groups=labels_of(inconclusive),
     )
@@ -317,8 +338,7 @@ def _describe_unidentified(model: ModelResult, groups: Sequence[GroupResult]) ->
     d = model.n_components
     return (
         f" Eigenvalues {d} and {d + 1} of {quote_groups(unidentified)} may be equal, so that the "
-        "best subspace is not identified, and how many rows would settle this is unknown: try "
-        "another number of dimensions."
+        "best subspace is not identified, and how many rows would settle this is unknown."
     )
 
 

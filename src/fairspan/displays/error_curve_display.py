@@ -41,7 +41,6 @@ from fairspan.displays.style import (
     available_width,
     format_ticks,
     grid_shape,
-    materiality_handle,
     materiality_label,
     named_panels,
     panel_figure_size,
@@ -451,15 +450,13 @@ class ErrorCurveDisplay(BaseDisplay):
             handles[plot_label(readable_name(model))] = line
         if self.show_observed:
             handles["observed"] = Line2D([], [], color=FOREGROUND, **_OBSERVED_LINE)
-        if self.selected_dimension is not None:
-            line = Line2D([], [], color=MUTED, linewidth=1)
-            handles[f"selected: {self.selected_dimension}"] = line
-        if self._has_threshold:
-            handles[materiality_label(self.materiality)] = materiality_handle()
         return handles
 
     def _note(self) -> str:
-        """Describe intervals, gray points and unproven solutions, or why there are no estimates."""
+        """Describe intervals, gray points, guides and unproven solutions, or missing estimates.
+
+        Guides are described here, since a legend of all of them would be taller than the panels.
+        """
         notes = []
         if self.no_estimates_reason:
             notes.append(
@@ -472,6 +469,10 @@ class ErrorCurveDisplay(BaseDisplay):
         states = {record.get("state") for record in self.records}
         if self._is_expected and INCONCLUSIVE in states:
             notes.append("Gray: inconclusive.")
+        if self._has_threshold:
+            notes.append(f"Shaded: losses {materiality_label(self.materiality)}.")
+        if self.selected_dimension is not None:
+            notes.append(f"Vertical line: {self.selected_dimension} selected.")
         # All groups have the status of the fit, so take that of the first group. It is None for
         # PCA and the best possible errors, which need no proof.
         statuses = [record.get("status") for record in self.records[:: len(self.groups)]]

@@ -67,8 +67,8 @@ class ReportCurves:
 
     @property
     def has_estimates(self) -> bool:
-        """Whether any dimension has estimates for new rows under PCA."""
-        return any(result.pca_estimates for result in self.dimensions)
+        """Whether several dimensions have estimates for new rows under PCA, which make a curve."""
+        return sum(bool(result.pca_estimates) for result in self.dimensions) > 1
 
     def to_dict(self, name: str, features: Sequence[str]) -> Record:
         """Return JSON-serializable values.

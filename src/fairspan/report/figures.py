@@ -383,11 +383,12 @@ def correlation_figure(report: Report) -> PageFigure | None:
 
 
 def dimensions_figure(report: Report) -> PageFigure:
-    """Figure of the losses by number of dimensions, expected ones if available.
+    """Figure of the losses by number of dimensions: expected ones if available, or observed ones.
 
-    It has a panel for each group drawn, with the curves of PCA and the main criterion. The page's
-    slider selects a step: a point of the frontier of two groups, which is in another figure; or, if
-    there is no frontier, a number of dimensions, which is marked in the panels of this figure.
+    It has a panel for each group drawn. Expected losses are those under PCA, with the main
+    criterion at the selected dimension only, where the audit estimates it. The page's slider
+    selects a step: a point of the frontier of two groups, which is in another figure; or, if there
+    is no frontier, a number of dimensions, which is marked in the panels of this figure.
     """
     curves = report.curves
     name = report.main.name
@@ -404,43 +405,61 @@ def dimensions_figure(report: Report) -> PageFigure:
         drawn_records,
         "expected_loss" if curves.has_estimates else "observed_loss",
         report.pca.n_components,
-        show_observed=curves.has_estimates,
         level=report.audit.level,
         materiality=report.audit.materiality,
     )
-    largest_losses = [
-        f"{_format_largest(result.pca_losses, report)} and "
-        f"{_format_largest(result.fair_losses, report)} at d = {result.n_components}"
-        for result in curves.dimensions
-    ]
     drawn_groups = _describe_drawn_groups(report)
-    observed_losses = f"observed excess loss of {drawn_groups}, under PCA and {name}"
-    caption = f"{observed_losses[0].upper()}{observed_losses[1:]}, by number of dimensions."
+    caption = f"Observed loss of {drawn_groups} under PCA and {name}, by number of dimensions."
     if curves.has_estimates:
         caption = (
-            "Points with bands: expected loss on new rows, under PCA by number of dimensions and "
-            f"under {name} at the selected one. Elsewhere the bands are rough; an audit with "
-            f"--by-dimension gives tighter ones. Dotted: {observed_losses}."
+            f"Expected loss of {drawn_groups} on new rows: under PCA by number of dimensions"
+            f"{'' if report.main.is_pca else f', and under {name} at the selected one'}."
         )
-    alt_text = f"Largest loss of a group under PCA and {name}: {'; '.join(largest_losses)}."
-    # At each step of the slider, one mark per group in its own panel, at the loss of the fair fit.
+    # At each step of the slider, one mark per group in its own panel: at the loss of the fair fit,
+    # or on the axis if the figure shows estimates, which that fit has at one dimension only.
     groups = _drawn_groups(report)
     points: list[list[PanelPoint]] = []
     if curves.frontier is None:
         points = [
-            [(panel, step.n_components, losses[g]) for panel, g in enumerate(groups)]
+            [
+                (panel, step.n_components, 0.0 if curves.has_estimates else losses[g])
+                for panel, g in enumerate(groups)
+            ]
             for step, losses in zip(curves.steps, _loss_shares(report), strict=True)
         ]
+        caption += " The filled mark shows the slider's position."
     _, n_panel_columns = style.grid_shape(len(groups))
     return draw_figure(
         display,
         element_prefix="d",
         caption=caption,
-        alt_text=alt_text,
+        alt_text=_describe_curves(report),
         points=points,
         initial_step=curves.main_step,
         fit_phone=n_panel_columns <= _MAX_PHONE_COLUMNS,
     )
+
+
+def _describe_curves(report: Report) -> str:
+    """Return the alternative text of the losses by number of dimensions."""
+    curves = report.curves
+    if curves.has_estimates:
+        estimated = [
+            (
+                result.n_components,
+                np.array([each.expected_loss.value for each in result.pca_estimates]),
+            )
+            for result in curves.dimensions
+            if result.pca_estimates
+        ]
+        losses = [f"{_format_largest(values, report)} at d = {d}" for d, values in estimated]
+        return f"Largest expected loss of a group under PCA: {'; '.join(losses)}."
+    losses = [
+        f"{_format_largest(result.pca_losses, report)} and "
+        f"{_format_largest(result.fair_losses, report)} at d = {result.n_components}"
+        for result in curves.dimensions
+    ]
+    return f"Largest loss of a group under PCA and {report.main.name}: {'; '.join(losses)}."
 
 
 def frontier_figure(report: Report) -> PageFigure:

@@ -305,6 +305,47 @@ def test_the_model_with_the_smallest_limit_of_the_largest_loss_is_recommended():
     assert {each.recommendation for each in verdicts} == {found.text}
 
 
+def test_models_that_are_not_shown_to_be_worse_are_named_as_ties():
+    plain = model("PCA", *PLAIN)
+    best, near, far = (
+        fair_model(name, loss) for name, loss in (("b", 0.5), ("n", 0.6), ("f", 1.2))
+    )
+    found = recommendation(best, near, far, plain)
+    assert (found.model, found.tied_models) == ("b", ("n",))
+    assert found.text.endswith("but n is not shown to be worse.")
+    apart = recommendation(best, far, plain)
+    assert (apart.model, apart.tied_models) == ("b", ())
+    assert apart.text.endswith("its estimate is the smallest.")
+    # A model that does not help is no alternative, however small its lower limit.
+    useless = model("useless", *PLAIN, baseline="PCA")
+    assert recommendation(best, useless, plain).tied_models == ()
+
+
+def test_an_undecided_recommendation_names_a_model_that_helps_without_cost():
+    leading = model(
+        "leading",
+        group("a", "harmed", 0.2, -1.8),
+        group("b", "inconclusive", 0.09, 0.09),
+        baseline="PCA",
+    )
+    found = recommendation(leading, fair_model("free", 0.9), model("PCA", *PLAIN))
+    assert (found.kind, found.leading_model) == ("undecided", "leading")
+    assert "but whether 'b' pays more than 1.0 % is unresolved. " in found.text
+    alternative = "free lowers the largest loss to at most 11.0 % of the variance of 'a'."
+    assert found.text.endswith(f"Without a material cost, {alternative}")
+
+
+def test_many_groups_that_pay_little_are_described_together():
+    names = "bcdef"
+    found = verdict(
+        [group("a", "harmed"), *(group(name, "no material harm", 0.0) for name in names)],
+        group("a", "minor", 0.05, -0.9),
+        *(group(name, "minor", 0.05, 0.05, margin=0.02) for name in names),
+    )
+    assert found.kind == "harm, repair helps"
+    assert "points less (0.3 to 0.7), 3 other groups keep at most 0.7 points less" in found.summary
+
+
 def test_no_model_is_recommended_for_which_a_group_pays():
     """Also if another model without a cost has a limit below that of PCA."""
     found = recommendation(
