@@ -8,6 +8,7 @@ import numpy as np
 
 from fairspan.displays.base_display import BaseDisplay
 from fairspan.displays.feature_arrows import draw_feature_arrows
+from fairspan.displays.plane_sample import point_columns
 from fairspan.displays.records import fitted_moments
 from fairspan.displays.reduced_rows_display import ReducedRowsDisplay
 from fairspan.displays.style import FOREGROUND, MUTED, Axes, add_header, format_ticks, series_style
@@ -171,11 +172,7 @@ class BiplotDisplay(BaseDisplay):
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per point."""
-        return {
-            "group": [self.groups[g] for g in self.codes],
-            "component 1": self.points[:, 0].tolist(),
-            "component 2": self.points[:, 1].tolist(),
-        }
+        return point_columns(self.points, self.codes, self.groups)
 
     @property
     def half_range(self) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.displays.label_box import LabelBox
 from fairspan.displays.style import (
     LETTER_WIDTH,
     NAME_SIZE,
@@ -23,6 +24,8 @@ _LABEL_HEIGHT = 1.45 * NAME_SIZE
 _TIP_DISTANCE = 3.0
 # Factor of the estimated width of a label: some letters are wider than the average.
 _WIDTH_FACTOR = 1.25
+# Further factor for labels at the edge of the axes, which is the ratio of the widest letter to this.
+_EDGE_WIDTH_FACTOR = 1.4
 # Height and width that title, legend and axis labels take at most, in points.
 _HEADER_HEIGHT = 130.0
 _LABELS_WIDTH = 70.0
@@ -35,7 +38,7 @@ _LABELED_STYLE: Any = {"alpha": 0.95, "width": 0.0045}
 _OTHER_STYLE: Any = {"alpha": 0.35, "width": 0.0025}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Label:
     """Label of an arrow, with its box in points from the origin of the axes.
 
@@ -48,23 +51,14 @@ class _Label:
         Offset of the text from the tip, in points.
     alignment : (str, str)
         Horizontal and vertical alignment.
-    box : (float, float, float, float)
-        Left, bottom, right and top end.
+    box : LabelBox
     """
 
     text: str
     tip: tuple[float, float]
     offset: tuple[float, float]
     alignment: tuple[str, str]
-    box: tuple[float, float, float, float]
-
-    def overlaps(self, other: "_Label") -> bool:
-        """Whether the boxes of two labels overlap."""
-        left, bottom, right, top = self.box
-        other_left, other_bottom, other_right, other_top = other.box
-        is_beside = right <= other_left or other_right <= left
-        is_above = top <= other_bottom or other_top <= bottom
-        return not (is_beside or is_above)
+    box: LabelBox
 
 
 def draw_feature_arrows(
@@ -97,6 +91,7 @@ def draw_feature_arrows(
         Names of the labeled features, the longest arrow first.
     """
     points_per_unit = _estimated_side(axes) / (2 * half_range)
+    corner = np.full(2, half_range * points_per_unit)
     lengths = np.hypot(*tips.T)
     shown_names = plot_labels(names, _MAX_LETTERS)
     placed: list[_Label] = []
@@ -104,14 +99,12 @@ def draw_feature_arrows(
     for j in np.argsort(-lengths, kind="stable").tolist():
         if len(placed) == max_labels or lengths[j] <= _MIN_LABELED_SHARE * lengths.max():
             break
-        limit = half_range * points_per_unit
-        for label in _candidate_labels(shown_names[j], tips[j], points_per_unit):
-            if max(map(abs, label.box)) > limit:
-                continue  # beyond the axes on this side
-            if not any(label.overlaps(other) for other in placed):
+        for label in _candidate_labels(shown_names[j], tips[j], points_per_unit, corner):
+            is_inside = label.box.lies_within(-corner, corner)
+            if is_inside and not any(label.box.overlaps(other.box) for other in placed):
                 placed.append(label)
                 labeled.append(j)
-            break
+                break
     is_labeled = np.isin(np.arange(len(tips)), labeled)
     for chosen, settings in ((~is_labeled, _OTHER_STYLE), (is_labeled, _LABELED_STYLE)):
         if chosen.any():
@@ -149,11 +142,17 @@ def _estimated_side(axes: Axes) -> float:
     return max(min(available_width(axes) - _LABELS_WIDTH, height), 1.0)
 
 
-def _candidate_labels(text: str, tip: FloatArray, points_per_unit: float) -> Iterator[_Label]:
-    """Yield labels beyond the tip of an arrow: to the side it points to, and above or below it."""
+def _candidate_labels(
+    text: str, tip: FloatArray, points_per_unit: float, corner: FloatArray
+) -> Iterator[_Label]:
+    """Yield labels beyond the tip of an arrow: to the side it points to, and above or below it.
+
+    The last one is moved to the side as far as the axes, which end at the corner, require.
+    """
     x = float(tip[0])
     y = float(tip[1])
-    width = _WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * len(text)
+    size = np.array([_WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * len(text), _LABEL_HEIGHT])
+    width = float(size[0])
     up = 1.0 if y >= 0 else -1.0
     vertical = "bottom" if up > 0 else "top"
     right = 1.0 if x >= 0 else -1.0
@@ -161,24 +160,20 @@ def _candidate_labels(text: str, tip: FloatArray, points_per_unit: float) -> Ite
     center = x * points_per_unit
     middle = y * points_per_unit
     beside = center + right * (_TIP_DISTANCE + width / 2)
+    beyond = middle + up * (_TIP_DISTANCE + _LABEL_HEIGHT / 2)
     is_flat = abs(x) >= _FLAT_SHARE * float(np.hypot(x, y))
     if is_flat:
-        box = _box(beside, middle, width)
+        box = LabelBox.about(np.array([beside, middle]), size)
         yield _Label(text, (x, y), (right * _TIP_DISTANCE, 0.0), (side, "center"), box)
-    beyond = middle + up * (_TIP_DISTANCE + _LABEL_HEIGHT / 2)
-    if not is_flat:
+    else:
         offset = (right * _TIP_DISTANCE, up * _TIP_DISTANCE)
-        yield _Label(text, (x, y), offset, (side, vertical), _box(beside, beyond, width))
-    yield _Label(
-        text, (x, y), (0.0, up * _TIP_DISTANCE), ("center", vertical), _box(center, beyond, width)
-    )
-
-
-def _box(center: float, middle: float, width: float) -> tuple[float, float, float, float]:
-    """Return the ends of the box of a label about a point."""
-    return (
-        center - width / 2,
-        middle - _LABEL_HEIGHT / 2,
-        center + width / 2,
-        middle + _LABEL_HEIGHT / 2,
-    )
+        box = LabelBox.about(np.array([beside, beyond]), size)
+        yield _Label(text, (x, y), offset, (side, vertical), box)
+    above = LabelBox.about(np.array([center, beyond]), size)
+    yield _Label(text, (x, y), (0.0, up * _TIP_DISTANCE), ("center", vertical), above)
+    # At the edge of the axes, wide letters would cover the tick labels.
+    wide = size * [_EDGE_WIDTH_FACTOR, 1.0]
+    reach = max(float(corner[0] - wide[0] / 2), 0.0)
+    moved = min(max(center, -reach), reach)
+    box = LabelBox.about(np.array([moved, beyond]), wide)
+    yield _Label(text, (x, y), (moved - center, up * _TIP_DISTANCE), ("center", vertical), box)

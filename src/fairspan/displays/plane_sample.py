@@ -1,5 +1,6 @@
 """Sample of rows in the plane of two components, with moment sums of all rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, Self
@@ -88,6 +89,25 @@ class PlaneSample(NamedTuple):
             group_codes=self.group_codes[selected],
             points=self.points[selected],
         )
+
+
+def point_columns(
+    points: FloatArray, codes: IndexArray, groups: Sequence[str]
+) -> dict[str, Sequence[object]]:
+    """Return columns with the group and the coordinates of each point.
+
+    Parameters
+    ----------
+    points : (n, 2) array
+    codes : (n,) array of int
+        Index of the group of each point.
+    groups : sequence of k str
+    """
+    return {
+        "group": [groups[g] for g in codes],
+        "component 1": points[:, 0].tolist(),
+        "component 2": points[:, 1].tolist(),
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,12 @@
 """Labels next to points, where they cover neither each other nor the points nor a curve."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from fairspan.displays.label_box import LabelBox
 from fairspan.displays.style import LETTER_WIDTH, Axes
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import FloatArray
 
 # Font size of labels, height of a line, and distance of a label from its point, in points.
 _SIZE = 9.0
@@ -21,32 +21,6 @@ _N_CURVE_PLACES = 400
 # Directions from a point to its label, the preferred first. Above is before below, as the frontier
 # of two errors is the lower left edge of what can be achieved.
 _DIRECTIONS = ((1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (-1, 0))
-
-
-@dataclass(frozen=True)
-class LabelBox:
-    """Box of a label in points from the lower left corner of the axes.
-
-    Attributes
-    ----------
-    direction : (int, int)
-        Direction from the point: 1 is to the right or above.
-    low, high : (2,) arrays
-        Lower left and upper right corner.
-    """
-
-    direction: tuple[int, int]
-    low: FloatArray
-    high: FloatArray
-
-    def contains(self, places: FloatArray, margin: float = 0.0) -> BoolArray:
-        """Whether places, (n, 2), lie within the box or closer to it than the margin."""
-        is_within = (places > self.low - margin) & (places < self.high + margin)
-        return np.asarray(is_within.all(axis=1))
-
-    def overlaps(self, other: "LabelBox") -> bool:
-        """Whether the boxes overlap."""
-        return bool(((self.low < other.high) & (other.low < self.high)).all())
 
 
 def label_points(
@@ -77,11 +51,12 @@ def label_points(
     boxes: list[LabelBox] = []
     is_labeled = []
     for point, place, text in zip(points, places, texts, strict=True):
-        box = _free_box(place, text, size, boxes, places, curve_places)
-        is_labeled.append(box is not None)
-        if box is not None:
+        label = _free_label(place, text, size, boxes, places, curve_places)
+        is_labeled.append(label is not None)
+        if label is not None:
+            direction, box = label
             boxes.append(box)
-            _write(axes, point, text, box.direction)
+            _write(axes, point, text, direction)
     return is_labeled
 
 
@@ -100,26 +75,28 @@ def _places_along(vertices: FloatArray) -> FloatArray:
     return np.column_stack([np.interp(steps, indices, values) for values in vertices.T])
 
 
-def _free_box(
+def _free_label(
     place: FloatArray,
     text: str,
     size: FloatArray,
     boxes: Sequence[LabelBox],
     places: FloatArray,
     curve_places: FloatArray,
-) -> LabelBox | None:
-    """Return the first box next to a place that covers nothing; None if there is none."""
+) -> tuple[tuple[int, int], LabelBox] | None:
+    """Return the first direction in which a label covers nothing, with its box.
+
+    In a direction, 1 is to the right or above. None if there is no such direction.
+    """
     lines = text.split("\n")
     extent = np.array([LETTER_WIDTH * _SIZE * max(map(len, lines)), _LINE_HEIGHT * len(lines)])
     for direction in _DIRECTIONS:
         signs = np.array(direction)
-        low = place + signs * _DISTANCE - extent * (1 - signs) / 2
-        box = LabelBox(direction, low, low + extent)
-        is_inside = (box.low >= 0).all() and (box.high <= size).all()
+        box = LabelBox.about(place + signs * (_DISTANCE + extent / 2), extent)
+        is_inside = box.lies_within(np.zeros(2), size)
         is_free = not box.contains(curve_places, 1.0).any()
         is_free &= not box.contains(places, _POINT_RADIUS).any()
         if is_inside and is_free and not any(map(box.overlaps, boxes)):
-            return box
+            return direction, box
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.auditing.group_names import format_group
 from fairspan.displays.base_display import BaseDisplay
-from fairspan.displays.plane_sample import PlaneSampleAggregator
+from fairspan.displays.plane_sample import PlaneSampleAggregator, point_columns
 from fairspan.displays.records import fitted_moments, open_display_rows
 from fairspan.displays.style import (
     BLUE,
@@ -190,11 +190,7 @@ class ReducedRowsDisplay(BaseDisplay):
 
     def to_columns(self) -> Mapping[str, Sequence[object]]:
         """Columns with one row per point."""
-        return {
-            "group": [self.groups[g] for g in self.codes],
-            "component 1": self.points[:, 0].tolist(),
-            "component 2": self.points[:, 1].tolist(),
-        }
+        return point_columns(self.points, self.codes, self.groups)
 
     def principal_axes(self, g: int) -> FloatArray:
         """Return the semi-axes of a group's two-standard-deviation ellipse.

@@ -33,11 +33,14 @@ _MIN_RELATIVE = 5e-5
 _MIN_SHARE = 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _POWER = re.compile(f"{_NBSP}{_TIMES}{_NBSP}10([{_SUPERSCRIPTS}]+)")
-# Decimals of the percentages of a column, at least and at most.
+# Decimals of the percentages of a column, at least and at most: more are far below any loss that
+# matters.
 _MIN_SHARE_DECIMALS = 1
-_MAX_SHARE_DECIMALS = 6
-# Significant digits of a percentage that would round to zero, which show at least its sign.
+_MAX_SHARE_DECIMALS = 2
+# Significant digits of a percentage that would round to zero, which show at least its sign, and the
+# size in percent below which it is shown as zero nevertheless.
 _SMALL_SHARE_DIGITS = 1
+_MIN_SMALL_SHARE = 0.0005
 # Significant digits of a number without an interval.
 _MIN_DIGITS = 4
 # Significant digits of a number with a narrow interval, at most: others are rounding errors.
@@ -176,7 +179,7 @@ def share_with_interval(
 def _format_percentage(share: float, decimals: int) -> str:
     """Format a share in percent with so many decimals, without the percent sign."""
     value = 100 * share
-    if 0 < abs(value) < 0.5 * 10.0**-decimals:
+    if _MIN_SMALL_SHARE < abs(value) < 0.5 * 10.0**-decimals:
         return format_number(value, digits=_SMALL_SHARE_DIGITS)
     # Adding zero avoids "-0.0".
     return f"{round(value, decimals) + 0.0:.{decimals}f}"

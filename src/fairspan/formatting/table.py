@@ -185,7 +185,7 @@ class Table:
 
         If it is too wide, names are shortened or the details of cells, such as intervals, moved to
         separate lines; names that would become ambiguous are printed above their row. As a last
-        resort every row becomes a paragraph. `paint` adds the terminal's style to emphasized text.
+        resort every cell gets a line. `paint` adds the terminal's style to emphasized text.
         """
         names = [row[0].text for row in self.rows]
         section_headings = dict(self.sections)
@@ -209,7 +209,8 @@ class Table:
             if is_narrow or short_names is None:
                 text += wrap_text(f"{self._indent}{name}", width, "    ")
             if is_narrow:
-                text += wrap_text(f"    {self._row_as_text(row)}", width, "    ")
+                for line in self._cells_as_lines(row):
+                    text += wrap_text(f"    {line}", width, "      ")
                 continue
             text.append(lines[i + 1])
             if not inline_details:
@@ -365,14 +366,19 @@ class Table:
         heading_line = f"{upper_line}\n{lower_line}" if upper_line else lower_line
         return [heading_line, *row_lines], right_edges[1:]
 
-    def _row_as_text(self, row: Sequence[Cell]) -> str:
-        """Render a row as "heading value" pairs."""
-        pairs = []
+    def _cells_as_lines(self, row: Sequence[Cell]) -> list[str]:
+        """Render the cells of a row after its name as "heading value", one a line.
+
+        Several cells that are all equal share a line without headings.
+        """
+        values = []
         for column, cell in zip(self.columns[1:], row[1:], strict=True):
             value = cell.text if column.is_text else to_ascii(cell.text)
-            detail = f" ({to_ascii(cell.detail)})" if cell.detail else ""
-            pairs.append(f"{column.full_heading} {value}{detail}")
-        return ", ".join(pairs)
+            values.append(f"{value} ({to_ascii(cell.detail)})" if cell.detail else value)
+        if len(values) > 1 and len(set(values)) == 1:
+            return [f"{values[0]} in all {len(values)} columns"]
+        headings = [column.full_heading for column in self.columns[1:]]
+        return [f"{heading} {value}" for heading, value in zip(headings, values, strict=True)]
 
     def _row_to_html(
         self, row: Sequence[Cell], css_class: str = "", *, is_sortable: bool = False

@@ -48,6 +48,8 @@ _PHONE_WIDTH = 4.2
 _MAX_PHONE_COLUMNS = 2
 # Maximum number of groups per figure; tables show all.
 _MAX_GROUPS_DRAWN = 12
+# Of those, maximum number in the summary, which shows two models of each next to the verdict.
+_MAX_GROUPS_IN_SUMMARY = 6
 # Maximum number of features in the alternative text of a figure.
 _MAX_DESCRIBED_FEATURES = 20
 # Radius of the slider's mark in points: a single one, and those of several groups.
@@ -284,13 +286,15 @@ def expected_losses_figure(report: Report) -> PageFigure:
     models = [report.pca]
     if not report.main.is_pca and report.main.no_estimates_reason is None:
         models.append(report.main)
-    records_by_model = [_drawn_records(report, model.records) for model in models]
+    n_groups = _MAX_GROUPS_IN_SUMMARY
+    records_by_model = [_drawn_records(report, model.records, n_groups) for model in models]
     descriptions = [
         f"Under {model.name}: " + "; ".join(map(_describe_estimate, records))
         for model, records in zip(models, records_by_model, strict=True)
     ]
     names = " and ".join(model.name for model in models)
-    caption = f"Expected loss of {_describe_drawn_groups(report)} on new rows under {names}."
+    drawn_groups = _describe_drawn_groups(report, n_groups)
+    caption = f"Expected loss of {drawn_groups} on new rows under {names}."
     alt_text = f"Expected losses, with intervals. {'. '.join(descriptions)}."
     display = AuditDisplay(
         [*chain(*records_by_model)],
@@ -515,11 +519,11 @@ def frontier_figure(report: Report) -> PageFigure:
     )
 
 
-def _drawn_groups(report: Report) -> list[int]:
+def _drawn_groups(report: Report, max_groups: int = _MAX_GROUPS_DRAWN) -> list[int]:
     """Return the indices of the groups to draw, by decreasing loss under PCA.
 
-    The 12 groups with the largest losses, and up to 12 others that are harmed or named in the
-    verdict. Losses are the expected ones if there are estimates, otherwise the observed ones.
+    The `max_groups` groups with the largest losses, and as many others that are harmed or named in
+    the verdict. Losses are the expected ones if there are estimates, otherwise the observed ones.
     """
     groups = report.pca.groups
     # Groups that are drawn even if their loss is not among the largest.
@@ -534,11 +538,15 @@ def _drawn_groups(report: Report) -> list[int]:
         losses = np.array([group.observed_loss for group in groups])
     # NaN losses (groups with too few rows) sort last.
     order = np.argsort(-losses, kind="stable").tolist()
-    extra = [g for g in order[_MAX_GROUPS_DRAWN:] if groups[g].group in selected]
-    return [*order[:_MAX_GROUPS_DRAWN], *extra[:_MAX_GROUPS_DRAWN]]
+    extra = [g for g in order[max_groups:] if groups[g].group in selected]
+    return [*order[:max_groups], *extra[:max_groups]]
 
 
-def _drawn_records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _drawn_records(
+    report: Report,
+    records: Sequence[Mapping[str, Any]],
+    max_groups: int = _MAX_GROUPS_DRAWN,
+) -> list[Mapping[str, Any]]:
     """Return the records of the drawn groups with their display names and variances.
 
     `records` has one record per group of the report.
@@ -549,7 +557,7 @@ def _drawn_records(report: Report, records: Sequence[Mapping[str, Any]]) -> list
             "group": report.group_names[g],
             "observed_total_variance": report.pca.groups[g].observed_total_variance,
         }
-        for g in _drawn_groups(report)
+        for g in _drawn_groups(report, max_groups)
     ]
 
 
@@ -563,12 +571,12 @@ def _loss_shares(report: Report) -> list[list[float]]:
     return [shares_of_variances(step.losses, report.pca).tolist() for step in report.curves.steps]
 
 
-def _describe_drawn_groups(report: Report) -> str:
-    n_drawn = len(_drawn_groups(report))
+def _describe_drawn_groups(report: Report, max_groups: int = _MAX_GROUPS_DRAWN) -> str:
+    n_drawn = len(_drawn_groups(report, max_groups))
     n_groups = len(report.group_names)
     if n_drawn == n_groups:
         return "each group"
-    harmed = " or that are harmed" if n_drawn > _MAX_GROUPS_DRAWN else ""
+    harmed = " or that are harmed" if n_drawn > max_groups else ""
     return f"the {n_drawn} of {n_groups} groups with the largest losses under PCA{harmed}"
 
 

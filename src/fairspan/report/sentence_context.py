@@ -10,7 +10,7 @@ from fairspan.auditing.estimates import STATE_MEANINGS
 from fairspan.auditing.findings.finding import Finding
 from fairspan.auditing.intervals import share_of
 from fairspan.auditing.model_comparison import ModelComparison
-from fairspan.auditing.results import GroupResult
+from fairspan.auditing.results import GroupResult, harmed_groups
 from fairspan.auditing.verdict import Verdict, VerdictKind
 from fairspan.formatting.numbers import format_count, verb_form
 from fairspan.linalg.rounding import LOOSE_TOL
@@ -24,30 +24,25 @@ from fairspan.report.tables.table_columns import INCONCLUSIVE, tied_maxima
 from fairspan.rows.labels import Label
 from fairspan.version import __version__
 
-# What a criterion does by its verdict, in singular and plural. Verdicts that are not listed mean
-# that it is not shown to help.
+# What a criterion does by its verdict for the group that PCA harms most, singular and plural. The
+# heading of the section names this group. Verdicts that are not listed mean that the criterion is
+# not shown to help.
 _OUTCOMES: dict[VerdictKind, tuple[str, str]] = {
     "harm, repair helps": (
-        "helps the group that PCA harms most, at no material cost to others",
-        "help the group that PCA harms most, at no material cost to others",
+        "helps it at no material cost to others",
+        "help it at no material cost to others",
     ),
-    "harm, repair at a cost": (
-        "helps the group that PCA harms most, and others pay for it",
-        "help the group that PCA harms most, and others pay for it",
-    ),
+    "harm, repair at a cost": ("helps it, and others pay for it", "help it, and others pay for it"),
     "harm, repair at a possible cost": (
-        "helps the group that PCA harms most, and a material cost to others is not ruled out",
-        "help the group that PCA harms most, and a material cost to others is not ruled out",
+        "helps it, but a material cost to others is not ruled out",
+        "help it, but a material cost to others is not ruled out",
     ),
     "harm, repair shifts it": (
         "harms a group that PCA is not shown to harm",
         "harm a group that PCA is not shown to harm",
     ),
 }
-_NO_HELP = (
-    "is not shown to help the group that PCA harms most",
-    "are not shown to help the group that PCA harms most",
-)
+_NO_HELP = ("is not shown to help it", "are not shown to help it")
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,9 @@ def sentence_context(report: Report) -> dict[str, object]:
         "main": main,
         "certificate": certificate,
         "has_bound": isfinite(certificate.lower_bound),
-        "error_change": main.observed_total_error_share - pca.observed_total_error_share,
+        "has_total_errors": isfinite(
+            pca.expected_total_error_share + main.expected_total_error_share
+        ),
         "version": __version__,
         "worst_group": pca.groups[tied_maxima(pca_losses)[0]],
         "dimensions": format_count(d, "dimension"),
@@ -122,6 +119,7 @@ def sentence_context(report: Report) -> dict[str, object]:
         "worst_dimension_index": largest_pca_losses.index(max(largest_pca_losses)),
         "shares_of_variances": shares_of_variances,
         "harm_by_dimension": harm_by_dimension(report),
+        "harmed_by_pca": harmed_groups(pca),
         "main_findings": main_findings,
         "inconclusive_state": INCONCLUSIVE,
         "state_meanings": STATE_MEANINGS,

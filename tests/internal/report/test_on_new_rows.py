@@ -9,7 +9,7 @@ import pytest
 
 import fairspan as fs
 from fairspan.cli.reporting import report_summary
-from fairspan.formatting.numbers import format_share
+from fairspan.formatting.numbers import format_count, format_share
 from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report.build import build_report
 from fairspan.report.figures import dimensions_figure
@@ -186,7 +186,9 @@ def test_the_page_tells_where_pca_harms(made, no_figures):
     n_harmed = len({d for _, d in harmed})
     assert f"at {n_harmed} of the 5 " in section
     shown = " ".join(format_share(share).split())
-    assert re.search(rf" {shown} of the variance of '.*?', at d = {d}\.", section)
+    assert re.search(
+        rf" {shown} of the variance of '.*?', at {format_count(d, 'dimension')}\.", section
+    )
 
 
 @pytest.mark.slow

@@ -170,8 +170,8 @@ ENTRIES = {
         about="a model",
         severity="info",
         message="{model}: the interval of the difference in error between {first} and {second} on "
-        "{scope} ({interval} squared units) contains zero, so neither group is shown to have the "
-        "larger error.",
+        "{scope} ({interval} of the variance of all rows) contains zero, so neither group is shown "
+        "to have the larger error.",
         remedy="The limits of the interval show which differences remain possible. More rows make "
         "it narrower.",
     ),
@@ -180,7 +180,7 @@ ENTRIES = {
         about="a model",
         severity="warning",
         message="{model}: on {scope}, the error of {worse} is larger than that of {better} by "
-        "{difference} squared units ({relative_difference}interval {interval}).",
+        "{difference} of the variance of all rows ({interval}).",
         remedy='Decide whether equal errors are desirable. If so, use "error_gap" or '
         '"equal_error"; if that only raises the smaller error, report the difference instead.',
     ),
@@ -295,9 +295,9 @@ ENTRIES = {
         about="models",
         severity="info",
         message="{model} versus {baseline} on {scope}: the largest loss of a group changes from "
-        "{loss_before} to {loss_after} of its variance, the error over all rows from "
-        "{error_before} to {error_after} of the variance.",
-        remedy="Decide whether the smaller loss justifies the larger error over all rows.",
+        "{loss_before} to {loss_after} of its variance, and {total_error}.",
+        remedy="Decide whether the change in the largest loss justifies that in the error over all "
+        "rows.",
     ),
     "FS303": FindingEntry(
         title="which groups lose by fair PCA",

@@ -9,18 +9,14 @@ from fairspan.auditing.group_names import ascii_share, quote_group, quote_groups
 from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
-    format_ascii_number,
     format_count,
-    format_interval,
-    format_relative,
+    share_with_interval,
     to_ascii,
 )
 from fairspan.rows.labels import format_list
 
 # Shares of variance lost that differ by less are tied: they differ by rounding only.
 _LOSS_SHARE_TOL = 1e-12
-# A larger ratio of two errors says only that one of them is negligible, so it is not shown.
-_MAX_ERROR_RATIO = 1e6
 
 
 def one_model_findings(model: ModelResult) -> Iterator[Finding]:
@@ -121,12 +117,10 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
     difference = model.observed_disparity
     pair = model.disparity_pair
     scope = "these rows"
-    errors = {group.group: group.observed_error.value for group in model.groups}
     if model.expected_disparity_pair is not None:
         difference = model.expected_disparity
         pair = model.expected_disparity_pair
         scope = "new rows"
-        errors = {group.group: group.expected_error.value for group in model.groups}
     if not difference.has_interval or model.is_lossless:
         return
     # Subtract the smaller error from the larger one, and name the groups in this order.
@@ -134,7 +128,9 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
     if difference.value < 0:
         worse, better = pair
         difference = -difference
-    interval = to_ascii(format_interval(difference.low, difference.high))
+    # Errors of groups are compared in one unit, the variance of all rows.
+    share = difference.relative_to(model.total_variance)
+    size, interval = map(to_ascii, share_with_interval(share.value, share.low, share.high))
     if difference.contains_zero:
         yield make_finding(
             "FS201",
@@ -148,19 +144,13 @@ def disparity(model: ModelResult) -> Iterator[Finding]:
             groups=pair,
         )
         return
-    # Not for ratios that are huge because the smaller error is negligible.
-    relative_text = ""
-    if errors[worse] < _MAX_ERROR_RATIO * errors[better]:
-        excess = errors[worse] / errors[better] - 1
-        relative_text = f"{to_ascii(format_relative(excess))} more error; "
     yield make_finding(
         "FS202",
         {
             "worse": quote_group(worse),
             "better": quote_group(better),
             "scope": scope,
-            "difference": format_ascii_number(difference.value),
-            "relative_difference": relative_text,
+            "difference": size,
             "interval": interval,
         },
         model=model.name,

@@ -53,11 +53,20 @@ def effect_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
                 "scope": scope,
                 "loss_before": ascii_share(loss_before),
                 "loss_after": ascii_share(_largest_loss_share(model, scope)),
-                "error_before": ascii_share(error_before / pca.total_variance),
-                "error_after": ascii_share(error_after / model.total_variance),
+                "total_error": _describe_total_error(
+                    ascii_share(error_before / pca.total_variance),
+                    ascii_share(error_after / model.total_variance),
+                ),
             },
             model=model.name,
         )
+
+
+def _describe_total_error(before: str, after: str) -> str:
+    """Describe the errors over all rows under PCA and a fair model, formatted as shares."""
+    if before == after:
+        return f"the error over all rows stays at {before} of the variance"
+    return f"the error over all rows from {before} to {after} of the variance"
 
 
 def cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
