@@ -103,7 +103,7 @@ def explain_undecided(
         reason = f"whether {names} {verb} more than {ascii_share(materiality)} is unresolved"
     text = (
         f"No model is recommended: the estimate of the largest loss is smallest under "
-        f"{model.full_name} (at most {_describe_limits(model, pca)}), but {reason}."
+        f"{model.full_name}, at most {_describe_limits(model, pca)}, but {reason}."
     )
     if not helpful:
         return text

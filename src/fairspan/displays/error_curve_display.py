@@ -47,7 +47,7 @@ from fairspan.displays.style import (
 )
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.names import plot_label, readable_name
-from fairspan.formatting.numbers import format_level
+from fairspan.formatting.numbers import format_count, format_level
 from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_bool, check_choice
 from fairspan.problem.part_parameters import check_n_components
@@ -472,7 +472,8 @@ class ErrorCurveDisplay(BaseDisplay):
         if self._has_threshold:
             notes.append(f"Shaded: losses {materiality_label(self.materiality)}.")
         if self.selected_dimension is not None:
-            notes.append(f"Vertical line: {self.selected_dimension} selected.")
+            selected = format_count(self.selected_dimension, "dimension")
+            notes.append(f"Vertical line: {selected}, as selected.")
         # All groups have the status of the fit, so take that of the first group. It is None for
         # PCA and the best possible errors, which need no proof.
         statuses = [record.get("status") for record in self.records[:: len(self.groups)]]

@@ -17,14 +17,17 @@ from fairspan.displays.style import (
 from fairspan.formatting.names import plot_labels
 from fairspan.typing import FloatArray
 
-# Maximum number of letters of a label.
+# Maximum number of letters of a label, and of one in a single line if it can be broken.
 _MAX_LETTERS = 24
-# Height of a label, and distance from the tip of its arrow, in points.
-_LABEL_HEIGHT = 1.45 * NAME_SIZE
+_MAX_LETTERS_OF_LINE = 14
+# Letters after which a label may be broken.
+_BREAKS = " =_-/:"
+# Height of a line, and distance from the tip of its arrow, in points.
+_LINE_HEIGHT = 1.45 * NAME_SIZE
 _TIP_DISTANCE = 3.0
 # Factor of the estimated width of a label: some letters are wider than the average.
 _WIDTH_FACTOR = 1.25
-# Further factor for labels at the edge of the axes, which is the ratio of the widest letter to this.
+# Further factor for labels at the edge of the axes, for names that consist of wide letters.
 _EDGE_WIDTH_FACTOR = 1.4
 # Height and width that title, legend and axis labels take at most, in points.
 _HEADER_HEIGHT = 130.0
@@ -93,7 +96,7 @@ def draw_feature_arrows(
     points_per_unit = _estimated_side(axes) / (2 * half_range)
     corner = np.full(2, half_range * points_per_unit)
     lengths = np.hypot(*tips.T)
-    shown_names = plot_labels(names, _MAX_LETTERS)
+    shown_names = [_in_lines(name) for name in plot_labels(names, _MAX_LETTERS)]
     placed: list[_Label] = []
     labeled: list[int] = []
     for j in np.argsort(-lengths, kind="stable").tolist():
@@ -129,6 +132,7 @@ def draw_feature_arrows(
             textcoords="offset points",
             horizontalalignment=horizontal,
             verticalalignment=vertical,
+            multialignment=horizontal,
             fontsize=NAME_SIZE,
             zorder=4,
         )
@@ -142,6 +146,15 @@ def _estimated_side(axes: Axes) -> float:
     return max(min(available_width(axes) - _LABELS_WIDTH, height), 1.0)
 
 
+def _in_lines(text: str) -> str:
+    """Break a long label into two lines, near its middle, if there is a place to break it."""
+    places = [i + 1 for i, letter in enumerate(text[:-1]) if letter in _BREAKS]
+    if len(text) <= _MAX_LETTERS_OF_LINE or not places:
+        return text
+    place = min(places, key=lambda i: abs(i - len(text) / 2))
+    return f"{text[:place].rstrip()}\n{text[place:]}"
+
+
 def _candidate_labels(
     text: str, tip: FloatArray, points_per_unit: float, corner: FloatArray
 ) -> Iterator[_Label]:
@@ -151,8 +164,10 @@ def _candidate_labels(
     """
     x = float(tip[0])
     y = float(tip[1])
-    size = np.array([_WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * len(text), _LABEL_HEIGHT])
-    width = float(size[0])
+    lines = text.split("\n")
+    width = _WIDTH_FACTOR * LETTER_WIDTH * NAME_SIZE * max(map(len, lines))
+    height = _LINE_HEIGHT * len(lines)
+    size = np.array([width, height])
     up = 1.0 if y >= 0 else -1.0
     vertical = "bottom" if up > 0 else "top"
     right = 1.0 if x >= 0 else -1.0
@@ -160,7 +175,7 @@ def _candidate_labels(
     center = x * points_per_unit
     middle = y * points_per_unit
     beside = center + right * (_TIP_DISTANCE + width / 2)
-    beyond = middle + up * (_TIP_DISTANCE + _LABEL_HEIGHT / 2)
+    beyond = middle + up * (_TIP_DISTANCE + height / 2)
     is_flat = abs(x) >= _FLAT_SHARE * float(np.hypot(x, y))
     if is_flat:
         box = LabelBox.about(np.array([beside, middle]), size)

@@ -186,9 +186,8 @@ def test_the_page_tells_where_pca_harms(made, no_figures):
     n_harmed = len({d for _, d in harmed})
     assert f"at {n_harmed} of the 5 " in section
     shown = " ".join(format_share(share).split())
-    assert re.search(
-        rf" {shown} of the variance of '.*?', at {format_count(d, 'dimension')}\.", section
-    )
+    dimensions = " ".join(format_count(d, "dimension").split())
+    assert re.search(rf" {shown} of the variance of '.*?', at {dimensions}\.", section)
 
 
 @pytest.mark.slow
