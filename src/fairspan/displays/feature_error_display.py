@@ -28,7 +28,7 @@ from fairspan.displays.style import (
 )
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import readable_name
-from fairspan.formatting.numbers import format_tick
+from fairspan.formatting.numbers import format_share, format_tick
 from fairspan.formatting.units import Unit, check_unit
 from fairspan.parameters import check_choice, check_integer
 from fairspan.rows.labels import printable
@@ -235,9 +235,9 @@ class FeatureErrorDisplay(BaseDisplay):
         return errors / np.where(variances > 0, variances, 1.0)[:, None]
 
     def _format(self, value: float) -> str:
-        """Format an error with two significant digits, as a percentage if it is a share."""
+        """Format an error: a share as a percentage, others with two significant digits."""
         if self.unit == "share":
-            return f"{format_tick(float(f'{100 * value:.2g}'))} %"
+            return format_share(value)
         return format_tick(float(f"{value:.2g}"))
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:

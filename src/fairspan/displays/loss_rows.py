@@ -33,6 +33,8 @@ GROUP_GAP = 0.35
 # Distance from an interval to the text above it, and size of that text, in points.
 _TEXT_DISTANCE = 4.0
 _TEXT_SIZE = 9.0
+# Opacity of the background of the text.
+_BACKGROUND_ALPHA = 0.8
 # Marker sizes in points. Hollow ones look smaller.
 _MARKER_SIZE = 7.0
 _HOLLOW_MARKER_SIZE = 8.5
@@ -144,6 +146,8 @@ def _draw_text(axes: Axes, row: LossRow, x: float, share: float) -> None:
         fontsize=_TEXT_SIZE,
         color=FOREGROUND,
         annotation_clip=False,
+        # The line at zero and the grid would cross the letters.
+        bbox={"facecolor": "#ffffff", "edgecolor": "none", "alpha": _BACKGROUND_ALPHA, "pad": 0.3},
     )
 
 

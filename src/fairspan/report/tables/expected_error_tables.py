@@ -80,6 +80,7 @@ def expected_criteria_table(report: Report) -> Table:
         name_column("of", ["not estimated" if g is None else names[g.group] for g in worst_groups]),
         states_column(worst_groups),
         *kept_columns(report),
+        is_expected=True,
     )
 
 

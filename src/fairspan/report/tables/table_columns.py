@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -57,15 +58,22 @@ def counts_column(heading: str, values: Sequence[int]) -> Column:
     return Column(heading, [Cell(format_integer(n), n) for n in values])
 
 
-def models_table(report: Report, *columns: Column) -> Table:
-    """Table of all models: criterion, the given columns, cost in total error, and status."""
-    models = report.audit.models
+def models_table(report: Report, *columns: Column, is_expected: bool = False) -> Table:
+    """Table of all models: criterion, the given columns, cost in total error, and status.
+
+    The cost is the one expected on new rows if `is_expected`; unknown costs are dashes.
+    """
+    errors = [model.observed_total_error_share for model in report.audit.models]
+    if is_expected:
+        errors = [model.expected_total_error_share for model in report.audit.models]
     # Each cell shows the change from PCA, is sorted by it, and has the share that is lost below.
     costs = []
-    for model in models:
-        change = model.observed_total_error_share - report.pca.observed_total_error_share
-        lost = f"{format_share(model.observed_total_error_share)} lost"
-        costs.append(Cell(format_points_change(change), change, lost))
+    for error in errors:
+        change = error - errors[0]
+        if isnan(change):
+            costs.append(Cell(format_number(None), None))
+        else:
+            costs.append(Cell(format_points_change(change), change, f"{format_share(error)} lost"))
     return Table(
         "Ordinary PCA and fair criteria",
         (
