@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.decomposition import PCA
+from sklearn.decomposition import NMF, PCA
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
@@ -178,6 +178,7 @@ CASES = {
     "FS208": tied_directions,
     "FS209": changed_rows,
     "FS210": changed_rows,
+    "FS211": lambda: audit(NMF(2, init="nndsvda").fit(abs(X)), abs(X), GROUPS),
     "FS301": lambda: audit(
         {"about all": PCA(1).fit(X), "about each": fit_model(center="group")}, X, GROUPS
     ),

@@ -22,6 +22,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.extending import LinearDecoder
 from page_tree import parse_page
 from report_cases import certificate_facts, generate_rows, group_column, model_facts, report_facts
 
@@ -282,6 +283,16 @@ def test_held_out_rows_judge_the_models(tmp_path, no_figures):
     assert here["lower_bound"] <= here["objective"]
     assert "drift since the fit" in page
     assert "<p>FS209 minimax loss: " in page
+
+
+@pytest.mark.slow
+def test_models_of_others_stand_beside_the_bound_of_their_rank(tmp_path, no_figures):
+    path, sex = tmp_path / "page.html", PEOPLE["sex"]
+    kept = LinearDecoder(lambda rows: np.maximum(rows[:, :2], 0), np.eye(X.shape[1])[:2])
+    facts = fs.write_report(path, X, sex, models={"kept": kept}, compare=[], folds=None)
+    found = facts["user_models"]["models"][0]["rank_bound"]
+    assert found["largest_error"] > found["bound"] > 0
+    assert "<p>FS211 kept: " in path.read_text()
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path, no_figures):

@@ -51,9 +51,10 @@ def audit(
         bare array about the mean of the audited rows. If a pipeline standardizes features first,
         errors are in standardized units. If it begins with an encoder, such as a ColumnTransformer,
         its later steps are audited on the encoded rows. A model that is not a projection, such as a
-        KernelPCA, is evaluated row by row and has no estimates for new rows. For a FairPCA,
-        ordinary PCA of its training rows is added under the name "PCA" and evaluated about the same
-        center.
+        KernelPCA, is evaluated row by row and has no estimates for new rows. If it is not known how
+        a model was fitted and its decoder is linear, its largest error is compared with what no
+        linear decoder can fall below (`rank_bound`). For a FairPCA, ordinary PCA of its training
+        rows is added under the name "PCA" and evaluated about the same center.
     X : (n, p) table of finite numbers
         Rows to audit, training or held-out, in any form that `GroupMoments.from_rows` accepts.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X

@@ -292,9 +292,11 @@ class Audit:
             ``observed_loss/G`` and ``n_rows/G``; limits of intervals are ``loss_low/G`` and
             ``loss_high/G``, and so on. Of the model: ``largest_loss``, ``n_harmed``,
             ``n_inconclusive``, ``total_rows``, ``observed_disparity`` and ``expected_disparity``
-            (in squared units of the features), and for a model that was fitted to other rows
-            ``refit_gap`` and ``refit_may_help``. ``findings/FS101`` is the number of findings with
-            this code. Characters of group names that trackers do not accept become underscores.
+            (in squared units of the features), for a model that was fitted to other rows
+            ``refit_gap`` and ``refit_may_help``, and for a model of others with a linear decoder
+            ``rank_bound`` (of the largest error) and ``rank_excess`` (by how much it is above).
+            ``findings/FS101`` is the number of findings with this code. Characters of group names
+            that trackers do not accept become underscores.
 
         Raises
         ------

@@ -245,8 +245,18 @@ def _evaluate_without_folds(
             row_errors = replace(item.errors, errors=statistics.means[i, Quantity.ERROR])
             item = replace(item, errors=row_errors)
         intervals = _row_intervals(item, statistics, i, options.level)
+        # Errors of imputed rows vary from copy to copy, and no moments are those of all copies.
+        complete_rows = imputations[0] if len(imputations) == 1 else None
         results.append(
-            model_result(item, moments, intervals, no_estimates(moments), reason, options)
+            model_result(
+                item,
+                moments,
+                intervals,
+                no_estimates(moments),
+                reason,
+                options,
+                rows=complete_rows,
+            )
         )
     return Evaluation(results, moments, statistics.monotone_columns)
 

@@ -52,6 +52,9 @@ def flat_metrics(model: ModelResult, findings: Sequence[Finding]) -> dict[str, f
     if model.refit_bound is not None and model.refit_bound.refit_may_help is not None:
         metrics["refit_gap"] = model.refit_bound.relative_gap
         metrics["refit_may_help"] = model.refit_bound.refit_may_help
+    if model.rank_bound is not None:
+        metrics["rank_bound"] = model.rank_bound.bound
+        metrics["rank_excess"] = model.rank_bound.excess
     names = names_for_trackers([group.group for group in model.groups])
     for group in model.groups:
         name = names[group.group]

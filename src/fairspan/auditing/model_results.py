@@ -10,6 +10,7 @@ from fairspan.auditing.feature_errors import ModelByFold, compute_feature_errors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, widest_pair
 from fairspan.auditing.models import AuditedModel, model_name
 from fairspan.auditing.observed_errors import ErrorIntervals, ObservedModel
+from fairspan.auditing.rank_bounds import summarize_rank_bound
 from fairspan.auditing.refit_bound import error_drift, refit_bound
 from fairspan.auditing.results import (
     CertificateSummary,
@@ -23,6 +24,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.metrics import GroupErrors, worst_case_error
 from fairspan.moments.compute import Moments
 from fairspan.problem.criteria.error_gap import RobustErrorGap
+from fairspan.rows.aggregation import Rows
 from fairspan.rows.labels import Label
 
 
@@ -39,6 +41,7 @@ def model_result(
     no_estimates_reason: str | None,
     options: EstimationOptions,
     by_fold: ModelByFold | None = None,
+    rows: Rows | None = None,
 ) -> ModelResult:
     """Combine all figures of one model.
 
@@ -59,6 +62,8 @@ def model_result(
     options : EstimationOptions
     by_fold : ModelByFold, optional
         What was found without each fold, from which errors by feature on new rows come.
+    rows : Rows, optional
+        The audited rows, to check whether the decoder of a model that is no projection is linear.
     """
     if no_estimates_reason is not None:
         estimates = no_estimates(moments)
@@ -113,6 +118,7 @@ def model_result(
         no_estimates_reason=no_estimates_reason,
         worst_case_errors=_worst_case_errors(model, moments),
         refit_bound=bound,
+        rank_bound=summarize_rank_bound(model, moments, errors, rows),
         feature_errors=compute_feature_errors(model, moments, is_estimated, by_fold),
     )
 

@@ -68,6 +68,11 @@ class AuditedModel:
         return () if certificate is None or len(certificate.groups) < 2 else certificate.groups
 
     @property
+    def is_fit_unknown(self) -> bool:
+        """Whether it is a model of others of which it is not known how they fitted it."""
+        return self.no_refit_reason == _UNKNOWN_TRAINING
+
+    @property
     def is_fair(self) -> bool:
         """Whether the model was fitted with a fair criterion or with a restriction."""
         return self.subspace.certificate is not None and not self.is_pca

@@ -10,6 +10,7 @@ from fairspan.auditing.estimates import GroupEstimates, State
 from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.auditing.intervals import UNKNOWN, Estimate, none_if_nan, share_of
 from fairspan.auditing.largest_rows import LargestRow
+from fairspan.auditing.rank_bounds import RankBoundSummary
 from fairspan.auditing.refit_bound import RefitBound
 from fairspan.auditing.sample_size import round_up_two_digits
 from fairspan.certificates.certificate_parts import PartAttribute
@@ -318,6 +319,9 @@ class ModelResult:
     refit_bound : RefitBound or None
         For a model with a certificate that was fitted to other rows: bound on a refit to the
         audited rows.
+    rank_bound : RankBoundSummary or None
+        For a model of others with a linear decoder: its largest error, beside what no such model of
+        as many dimensions can fall below.
     feature_errors : FeatureErrors or None
         Errors by feature; None for models that are not projections.
     """
@@ -330,6 +334,7 @@ class ModelResult:
     no_estimates_reason: str | None = None
     worst_case_errors: tuple[float, ...] | None = None
     refit_bound: RefitBound | None = None
+    rank_bound: RankBoundSummary | None = None
     feature_errors: FeatureErrors | None = field(default=None, repr=False, compare=False)
 
     name = PartAttribute[str]("description.name")
@@ -384,6 +389,8 @@ class ModelResult:
         values = {name: getattr(self, name) for name in _JSON_ATTRIBUTES}
         if self.refit_bound is not None:
             values["refit_bound"] = self.refit_bound.to_dict()
+        if self.rank_bound is not None:
+            values["rank_bound"] = self.rank_bound.to_dict()
         return {
             **values,
             **self.observed_disparity.to_record("observed_disparity"),
@@ -491,6 +498,7 @@ _JSON_ATTRIBUTES = (
     "no_estimates_reason",
     "worst_case_errors",
     "refit_bound",
+    "rank_bound",
     "is_nested",
     "tol",
     "in_sample_inferred",

@@ -1,5 +1,6 @@
 """Lower bound on the largest group error of any model with a linear decoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,9 +10,10 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import IncompatibleParameters, InvalidType
 from fairspan.estimator.fit import fit_moments
 from fairspan.estimator.fit_settings import FitSettings
-from fairspan.linalg.rounding import LOOSE_TOL, SINGLE_PRECISION_TOL
+from fairspan.linalg.rounding import LOOSE_TOL
+from fairspan.metrics.decoder_offset import decoder_offset, not_linear_error
 from fairspan.model.linear_decoder import LinearDecoder
-from fairspan.model.other_packages import ReconstructionModel, decode, encode
+from fairspan.model.other_packages import ReconstructionModel
 from fairspan.model.subspace import FairSubspace, adapt_model
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments
 from fairspan.moments.second_moments import DenseSecondMoments
@@ -22,10 +24,8 @@ from fairspan.rows.labels import Label
 from fairspan.rows.opening import open_group_rows
 from fairspan.typing import FloatArray, LabelsLike, TableLike, WeightsLike
 
-# Numbers of random codes, and of codes of rows in each block, at which a decoder is checked to be
-# linear.
-_N_PROBES = 8
-_N_CHECKED_ROWS = 200
+# Relative gap at which the search for the best subspace ends, as for FairPCA.
+_DEFAULT_TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +168,6 @@ def _of_subspace(subspace: FairSubspace, rows: Rows, *, relative: bool) -> RankB
 
 def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> RankBound:
     """Bound of a model that is evaluated row by row."""
-    d = int(encode(model.steps, np.zeros((1, model.n_features))).shape[1])
-    rng = np.random.default_rng(0)
-    probes = rng.standard_normal((_N_PROBES, d))
-    # Models of non-negative codes may refuse others.
-    offset = _linear_offset(model, np.abs(probes))
     source = as_row_source(rows)
     if source is None:
         raise InvalidType(
@@ -188,47 +183,14 @@ def _of_row_model(model: ReconstructionModel, rows: Rows, *, relative: bool) -> 
         assert block.groups is not None
         positions = np.array([position_of[label] for label in block.groups.to_list()])
         row_weights = np.ones(len(block.values)) if block.weights is None else block.weights
-        _linear_offset(model, encode(model.steps, block.values[:_N_CHECKED_ROWS]))
+        offset = decoder_offset(model, block.values)
         residuals = row_weights * model.squared_residuals(block.values)
         sums += np.bincount(positions, weights=residuals, minlength=len(sums))
         weights += np.bincount(positions, weights=row_weights, minlength=len(sums))
     scaled = moments.in_units(model.scale)
     point = offset if model.scale is None else offset / model.scale
     second_moments = scaled.second_moments_about(point).matrices
-    return _bound(moments, second_moments, sums / weights, d, relative=relative)
-
-
-def _linear_offset(model: ReconstructionModel, codes: FloatArray) -> FloatArray:
-    """Row that the code zero stands for, after a check that the decoder is linear.
-
-    Parameters
-    ----------
-    model : ReconstructionModel
-    codes : (m, d) array
-        Codes at which the decoder is compared with a linear one.
-
-    Raises
-    ------
-    IncompatibleParameters
-    """
-    d = codes.shape[1]
-    zero = decode(model.steps, np.zeros((1, d)))[0]
-    basis = decode(model.steps, np.eye(d)) - zero
-    expected = codes @ basis + zero
-    found = decode(model.steps, codes)
-    size = float(np.abs(expected).max()) + float(np.abs(basis).max(initial=0.0))
-    if np.abs(found - expected).max() <= SINGLE_PRECISION_TOL * d * size:
-        return np.asarray(zero)
-    raise _not_linear_error()
-
-
-def _not_linear_error() -> IncompatibleParameters:
-    """Error for a decoder that is not linear."""
-    return IncompatibleParameters(
-        "The decoder (inverse_transform) of the model is not linear",
-        "Allowed: models that reconstruct rows as weighted sums of the same components",
-        "For other models no such bound is known; audit them with fairspan.audit",
-    )
+    return _bound(moments, second_moments, sums / weights, model.dimension, relative=relative)
 
 
 def _bound(
@@ -240,17 +202,12 @@ def _bound(
     relative: bool,
 ) -> RankBound:
     """Bound for d numbers, from second moments about the offset of a model."""
-    about_offset = GroupMoments.from_covariances(
-        second_moments, weights=moments.weights, groups=moments.labels
-    )
-    rank = min(d, moments.n_features)
-    settings = FitSettings(rank, MinimaxError(relative=relative), center="none")
-    certificate = fit_moments(about_offset, settings).certificate
     divisors = np.einsum("gii->g", second_moments) if relative else np.ones(len(errors))
     errors = errors / divisors
-    bound = max(certificate.lower_bound - certificate.resolution, 0.0)
+    certificate = minimax_certificate(second_moments, moments.labels, d, relative=relative)
+    bound = proven_bound(certificate)
     if errors.max() < bound * (1 - LOOSE_TOL):
-        raise _not_linear_error()
+        raise not_linear_error()
     return RankBound(
         groups=tuple(moments.labels),
         errors=errors,
@@ -259,3 +216,35 @@ def _bound(
         relative=relative,
         certificate=certificate,
     )
+
+
+def minimax_certificate(
+    second_moments: FloatArray,
+    groups: Sequence[Label],
+    n_components: int,
+    *,
+    relative: bool = False,
+    tol: float = _DEFAULT_TOL,
+) -> Certificate:
+    """Certificate of the subspace with the smallest largest error, about the origin.
+
+    Parameters
+    ----------
+    second_moments : (k, q, q) array
+    groups : sequence of k labels
+    n_components : int
+        Number of dimensions; with more than q, all of them.
+    relative : bool
+        Divide each error by the trace of its matrix.
+    tol : float
+        Largest relative gap at which the search ends.
+    """
+    about_origin = GroupMoments.from_covariances(second_moments, groups=groups)
+    rank = min(n_components, about_origin.n_features)
+    settings = FitSettings(rank, MinimaxError(relative=relative), center="none", tol=tol)
+    return fit_moments(about_origin, settings).certificate
+
+
+def proven_bound(certificate: Certificate) -> float:
+    """Lower bound of a certificate less its rounding error, at least zero."""
+    return max(certificate.lower_bound - certificate.resolution, 0.0)

@@ -281,6 +281,16 @@ ENTRIES = {
         remedy="Find out what changed in the rows of these groups. Refit the model if FS209 says "
         "that it may help.",
     ),
+    "FS211": FindingEntry(
+        title="how far from the best linear decoder",
+        about="a model",
+        severity="info",
+        message="{model}: {group} has the largest error, {error} of its variance. No linear "
+        "decoder of {numbers} with its offset has a largest error below {bound}, so this model is "
+        "at most {excess} above the best.",
+        remedy="If it is far above the bound, compare it with a fair PCA of as many dimensions, "
+        'criterion="minimax_error".',
+    ),
     "FS301": FindingEntry(
         title="different units or centers",
         about="models",

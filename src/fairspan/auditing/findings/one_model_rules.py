@@ -1,4 +1,4 @@
-"""FS107 and FS201 to FS208: observations about one model."""
+"""FS107, FS201 to FS208 and FS211: observations about one model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +10,7 @@ from fairspan.auditing.results import ModelResult, argmax_with_ties, labels_of
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import (
     format_count,
+    format_relative,
     share_with_interval,
     to_ascii,
 )
@@ -28,6 +29,7 @@ def one_model_findings(model: ModelResult) -> Iterator[Finding]:
     yield from not_proven_optimal(model)
     yield from negative_losses(model)
     yield from unstable_model(model)
+    yield from distance_from_rank_bound(model)
 
 
 def absent_groups(model: ModelResult) -> Iterator[Finding]:
@@ -41,6 +43,21 @@ def absent_groups(model: ModelResult) -> Iterator[Finding]:
             model=model.name,
             groups=absent,
         )
+
+
+def distance_from_rank_bound(model: ModelResult) -> Iterator[Finding]:
+    """FS211: the largest error of a model of others, and the bound for linear decoders."""
+    found = model.rank_bound
+    if found is None:
+        return
+    figures = {
+        "group": quote_group(found.group),
+        "error": ascii_share(found.largest_error),
+        "numbers": to_ascii(format_count(model.n_components, "number")),
+        "bound": ascii_share(found.bound),
+        "excess": to_ascii(format_relative(max(found.excess, 0.0))),
+    }
+    yield make_finding("FS211", figures, model=model.name, groups=[found.group])
 
 
 def lossless(model: ModelResult) -> Iterator[Finding]:

@@ -42,11 +42,11 @@ def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
     Drift is the change in a group's error from the rows of the fit to those audited.
     """
     records = model.records
-    # FS209 and FS210 compare the audited rows with the training rows.
+    # FS209 and FS210 compare the audited rows with the training rows, FS211 the model with others.
     notes = tuple(
         str(finding)
         for finding in findings
-        if finding.model == model.name and finding.code in ("FS209", "FS210")
+        if finding.model == model.name and finding.code in ("FS209", "FS210", "FS211")
     )
     columns = [
         name_column("group", [format_group(group.group) for group in model.groups]),
