@@ -66,6 +66,10 @@ EXPERIMENTS = {
         "vu.dimensions:DIMENSIONS",
         "RFPCA, FairPCA and PCA: errors by group against the number of components",
     ),
+    "fair-cca": Entry(
+        "fair_cca:FAIR_CCA",
+        "Fair canonical correlation: published methods and the proven optimum",
+    ),
     "blog-bias": Entry(
         "blog:BIAS", "Label bias in Adult: four groups, and a classifier by country"
     ),
