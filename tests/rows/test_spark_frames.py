@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from fairspan.cross_decomposition import FairCCA, FairPLS, verify_pairs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.moments.group_moments import MomentsAggregator
 from fairspan.rows.opening import open_group_rows
@@ -290,3 +291,28 @@ def test_the_lines_that_the_documentation_shows(spark, tmp_path, monkeypatch):
     here = fs.FairPCA(10).fit(wide, sensitive_features="sex")
     assert projector_distance(names["fair"].components_, here.components_) < 1e-7
     assert names["reduced"].columns == [f"fairpca{i}" for i in range(10)]
+
+
+@pytest.mark.parametrize("kind", [FairPLS, FairCCA])
+def test_two_tables_in_one_spark_frame(kind, spark):
+    frame = table().drop(columns="id")
+    rows, targets = on_spark(spark, frame), ["d`tick", "b"]
+    model = kind(1).fit(rows, targets, sensitive_features="sex", sample_weight="w")
+    of_pandas = kind(1).fit(frame, targets, sensitive_features="sex", sample_weight="w")
+    moments = fs.GroupMoments.from_rows(rows, "sex", sample_weight="w")
+    of_moments = kind(1).fit_moments(moments, targets)
+    for other in (of_pandas, of_moments):
+        assert list(model.feature_names_in_) == list(other.feature_names_in_)
+        for ours, theirs in (
+            (model.x_weights_, other.x_weights_),
+            (model.y_weights_, other.y_weights_),
+            (model.group_losses_, other.group_losses_),
+        ):
+            np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
+    assert model.solution_.status == "optimal"
+    found = verify_pairs(model, rows, targets, sensitive_features="sex", sample_weight="w")
+    assert found.holds, str(found)
+    # Spark carries the other columns along, as rows have no order by which to match them again.
+    scores = model.transform(rows).select("x0").collect()
+    np.testing.assert_allclose(np.array(scores), of_pandas.transform(frame), atol=1e-6)
