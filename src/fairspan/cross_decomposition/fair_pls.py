@@ -47,27 +47,44 @@ class _FairPairs(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Base class of the estimators of pairs of subspaces.
+    """Base class of the estimators of pairs of subspaces, with the parameters that all have.
 
-    Subclasses set `_method` and define their parameters.
+    Subclasses set `_method`.
     """
 
     _method: ClassVar[str]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    n_components: int
-    criterion: str | PairedCriterion
-    restriction: str | Restriction | None
-    restricted_tables: str
-    center: Center
-    scale: bool
-    solver: str | Solver | Auto
-    tol: float
-    on_missing: OnMissing
-    max_groups: int | None
-    random_state: RandomSource
     n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        criterion: str | PairedCriterion = "minimax_loss",
+        restriction: str | Restriction | None = None,
+        restricted_tables: str = "both",
+        center: Center = "global",
+        scale: bool = True,
+        solver: str | Solver | Auto = "auto",
+        tol: float = 1e-9,
+        on_missing: OnMissing = "error",
+        max_groups: int | None = None,
+        random_state: RandomSource = None,
+    ) -> None:
+        # Validated in fit, as scikit-learn requires.
+        self.n_components = n_components
+        self.criterion = criterion
+        self.restriction = restriction
+        self.restricted_tables = restricted_tables
+        self.center = center
+        self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.on_missing = on_missing
+        self.max_groups = max_groups
+        self.random_state = random_state
 
     def fit(
         self,
@@ -472,34 +489,6 @@ class FairPLS(_FairPairs):
 
     _method: ClassVar[str] = "pls"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        criterion: str | PairedCriterion = "minimax_loss",
-        restriction: str | Restriction | None = None,
-        restricted_tables: str = "both",
-        center: Center = "global",
-        scale: bool = True,
-        solver: str | Solver | Auto = "auto",
-        tol: float = 1e-9,
-        on_missing: OnMissing = "error",
-        max_groups: int | None = None,
-        random_state: RandomSource = None,
-    ) -> None:
-        # Validated in fit, as scikit-learn requires.
-        self.n_components = n_components
-        self.criterion = criterion
-        self.restriction = restriction
-        self.restricted_tables = restricted_tables
-        self.center = center
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.on_missing = on_missing
-        self.max_groups = max_groups
-        self.random_state = random_state
-
 
 class FairCCA(_FairPairs):
     """Canonical correlation of two tables that keeps correlation for every group.
@@ -562,16 +551,17 @@ class FairCCA(_FairPairs):
         max_groups: int | None = None,
         random_state: RandomSource = None,
     ) -> None:
-        # Validated in fit, as scikit-learn requires.
-        self.n_components = n_components
-        self.criterion = criterion
-        self.restriction = restriction
-        self.restricted_tables = restricted_tables
-        self.center = center
-        self.scale = scale
+        super().__init__(
+            n_components,
+            criterion=criterion,
+            restriction=restriction,
+            restricted_tables=restricted_tables,
+            center=center,
+            scale=scale,
+            solver=solver,
+            tol=tol,
+            on_missing=on_missing,
+            max_groups=max_groups,
+            random_state=random_state,
+        )
         self.regularization = regularization
-        self.solver = solver
-        self.tol = tol
-        self.on_missing = on_missing
-        self.max_groups = max_groups
-        self.random_state = random_state
