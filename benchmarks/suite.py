@@ -58,6 +58,7 @@ SUITE = (
     Benchmark("headline", "Fair PCA beside plain PCA"),
     Benchmark("papers", "The papers' algorithms"),
     Benchmark("worst_case", "The worst case of several groups"),
+    Benchmark("two_tables", "Two tables"),
     Benchmark("conic", "The semidefinite program"),
     Benchmark("packages", "Other packages"),
     Benchmark("hiding", "Hiding the group"),
