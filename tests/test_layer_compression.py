@@ -110,7 +110,7 @@ def test_tensors_of_other_packages_are_read():
         ({"weight": np.ones(6)}, InvalidInput, "shape"),
         ({"weight": np.full((5, 6), np.nan)}, InvalidInput, "not finite"),
         ({"weight": "text"}, InvalidInput, "cannot be read"),
-        ({"rank": 6}, InvalidParameter, "5"),
+        ({"rank": 6}, InvalidParameter, "rank is 6.*5"),
         ({"rank": 0.5}, InvalidParameter, "0.5"),
         ({"bias": np.ones(4)}, InvalidInput, "bias has 4"),
         ({"criterion": "error_gap"}, IncompatibleParameters, "'minimax_error'"),

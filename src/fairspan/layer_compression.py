@@ -143,7 +143,8 @@ def compress_layer(
             "Allowed: moments of the inputs of the layer",
             "Transpose the weights if they map rows by x @ weight",
         )
-    check_n_components(rank, min(m, p), of="rows and columns of the weights, the smaller one")
+    of = "rows and columns of the weights, the smaller one"
+    check_n_components(rank, min(m, p), of=of, name="rank")
     old_bias = np.zeros(m) if bias is None else _to_array("bias", bias, 1)
     if len(old_bias) != m:
         raise InvalidInput(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cross_decomposition.paired_tables import draw_tables
-from fairspan import FairPCA, GroupMoments
+from fairspan import FairPCA, GroupMoments, audit, verify, write_report
 from fairspan.certificates.status import Status
 from fairspan.cross_decomposition import (
     FairCCA,
@@ -16,7 +16,8 @@ from fairspan.cross_decomposition import (
     PairedSubspace,
     verify_pairs,
 )
-from fairspan.errors import CorruptFile, IncompatibleParameters
+from fairspan.errors import CorruptFile, IncompatibleParameters, InvalidType
+from fairspan.metrics import rank_bound
 
 CASES = [
     (method, criterion, restriction, center)
@@ -50,6 +51,27 @@ def test_saved_models_verify_with_the_rows_in_any_order(
     for other in (X + 1e-3 * Y[:, :1], X[:, ::-1]):
         assert not verify_pairs(loaded, other, Y, sensitive_features=groups).holds
     assert not verify_pairs(loaded, X[1:], Y[1:], sensitive_features=groups[1:]).holds
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda model, X, groups: audit(model, X, groups),
+        lambda model, X, groups: audit(model.subspace_, X, groups),
+        lambda model, X, groups: write_report("page.html", X, groups, models=model),
+        lambda model, X, groups: rank_bound(model, X, groups),
+    ],
+)
+def test_functions_for_one_table_name_those_for_two(refuse, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, Y, groups = draw_tables(groups="ab")
+    model = FairPLS(1).fit(X, Y, sensitive_features=groups)
+    with pytest.raises(InvalidType, match="audit_pairs"):
+        refuse(model, X, groups)
+    assert list(tmp_path.iterdir()) == []
+    found = verify(model, X, groups)
+    assert not found.holds
+    assert "verify_pairs" in str(found)
 
 
 def tampered(pair):

@@ -41,7 +41,7 @@ def test_only_a_fitted_estimator_is_shown(name):
     rows = (ROWS.X, ROWS.labels) if name in WITH_ROWS else ()
     for estimator in (FairPCA(2), PCA(2), None, fair().subspace_):
         remedy = "Call its fit method" if isinstance(estimator, FairPCA) else "Fit a FairPCA first"
-        with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*{remedy}"):
+        with pytest.raises(InvalidType, match=f"for {name} is .*fitted FairPCA.*{remedy}"):
             display.from_estimator(estimator, *rows)
 
 

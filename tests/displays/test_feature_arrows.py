@@ -140,7 +140,7 @@ def test_what_cannot_be_drawn_is_refused():
     ):
         with pytest.raises(IncompatibleParameters, match="one component"):
             call()
-    with pytest.raises(InvalidType, match="CorrelationCircleDisplay received"):
+    with pytest.raises(InvalidType, match="for CorrelationCircleDisplay is"):
         CorrelationCircleDisplay.from_estimator(X)
     with pytest.raises(InvalidParameter, match=r"max_rows is 5001.*at most 5,000"):
         BiplotDisplay.from_estimator(fit(), X, groups, max_rows=5001)

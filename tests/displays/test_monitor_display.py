@@ -77,7 +77,7 @@ def test_twelve_groups_with_odd_names_have_a_panel_each():
 
 
 def test_only_histories_with_a_look_are_drawn():
-    with pytest.raises(InvalidType, match="MonitorDisplay received"):
+    with pytest.raises(InvalidType, match="for MonitorDisplay is"):
         MonitorDisplay.from_history([1, 2])
     with pytest.raises(InvalidInput, match="no look yet"):
         make_monitor(n_looks=0).history.plot()

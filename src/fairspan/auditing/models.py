@@ -166,7 +166,8 @@ def known_labels_of(models: object) -> KnownLabels:
         # An audited model has its subspace in `subspace`, a FairPCA in `subspace_`.
         subspace = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
         certificate = getattr(subspace, "certificate", None)
-        if certificate is not None and len(certificate.groups) > 1:
+        # Certificates of two tables, of which the model is refused later, have no groups.
+        if certificate is not None and len(getattr(certificate, "groups", ())) > 1:
             return KnownLabels.from_certificate(certificate)
     return KnownLabels()
 

@@ -136,7 +136,7 @@ class MonitorDisplay(BaseDisplay):
 
         if not isinstance(history, History):
             raise InvalidType(
-                f"{cls.__name__} received {describe_type(history)}",
+                f"The history for {cls.__name__} is {describe_type(history)}",
                 "Allowed: the history of a Monitor, or History.load(path)",
                 "Pass monitor.history",
             )

@@ -112,12 +112,14 @@ def fitted_moments(estimator: "FairPCA", purpose: str) -> Moments:
     allowed = "Allowed: a fitted FairPCA, which holds the moments of its training rows"
     if not isinstance(estimator, FairPCA):
         raise InvalidType(
-            f"{purpose} received {describe_type(estimator)}", allowed, "Fit a FairPCA first"
+            f"The estimator for {purpose} is {describe_type(estimator)}",
+            allowed,
+            "Fit a FairPCA first",
         )
     moments = getattr(estimator, "moments_", None)
     if not isinstance(moments, Moments):
         raise InvalidType(
-            f"{purpose} received a FairPCA that has not been fitted",
+            f"The estimator for {purpose} is a FairPCA that is not fitted",
             allowed,
             "Call its fit method first",
         )

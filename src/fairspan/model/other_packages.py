@@ -14,6 +14,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.linalg.rounding import RANK_TOL, SINGLE_PRECISION_TOL
+from fairspan.model.two_tables import TWO_TABLES_REMEDY, is_of_two_tables
 from fairspan.typing import FloatArray
 
 # Multiples of a step's own scale at which it is probed, since many maps are linear only locally.
@@ -171,9 +172,8 @@ def _invertible_steps(model: object) -> list[object]:
     named_steps = getattr(model, "steps", None)
     if named_steps is None:
         if not _is_invertible(model):
-            raise InvalidType(
-                f"The model is {describe_type(model)}", ALLOWED_MODELS, "Pass one of these"
-            )
+            remedy = TWO_TABLES_REMEDY if is_of_two_tables(model) else "Pass one of these"
+            raise InvalidType(f"The model is {describe_type(model)}", ALLOWED_MODELS, remedy)
         return [model]
     invertible: list[object] = []
     for _, step in named_steps:

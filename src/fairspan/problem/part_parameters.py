@@ -32,7 +32,12 @@ def reported_parameters(criterion: object, group_labels: Sequence[Label]) -> dic
 
 
 def check_n_components(
-    n_components: object, maximum: int, *, of: str = "features", allow_fraction: bool = False
+    n_components: object,
+    maximum: int,
+    *,
+    of: str = "features",
+    allow_fraction: bool = False,
+    name: str = "n_components",
 ) -> None:
     """Check that n_components is an integer in range or, if allowed, a fraction between 0 and 1.
 
@@ -46,6 +51,8 @@ def check_n_components(
         What `maximum` counts, for the message.
     allow_fraction : bool
         Whether a fraction of every group's variance is allowed, too.
+    name : str
+        The caller's name of the parameter.
 
     Raises
     ------
@@ -61,4 +68,4 @@ def check_n_components(
             return
         allowed += ", or a fraction between 0 and 1 of every group's variance"
         remedy = "Choose such a number, for example 2 or 0.9"
-    raise InvalidParameter(f"n_components is {n_components!r}", allowed, remedy)
+    raise InvalidParameter(f"{name} is {n_components!r}", allowed, remedy)

@@ -17,6 +17,7 @@ from fairspan.certificates.eigensolver import Eigensolver
 from fairspan.errors import FairspanError
 from fairspan.linalg.memory import explain_memory_errors
 from fairspan.model.subspace import FairSubspace
+from fairspan.model.two_tables import TWO_TABLES_REMEDY, is_of_two_tables
 from fairspan.moments.compute import Moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.typing import LabelsLike, ModelLike, TableLike, WeightsLike
@@ -66,6 +67,8 @@ def verify(
         type than those of the model that do not match them as text either.
     """
     subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
+    if is_of_two_tables(model):
+        return failed_verification(f"The model is a {type(model).__name__}. {TWO_TABLES_REMEDY}.")
     if not isinstance(subspace, FairSubspace) or subspace.certificate is None:
         kind = type(model).__name__
         return failed_verification(
