@@ -188,7 +188,7 @@ def test_rounding_is_printed_as_zero():
     equal = fit_model(criterion="equal_error")
     printed = audit({"equal": equal}, X, GROUPS, folds=None).table().to_text(80)
     model = printed[printed.index("equal:") : printed.index("PCA:")]
-    assert "observed disparity in squared units: 0 (" in " ".join(model.split())
+    assert "observed disparity: 0.0 % of the variance of all rows (" in " ".join(model.split())
 
 
 def test_intersections():

@@ -218,10 +218,15 @@ def test_a_difference_names_the_larger_group_and_has_the_sign_of_its_interval():
     groups = np.tile(["a", "b"], 200)
     for larger in ("a", "b"):
         scaled = X * np.where(groups == larger, 2, 1)[:, None]
-        heading = dict(audit(np.eye(3)[:1], scaled, groups, folds=None).table().sections)[0]
+        found = audit(np.eye(3)[:1], scaled, groups, folds=None)
+        heading = dict(found.table(unit="squared").sections)[0]
         pattern = rf"{larger} larger by ({NUMBER}) \(({NUMBER}) to\s({NUMBER})\)"
         value, low, high = map(float, re.search(pattern, heading).groups())
         squares = (scaled[:, 1:] - scaled[:, 1:].mean(axis=0)) ** 2
         errors = [squares[groups == label].sum(axis=1).mean() for label in "ab"]
         assert value == pytest.approx(abs(errors[0] - errors[1]), rel=1e-3)
         assert 0 < low < value < high
+        # Errors of two groups are compared in one unit, also as shares.
+        heading = dict(found.table().sections)[0]
+        share = 100 * value / found.models[0].total_variance
+        assert f"{larger} larger by {share:.1f} % of the variance of all rows (" in heading

@@ -289,7 +289,7 @@ def _model_heading(model: ModelResult, n_features: int, unit: Unit) -> str:
         heading += ", scaled"
     if len(model.groups) == 1:
         return heading
-    heading += f"; observed disparity in squared units: {to_ascii(_describe_disparity(model))}"
+    heading += f"; observed disparity{to_ascii(_describe_disparity(model, unit))}"
     if model.worst_case_errors is not None:
         errors = ", ".join(
             _format_error(error, group, unit)
@@ -299,10 +299,11 @@ def _model_heading(model: ModelResult, n_features: int, unit: Unit) -> str:
     return heading
 
 
-def _describe_disparity(model: ModelResult) -> str:
+def _describe_disparity(model: ModelResult, unit: Unit) -> str:
     """Describe by how much the observed error of one group is larger than that of another.
 
-    The difference is positive, and the limits of its interval have the same sign convention.
+    The difference is positive, and the limits of its interval have the same sign convention. As
+    errors of two groups are compared, a share is one of the variance of all rows.
     """
     difference = model.observed_disparity.without_rounding(model.rounding_bound)
     first, second = model.disparity_pair
@@ -310,11 +311,19 @@ def _describe_disparity(model: ModelResult) -> str:
     if difference.value < 0:
         larger = first
         difference = -difference
-    value, interval = number_with_interval(difference.value, difference.low, difference.high)
-    text = f"{value} ({interval})" if interval else value
-    if difference.value == 0:
-        return text
-    return f"{printable(format_group(larger))} larger by {text}"
+    text = ": "
+    if unit == "squared":
+        text = " in squared units: "
+    if difference.value > 0:
+        text += f"{printable(format_group(larger))} larger by "
+    if unit == "squared":
+        value, interval = number_with_interval(difference.value, difference.low, difference.high)
+        text += value
+    else:
+        share = difference.relative_to(model.total_variance)
+        value, interval = share_with_interval(share.value, share.low, share.high)
+        text += f"{value} of the variance of all rows"
+    return f"{text} ({interval})" if interval else text
 
 
 def _format_error(error: float, group: GroupResult, unit: Unit) -> str:

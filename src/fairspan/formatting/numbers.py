@@ -197,19 +197,19 @@ def format_level(level: float) -> str:
 
 
 def format_points_change(change: float) -> str:
-    """Format a change in a share in signed percentage points; tiny ones as "< 0.1 points".
+    """Format a change in a share in signed percentage points; tiny ones as "about 0 points".
 
     Examples
     --------
     >>> [format_points_change(change).split() for change in (0.0031, 2e-5, 0.0)]
-    [['+0.3', 'points'], ['<', '0.1', 'points'], ['0', 'points']]
+    [['+0.3', 'points'], ['about', '0', 'points'], ['0', 'points']]
     >>> to_ascii(format_points_change(-0.25)), to_ascii(format_points_change(-2e-5))
-    ('-25.0 points', 'less than -0.1 points')
+    ('-25.0 points', 'about 0 points')
     """
     if abs(change) < _ZERO_TOL:
         text = "0"
     elif abs(change) < _MIN_SHARE:
-        text = f"<{_NBSP}0.1" if change > 0 else f">{_NBSP}{_MINUS}0.1"
+        text = f"about{_NBSP}0"
     else:
         text = f"{100 * change:+.1f}".replace("-", _MINUS)
     return f"{text}{_NBSP}points"
