@@ -187,7 +187,7 @@ def _decode_document(text: bytes, kind: FileKind, name: str) -> dict[str, object
     if found_kind == allowed_kind and type(version) is int and version == _VERSION:
         return document
     if found_kind != allowed_kind:
-        remedy = f"Pass the right file. {kind.remedy}"
+        remedy = "Pass the right file"
     elif type(version) is int and version < _VERSION:
         remedy = kind.outdated_remedy
     else:
