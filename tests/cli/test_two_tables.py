@@ -87,6 +87,7 @@ def test_moments_are_fitted_without_estimates(run, csv, tmp_path):
     ("options", "message"),
     [
         (("--targets", "q*"), "--targets q* matches no column"),
+        (("--targets", "*"), "--targets * matches every column"),
         (("--method", "cca"), "require --targets"),
         (("--targets", "t_*", "-d", "0.9"), "not a share"),
         (("--targets", "t_*", "--nested"), "--nested does not apply"),

@@ -195,7 +195,7 @@ def matching_columns(names: Sequence[str] | None, patterns: Sequence[str]) -> li
     Raises
     ------
     InvalidInput
-        The columns have no names, or a pattern matches none of them.
+        The columns have no names, a pattern matches none of them, or all are matched.
     """
     available = list(names or ())
     for pattern in patterns:
@@ -207,7 +207,15 @@ def matching_columns(names: Sequence[str] | None, patterns: Sequence[str]) -> li
             f"Allowed: names or patterns of the features, {shown}",
             "Check the spelling, and that the columns are not excluded",
         )
-    return [name for name in available if any(fnmatchcase(name, each) for each in patterns)]
+    matching = [name for name in available if any(fnmatchcase(name, each) for each in patterns)]
+    if len(matching) == len(available):
+        raise InvalidInput(
+            f"--targets {' --targets '.join(patterns)} matches every column",
+            f"Allowed: some of the features, {format_list(available)}; the others are the first "
+            "table",
+            "Leave at least two columns to each table",
+        )
+    return matching
 
 
 def _joined_rows(table: InputData, pair: PairedSubspace) -> JoinedRows:
