@@ -63,6 +63,8 @@ SUITE = (
     Benchmark("packages", "Other packages"),
     Benchmark("hiding", "Hiding the group"),
     Benchmark("memory", "Peak memory"),
+    Benchmark("traced_memory", "Memory beside the table"),
+    Benchmark("limits", "Where the time goes"),
     Benchmark("scaling", "Scaling"),
     Benchmark("audits", "Audits beside fits"),
     Benchmark("growth", "One core, folds, and a cluster"),

@@ -23,6 +23,7 @@ from benchmarks.measurement import format_table  # noqa: E402
 from benchmarks.pca_comparison import SOLVERS, compare_with_pca, explain_skip  # noqa: E402
 from benchmarks.report import SectionContent, read_sections, write_figures  # noqa: E402
 from benchmarks.rows import make_rows  # noqa: E402
+from benchmarks.work_record import record_work  # noqa: E402
 
 TOY = Effort(repetitions=1, quick=True, limit=60)
 
@@ -129,6 +130,42 @@ def test_the_peak_is_that_of_the_fit():
     peak = memory.measure_peak(case, memory.FAIRSPAN)
     assert peak.rows == pytest.approx(0.8)
     assert 0 <= peak.added < 200 < 1e6 * peak.process
+
+
+def test_work_is_recorded_once_and_by_part():
+    matrix = np.diag(np.arange(1.0, 31.0))
+    record = record_work(lambda: np.linalg.eigh(matrix), n_features=60)
+    # The reduction to a tridiagonal matrix, and the way back of all eigenvectors.
+    assert record.flops == pytest.approx((4 / 3 + 2) * 30**3)
+    assert record.n_large == 1
+    assert set(record.seconds) == {"eigenproblems"}
+    moments = toy_moments()
+    fit = record_work(lambda: FairPCA(2).fit_moments(moments), n_features=6)
+    assert {"eigenproblems", "products", "certificate"} <= set(fit.seconds)
+    assert fit.flops > 2 * 6**3
+
+
+@pytest.mark.slow
+def test_a_case_has_its_least_work_and_the_shares_of_its_parts():
+    from benchmarks import limits
+
+    result = limits.run_case(limits.Case("toy", lambda: make_rows(300, 40, 3), 2), TOY)
+    assert result.least_flops == 300 * 40**2 + 4 * 3 * 40**2 * 2 + 40**3 / 3
+    assert result.flops > result.least_flops - 40**3
+    text = limits.format_results([result], ["- other: not there."])
+    assert "| toy | 300 x 40, 2 | 3 |" in text
+    assert "- other: not there." in text
+
+
+@pytest.mark.slow
+def test_a_tall_table_of_any_kind_is_not_copied():
+    from benchmarks import traced_memory
+
+    shape = (200_000, 20)
+    for table in traced_memory.tables(*shape):
+        if "CSR" not in table.name:
+            traced = traced_memory.trace_peak(table, shape)
+            assert traced.peak_bytes < 1e7 < traced.table_bytes
 
 
 @pytest.mark.long
