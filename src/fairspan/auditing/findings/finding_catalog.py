@@ -124,7 +124,7 @@ ENTRIES = {
         title="fitted to a group that the rows lack",
         about="a model",
         severity="warning",
-        message="{model}: fitted to groups that do not occur in these rows: {groups}. The audit "
+        message="{model} was fitted to groups that do not occur in these rows: {groups}. The audit "
         "does not cover them.",
         remedy="Audit rows from all groups, or check the spelling of the labels.",
     ),
@@ -188,10 +188,10 @@ ENTRIES = {
         title="fitted to the audited rows",
         about="a model",
         severity="info",
-        message="{models}: {were} fitted to these rows{inference}, so {their} errors on new rows "
+        message="{models} {were} fitted to these rows{inference}, so {their} errors on new rows "
         "are cross-fitted: {they_are} refitted leaving out one fold at a time.",
         other_messages={
-            "no estimates": "{models}: {were} fitted to these rows{inference}. The intervals are "
+            "no estimates": "{models} {were} fitted to these rows{inference}. The intervals are "
             "for this fixed projection; errors on new rows may be larger. {remedy}",
         },
         remedy="No action is needed if you report the estimates for new rows. Otherwise audit "
@@ -202,7 +202,7 @@ ENTRIES = {
         title="not proven optimal",
         about="a model",
         severity="warning",
-        message="{model}: is not proven optimal ({status}).",
+        message="{model} is not proven optimal ({status}).",
         other_messages={
             "nested": "{model}: its components are nested: each was chosen with the previous ones "
             "fixed. {dimensions} chosen jointly may be better by at most {gap}.",
