@@ -50,10 +50,15 @@ def test_fair_models_are_recommended_where_they_repair_harm_at_a_small_cost():
     fair = [each for each in checked if each.recommendation.model not in (None, "PCA")]
     assert len(fair) >= N_TABLES / 3
     regrets = []
+    is_best_named = []
     for each in fair:
         chosen = each.recommendation.model
         assert max(each.change(chosen, group) for group in each.losses["PCA"]) <= MATERIALITY
         offered = [model.model for model in each.recommendation.compared]
-        regrets.append(each.largest(chosen) - min(map(each.largest, offered)))
+        best = min(offered, key=each.largest)
+        regrets.append(each.largest(chosen) - each.largest(best))
+        is_best_named.append(best in (chosen, *each.recommendation.tied_models))
     assert max(regrets) <= MAX_REGRET
     assert np.mean(regrets) <= MAX_MEAN_REGRET
+    # The intervals, of which a tie is an overlap, hold at 95 % for all models at once.
+    assert np.mean(is_best_named) >= 0.95

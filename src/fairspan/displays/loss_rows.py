@@ -146,7 +146,8 @@ def _draw_text(axes: Axes, row: LossRow, x: float, share: float) -> None:
         fontsize=_TEXT_SIZE,
         color=FOREGROUND,
         annotation_clip=False,
-        # The line at zero and the grid would cross the letters.
+        # The line at zero and the grid would cross the letters; markers are above the background.
+        zorder=1.5,
         bbox={"facecolor": "#ffffff", "edgecolor": "none", "alpha": _BACKGROUND_ALPHA, "pad": 0.3},
     )
 

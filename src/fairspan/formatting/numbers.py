@@ -40,7 +40,7 @@ _MAX_SHARE_DECIMALS = 2
 # Significant digits of a percentage that would round to zero, which show at least its sign, and the
 # size in percent below which it is shown as zero nevertheless.
 _SMALL_SHARE_DIGITS = 1
-_MIN_SMALL_SHARE = 0.0005
+_MIN_SMALL_SHARE = 0.005
 # Significant digits of a number without an interval.
 _MIN_DIGITS = 4
 # Significant digits of a number with a narrow interval, at most: others are rounding errors.
