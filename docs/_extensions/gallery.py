@@ -28,6 +28,7 @@ SECTIONS = {
     "What new rows show": (
         "plot_permuted_labels",
         "plot_audit_held_out_rows",
+        "plot_slices",
         "plot_watch_a_model",
     ),
     "Hiding a group": (

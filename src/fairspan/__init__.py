@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fairspan.report.write_report import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.saved_files import load
+    from fairspan.slices.find_slices import find_slices
+    from fairspan.slices.slice_search import SliceSearch
     from fairspan.solvers.many_groups.dual_newton import DualNewton
     from fairspan.solvers.published.multiplicative_weights import MultiplicativeWeights
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
@@ -56,6 +58,7 @@ _MODULE_BY_NAME = {
     "History": "fairspan.monitoring.history",
     "Monitor": "fairspan.monitoring.monitor",
     "FileRows": "fairspan.rows.files.file_rows",
+    "SliceSearch": "fairspan.slices.slice_search",
     "Disparity": "fairspan.problem.criteria.linear",
     "EqualError": "fairspan.problem.criteria.equal_error",
     "ErrorGap": "fairspan.problem.criteria.error_gap",
@@ -80,6 +83,7 @@ _MODULE_BY_NAME = {
     "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
     "compress_layer": "fairspan.layer_compression",
+    "find_slices": "fairspan.slices.find_slices",
     "frontier": "fairspan.pareto",
     "load": "fairspan.saved_files",
     "show_progress": "fairspan.progress",
@@ -123,6 +127,7 @@ __all__ = [
     "RiemannianSubgradient",
     "RobustErrorGap",
     "Semidefinite",
+    "SliceSearch",
     "Status",
     "TotalError",
     "Uncorrelated",
@@ -134,6 +139,7 @@ __all__ = [
     "displays",
     "errors",
     "extending",
+    "find_slices",
     "frontier",
     "load",
     "metrics",

@@ -32,6 +32,9 @@ class EstimationOptions:
     is_pointwise : bool
         Whether intervals and states hold for one model at a time, as on a curve over numbers of
         dimensions, and not for all models of an audit at once.
+    n_tests : int, optional
+        Number of losses that intervals and states hold for at once; by default, all groups of all
+        models.
     """
 
     folds: int | None = 10
@@ -42,6 +45,7 @@ class EstimationOptions:
     max_memory: int | None = None
     repeats: int = 1
     is_pointwise: bool = False
+    n_tests: int | None = None
 
 
 DEFAULT_OPTIONS = EstimationOptions()

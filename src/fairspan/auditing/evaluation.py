@@ -163,7 +163,7 @@ def _evaluate_with_folds(
         # The rows alone, in the coordinates of the folds.
         imputations = [folded_rows.rows]
     in_sample = [item.status.in_sample for item in observed]
-    cross_fit = _cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
+    cross_fit = cross_fit_repeatedly(folded_rows, imputations, model_errors, in_sample)
     run = cross_fit.first
     # Rows in coordinates of their span have other columns than the table.
     statistics = run.statistics
@@ -187,7 +187,7 @@ def _evaluate_with_folds(
     return Evaluation(results, moments, statistics.monotone_columns, folds)
 
 
-def _cross_fit_repeatedly(
+def cross_fit_repeatedly(
     folded: FoldedRows,
     imputations: Sequence[Rows],
     model_errors: Sequence[GroupErrors],

@@ -89,7 +89,7 @@ class _Estimator:
         self._eigenvalue_gaps = first.fit.eigenvalue_gaps
         self._n_folds, self._n_groups = first.fit.fold_shares.shape
         self.models = first.fit.models
-        self._n_tests = _simultaneous_tests(self.models, self._n_groups, options.is_pointwise)
+        self._n_tests = _simultaneous_tests(self.models, self._n_groups, options)
         self._held_out_best_errors = cross_fit.held_out_best_errors
         means = first.statistics.means.copy()
         means[:, Quantity.CROSS_FITTED_LOSS] = (
@@ -358,14 +358,16 @@ class _Estimator:
 
 
 def _simultaneous_tests(
-    models: Sequence[EvaluatedModel], n_groups: int, is_pointwise: bool
+    models: Sequence[EvaluatedModel], n_groups: int, options: EstimationOptions
 ) -> list[int]:
     """Return for each model how many intervals of losses, or of changes, hold at once with its own.
 
     Models that are compared with a baseline are one family with all of their groups, since the best
     of them may be chosen. The others are another one: ordinary PCA, at each number of dimensions.
     """
-    if is_pointwise:
+    if options.n_tests is not None:
+        return [options.n_tests] * len(models)
+    if options.is_pointwise:
         return [n_groups] * len(models)
     has_baseline = [model.baseline_index is not None for model in models]
     return [n_groups * has_baseline.count(compared) for compared in has_baseline]
