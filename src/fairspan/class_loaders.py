@@ -9,7 +9,7 @@ imported where it is used. It is looked up here by name, in a table that
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-Kind = Literal["result display", "solver"]
+Kind = Literal["result display", "result page", "solver"]
 """What the classes are; each kind has its own names."""
 ClassLoader = Callable[[], type[object]]
 """Function that imports a class and returns it."""
@@ -22,7 +22,7 @@ def register_loaders(kind: Kind, loaders: Mapping[str, ClassLoader]) -> None:
 
     Parameters
     ----------
-    kind : {"result display", "solver"}
+    kind : {"result display", "result page", "solver"}
     loaders : mapping of str to callable
         A function is called when its class is needed, so that the import of the package does not
         wait for it.

@@ -7,11 +7,12 @@ from fairspan.class_loaders import register_loaders
 
 
 def register_classes() -> None:
-    """Register the displays that results are drawn with, and the solvers."""
+    """Register the displays and pages of results, and the solvers."""
     register_loaders(
         "result display",
         {"audit": _audit_display, "frontier": _frontier_display, "monitor": _monitor_display},
     )
+    register_loaders("result page", {"history": _history_page})
     register_loaders(
         "solver",
         {
@@ -41,6 +42,12 @@ def _monitor_display() -> type[object]:
     from fairspan.displays.monitor_display import MonitorDisplay
 
     return MonitorDisplay
+
+
+def _history_page() -> type[object]:
+    from fairspan.report.history_page import HistoryPage
+
+    return HistoryPage
 
 
 def _auto() -> type[object]:

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairspan as fs
@@ -60,6 +61,54 @@ def test_an_alarm_ends_with_status_3_after_the_look_is_added(run, model, month, 
     )
     run("watch", model, month(2, 6.0), *command, status=3, out="risen", err="drift: the error of")
     assert [look.alarms for look in fs.History.load(history).looks] == [(), ("old",)]
+
+
+def test_groups_of_which_nothing_is_known_fail_only_where_that_is_a_condition(
+    run, model, month, tmp_path
+):
+    table = pd.read_csv(month(1))
+    # One row dominates the error of young people.
+    row = np.flatnonzero(table["age"] == "young")[0]
+    table.loc[row, table.columns.drop("age")] *= 1e4
+    table.to_csv(tmp_path / "month.csv", index=False)
+    command = ("watch", model, tmp_path / "month.csv", "--group", "age", "--history")
+    drift = ("--fail-on", "drift")
+    unknown = "Nothing is known of"
+    run(*command, tmp_path / "a.json", *drift, status=0, out=unknown, err=None)
+    run(
+        *(*command, tmp_path / "b.json", "--fail-on", "drift,inconclusive"),
+        status=3,
+        out=unknown,
+        err="check failed: inconclusive: nothing is known of 'young'",
+    )
+    assert fs.History.load(tmp_path / "b.json").looks[0].unknown_groups == ("young",)
+    # Conditions are checked before a look is added.
+    run(
+        *(*command, tmp_path / "c.json", "--fail-on", "harm"),
+        status=2,
+        out=None,
+        err="--fail-on names the unknown condition 'harm'. Allowed: 'drift', 'inconclusive'.",
+    )
+    assert not (tmp_path / "c.json").exists()
+
+
+@pytest.mark.slow
+def test_a_page_of_all_looks_is_written(run, model, month, tmp_path):
+    history = tmp_path / "looks.json"
+    page = tmp_path / "looks.html"
+    command = ("watch", model, month(1), "--group", "age", "--history", history)
+    # The path is checked before a look is added.
+    run(*command, "-o", tmp_path / "looks.csv", status=2, out=None, err="looks.csv")
+    run(*command, "-o", tmp_path / "none" / "a.html", status=2, out=None, err="does not exist")
+    assert not history.exists()
+    facts = run(*command, "-o", page, "--json").facts
+    assert facts["page"] == str(page)
+    assert "1 look" in page.read_text(encoding="utf-8")
+    command = ("watch", model, month(2), "--group", "age", "--history", history)
+    run(*command, "-o", page, status=0, out=f"Written to {page}", err=None)
+    assert "2 looks" in page.read_text(encoding="utf-8")
+    fs.History.load(history).write_report(tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
 def test_repeated_rows_are_refused_unless_forced(run, model, month, tmp_path):

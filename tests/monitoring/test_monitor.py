@@ -264,7 +264,9 @@ def test_the_frame_and_the_printed_table_show_the_looks():
     text = repr(monitor.history)
     lines = [line.split() for line in text.splitlines()]
     assert ["2", "2026-02-28", "new"] in [line[:3] for line in lines]
-    assert next(line for line in lines if line[-1:] == ["risen"])[0] == "old"
+    risen = ["2", "2026-02-28", "old"]
+    assert [line[:3] for line in lines if line[-1:] == ["risen"]] == [risen]
+    assert "(no name)" not in monitor.history._repr_html_()
     assert " ".join(text.split()).endswith(monitor.history.conclusion)
     assert "2026-02-28" in monitor.history._repr_html_()
 
@@ -279,7 +281,7 @@ def test_groups_whose_error_a_few_rows_dominate_are_unknown_and_said_to_be():
     conclusion = monitor.history.conclusion
     assert "no error is known to have risen. Nothing is known of 'old'" in conclusion
     lines = [line.split() for line in repr(monitor.history).splitlines()]
-    assert [line[0] for line in lines if line[-1:] == ["unknown"]] == ["old"]
+    assert [line[2] for line in lines if line[-1:] == ["unknown"]] == ["old"]
     picture = monitor.history.plot()
     hollow = [
         line
@@ -288,3 +290,60 @@ def test_groups_whose_error_a_few_rows_dominate_are_unknown_and_said_to_be():
         if line.get_markerfacecolor() == "white" and len(line.get_xdata())
     ]
     assert [line.get_xdata().tolist() for line in hollow] == [[1]]
+
+
+@pytest.mark.slow
+def test_the_page_has_the_conclusion_a_chart_and_every_look(tmp_path):
+    labels = ["new", "o<l>d"]
+
+    def rows(number):
+        X, groups = make_rows(number, n=900, rise=3.0 if number == 24 else 1.0)
+        return X, np.where(groups == "new", *labels)
+
+    monitor = fs.Monitor(fs.FairPCA(2).fit(rows(0)[0], sensitive_features=rows(0)[1]))
+    for number in range(1, 25):
+        monitor.add(*rows(number), date="2026-01-31")
+    assert monitor.history.looks[-1].alarms == ("o<l>d",)
+    page = tmp_path / "looks.html"
+    monitor.history.write_report(page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert "the error of &#39;o&lt;l&gt;d&#39; has risen beyond chance" in text
+    assert "<l>" not in text
+    assert text.count("<svg") == 1
+    # Every look has its mark and its rows: 24 of two groups, and one of the legend.
+    assert text.count("<tr") == 1 + 2 * 24
+    figure = text[text.index("<svg") : text.index("</svg>")]
+    assert figure.count("<use") >= 2 * 24
+    assert "Errors that have risen: o&lt;l&gt;d in look 24." in figure
+    assert "http" not in text.replace("http://www.w3.org", "").replace("http-equiv", "")
+    again = tmp_path / "again.html"
+    monitor.history.write_report(again)
+    assert again.read_bytes() == page.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_chart_of_many_groups_has_those_with_an_alarm(tmp_path):
+    rng = np.random.default_rng(2)
+    groups = np.array([f"g{code:02}" for code in np.arange(2800) % 14])
+    rows = rng.standard_normal((3, 2800, 6)) * [3, 2, 1, 1, 1, 1]
+    rows[1][groups == "g13"] *= 2
+    monitor = fs.Monitor(fs.FairPCA(2).fit(rows[0], sensitive_features=groups))
+    monitor.add(rows[1], groups)
+    monitor.history.write_report(tmp_path / "looks.html")
+    text = (tmp_path / "looks.html").read_text(encoding="utf-8")
+    assert "Errors of 12 of 14 groups, first those with an alarm" in text
+    figure = text[text.index("<svg") : text.index("</svg>")]
+    assert ">g13<" in figure
+    assert ">g12<" not in figure
+    assert ">g12<" in text
+
+
+def test_a_page_without_looks_or_of_another_kind_is_refused(tmp_path):
+    monitor = fs.Monitor(fit_model())
+    with pytest.raises(InvalidInput, match="no look yet"):
+        monitor.history.write_report(tmp_path / "looks.html")
+    monitor.add(*make_rows(1))
+    with pytest.raises(InvalidParameter, match=r"looks\.csv"):
+        monitor.history.write_report(tmp_path / "looks.csv")
+    assert not list(tmp_path.iterdir())

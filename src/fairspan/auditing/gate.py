@@ -21,9 +21,6 @@ CONDITIONS = ("harm", "drift", "inconclusive")
 """Conditions that have a name; the others are codes of findings."""
 
 _DRIFT_CODE = "FS210"
-_ALLOWED_CONDITIONS = (
-    f"Allowed: {', '.join(map(repr, CONDITIONS))}, and codes of findings such as 'FS101'"
-)
 
 
 @dataclass(frozen=True)
@@ -165,7 +162,13 @@ class Gate:
         ]
 
 
-def parse_conditions(fail_on: object, name: str = "fail_on") -> tuple[str, ...]:
+def parse_conditions(
+    fail_on: object,
+    name: str = "fail_on",
+    *,
+    conditions: Sequence[str] = CONDITIONS,
+    has_findings: bool = True,
+) -> tuple[str, ...]:
     """Return the conditions of a check, each once.
 
     Parameters
@@ -174,6 +177,10 @@ def parse_conditions(fail_on: object, name: str = "fail_on") -> tuple[str, ...]:
         Conditions; a text may hold several, separated by commas.
     name : str
         Name of the argument or option in messages.
+    conditions : sequence of str
+        Allowed conditions that have a name.
+    has_findings : bool
+        Whether codes of findings are allowed as well.
 
     Raises
     ------
@@ -187,26 +194,28 @@ def parse_conditions(fail_on: object, name: str = "fail_on") -> tuple[str, ...]:
     >>> parse_conditions("harm, FS101"), parse_conditions(["drift"])
     (('harm', 'FS101'), ('drift',))
     """
+    allowed = f"Allowed: {', '.join(map(repr, conditions))}"
+    known = [*conditions]
+    remedy = "Choose one of these"
+    if has_findings:
+        allowed = f"{allowed}, and codes of findings such as 'FS101'"
+        known += ENTRIES
+        remedy = f"{remedy}; the page on findings explains every code"
     texts = [fail_on] if isinstance(fail_on, str) else fail_on
     if not isinstance(texts, list | tuple | set | frozenset) or not all(
         isinstance(text, str) for text in texts
     ):
-        raise InvalidType(
-            f"{name} is {fail_on!r}", _ALLOWED_CONDITIONS, "Pass such a text, or a list of them"
-        )
+        raise InvalidType(f"{name} is {fail_on!r}", allowed, "Pass such a text, or a list of them")
     words = [word.strip() for text in texts for word in text.split(",")]
-    conditions = tuple(dict.fromkeys(word for word in words if word))
-    if not conditions:
-        raise InvalidParameter(
-            f"{name} names no condition", _ALLOWED_CONDITIONS, "Name at least one"
-        )
-    for condition in conditions:
-        if condition not in (*CONDITIONS, *ENTRIES):
-            suggestion = closest_match(condition, [*CONDITIONS, *ENTRIES])
-            remedy = "Choose one of these; the page on findings explains every code"
+    requested = tuple(dict.fromkeys(word for word in words if word))
+    if not requested:
+        raise InvalidParameter(f"{name} names no condition", allowed, "Name at least one")
+    for condition in requested:
+        if condition not in known:
+            suggestion = closest_match(condition, known)
             if suggestion is not None:
                 remedy = f"Use {suggestion!r}"
             raise InvalidParameter(
-                f"{name} names the unknown condition {condition!r}", _ALLOWED_CONDITIONS, remedy
+                f"{name} names the unknown condition {condition!r}", allowed, remedy
             )
-    return conditions
+    return requested

@@ -396,7 +396,7 @@ def verify(
     short_help="Look at a saved model on new rows, month after month.",
     examples=(
         "fairspan watch patients.model may.csv --group sex --history looks.json",
-        "fairspan watch patients.model may.csv --group sex --history looks.json --force",
+        "fairspan watch patients.model may.csv --group sex --history looks.json -o looks.html",
     ),
 )
 @click.argument("model", type=INPUT_FILE)
@@ -409,6 +409,13 @@ def verify(
     help="JSON file of the looks so far, to which this one is added; created by the first.",
 )
 @output_option(
+    "-o",
+    "--output",
+    "page",
+    type=OUTPUT_FILE,
+    help="HTML page with a chart and a table of all looks.",
+)
+@output_option(
     "--date",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="YYYY-MM-DD",
@@ -417,8 +424,10 @@ def verify(
 @output_option("--force", is_flag=True, help="Add a look at rows that the history has already.")
 @output_option(
     "--fail-on",
-    type=click.Choice(["drift"]),
-    help="Exit with status 3 if the error of a group has risen.",
+    multiple=True,
+    metavar="CONDITION[,...]",
+    help="Exit with status 3 if the error of a group has risen (drift), or if nothing is known of "
+    "a group (inconclusive).",
 )
 @options.with_read_options
 @options.UNSEEN_CATEGORIES
@@ -439,9 +448,10 @@ def watch(
     model: Path,
     data: Path | ExternalObject,
     history_path: Path,
+    page: Path | None,
     date: datetime.datetime | None,
     force: bool,
-    fail_on: str | None,
+    fail_on: tuple[str, ...],
     read_options: ReadOptions,
     clusters: str | None,
     level: float | None,
@@ -455,8 +465,15 @@ def watch(
     that the probability of any false alarm is at most alpha, however long the model is watched.
     """
     check_output_file(history_path, "a history is", model, data, endings=(".json",))
+    if page is not None:
+        check_output_file(page, "a page is", model, data, history_path, endings=(".html", ".htm"))
+        from fairspan.report.write_report import check_page_path
+
+        check_page_path(page)  # that its packages are installed, before rows are read
     from fairspan.cli import printed_results, watching
 
+    # Conditions are checked before a look is added.
+    conditions = watching.parse_conditions_of_looks(fail_on)
     history = watching.add_look(
         model,
         data,
@@ -470,9 +487,14 @@ def watch(
     )
     results = watching.watch_record(history, history_path)
     text = watching.watch_text(history)
+    if page is not None:
+        from fairspan.rows.labels import printable
+
+        history.write_report(page)
+        results["page"] = str(page)
+        text = f"{text}\n\nWritten to {printable(str(page))}"
     printed_results.print_results(results, text, as_json=as_json)
-    if fail_on is not None:
-        gate.exit_on_failures(watching.drift_failures(history.looks[-1]))
+    gate.exit_on_failures(watching.look_failures(history.looks[-1], conditions))
 
 
 @command(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.gate import CheckFailure
+from fairspan.auditing.gate import CheckFailure, parse_conditions
 from fairspan.auditing.group_names import quote_group
 from fairspan.cli.command_terminal import painter_for
 from fairspan.cli.model_auditing import load_models, open_input_of_model
@@ -18,6 +18,9 @@ from fairspan.monitoring.history import History
 from fairspan.monitoring.look import Look
 from fairspan.monitoring.monitor import Monitor
 from fairspan.registry import ExternalObject
+
+_DRIFT = "drift"
+_INCONCLUSIVE = "inconclusive"
 
 
 def add_look(
@@ -73,10 +76,31 @@ def watch_text(history: History) -> str:
     return history.to_text(output_width(sys.stdout), painter_for(sys.stdout))
 
 
-def drift_failures(look: Look) -> list[CheckFailure]:
-    """Return the failure of a look with an alarm, or none."""
-    if not look.alarms:
-        return []
-    names = join_truncated([quote_group(label) for label in look.alarms])
-    message = f"the error of {names} has risen since the fit."
-    return [CheckFailure("drift", message, groups=look.alarms)]
+def parse_conditions_of_looks(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the conditions of --fail-on, none if it was not given.
+
+    Raises
+    ------
+    InvalidParameter
+        Unknown condition.
+    """
+    if not texts:
+        return ()
+    return parse_conditions(
+        texts, "--fail-on", conditions=(_DRIFT, _INCONCLUSIVE), has_findings=False
+    )
+
+
+def look_failures(look: Look, conditions: Sequence[str]) -> list[CheckFailure]:
+    """Return the conditions that apply to a look, each with its groups."""
+    failures = []
+    for condition in conditions:
+        groups = look.alarms
+        said = "the error of {} has risen since the fit."
+        if condition == _INCONCLUSIVE:
+            groups = look.unknown_groups
+            said = "nothing is known of {}: a few rows dominate the error, or there are too few."
+        if groups:
+            names = join_truncated([quote_group(label) for label in groups])
+            failures.append(CheckFailure(condition, said.format(names), groups=groups))
+    return failures

@@ -163,20 +163,35 @@ class History:
         plotted: PlottedDisplay = display.plot(ax)
         return plotted
 
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write the conclusion, a chart and the table of all looks as one HTML page.
+
+        The page is a single self-contained file. Requires the `report` extra.
+
+        Parameters
+        ----------
+        path : path
+            Path of the page, ending in .html; it is written atomically.
+
+        Raises
+        ------
+        InvalidInput
+            There is no look yet.
+        InvalidParameter
+            The file cannot be written, or has another ending.
+        MissingDependency
+            jinja2 or matplotlib is not installed.
+        """
+        load_class("result page", "history")(self).write(path)
+
     def table(self, n_looks: int = _N_PRINTED_LOOKS) -> Table:
         """Return the last looks as a table, one row per look and group."""
-        numbers: list[Cell] = []
-        dates: list[Cell] = []
-        groups: list[GroupLook] = []
-        for look in self.looks[-n_looks:]:
-            # Only the first row of a look shows its number and date.
-            padding = [Cell("")] * (len(look.groups) - 1)
-            numbers += [Cell(str(look.number)), *padding]
-            dates += [Cell(look.date), *padding]
-            groups += look.groups
+        looks = [look for look in self.looks[-n_looks:] for _ in look.groups]
+        groups = [group for look in self.looks[-n_looks:] for group in look.groups]
+        numbers = [Cell(str(look.number), look.number) for look in looks]
         columns = (
-            Column("look", numbers),
-            Column("date", dates, is_text=True),
+            Column("look", numbers, is_text=True),
+            name_column("date", [look.date for look in looks]),
             name_column("group", [format_group(group.group) for group in groups]),
             Column("rows", [Cell(f"{group.n_rows:,}", group.n_rows) for group in groups]),
             number_column("error", [group.error.value for group in groups]),
@@ -254,7 +269,7 @@ def _describe_alarm(group: GroupLook) -> str:
     """Return the word for a group in the column of alarms."""
     if group.is_alarm:
         return "risen"
-    return "unknown" if group.is_unknown else ""
+    return "unknown" if group.is_unknown else "no"
 
 
 def _join_names(labels: Sequence[Label]) -> str:

@@ -109,6 +109,7 @@ def draw_figure(
     *,
     keep_title: bool = False,
     fit_phone: bool = False,
+    keep_markers: bool = False,
 ) -> PageFigure:
     """Draw a display as SVG, with marks at the points of one step.
 
@@ -128,6 +129,9 @@ def draw_figure(
         Whether to keep the title (if the caption does not repeat it).
     fit_phone : bool
         Whether to limit the width to that of a phone screen; wider figures scroll.
+    keep_markers : bool
+        Whether to draw the markers of all points, each of which means something by itself; by
+        default, at most twenty per line.
     """
     from matplotlib import rc_context, rcParamsDefault
 
@@ -138,6 +142,8 @@ def draw_figure(
     }
     with rc_context(default_rc), reproducible_svg(element_prefix):
         figure, panels = _plot_on_new_figure(display, keep_title=keep_title, fit_phone=fit_phone)
+        if not keep_markers:
+            _thin_markers(panels)
         _fix_layout(figure)
         svg = inline_svg(figure, element_prefix, alt_text)
     positions = _mark_positions(points, panels)
@@ -168,11 +174,14 @@ def _plot_on_new_figure(
         for location in ("left", "center", "right"):
             axes.set_title("", loc=location)
     panels = display.axes_ if isinstance(display, BaseDisplay) else (axes,)
+    return figure, panels
+
+
+def _thin_markers(panels: Sequence[style.Axes]) -> None:
+    """Draw the marker of every n-th point of a line, with n rounded up."""
     for panel in panels:
         for line in panel.lines:
-            # Draw a marker at every n-th point, with n rounded up.
             line.set_markevery(-(-np.size(line.get_xdata()) // _MAX_MARKERS_PER_LINE))
-    return figure, panels
 
 
 def _fix_layout(figure: style.Figure) -> None:

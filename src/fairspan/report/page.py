@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -64,8 +64,12 @@ def render_page(report: Report) -> str:
     str
         HTML without external resources that works without JavaScript; the output is deterministic.
     """
-    template = _jinja_environment().get_template("page.html")
-    return template.render(_page_context(report))
+    return render_template("page.html", _page_context(report))
+
+
+def render_template(name: str, context: Mapping[str, object]) -> str:
+    """Render a template of a page with its variables."""
+    return _jinja_environment().get_template(name).render(context)
 
 
 def _page_context(report: Report) -> dict[str, object]:
@@ -75,8 +79,8 @@ def _page_context(report: Report) -> dict[str, object]:
     addition; otherwise the slider runs over the dimensions. Figures that do not apply are None,
     such as the comparison of losses with PCA if PCA is the main model.
     """
-    style = _read_template("page.css")
-    script = _read_template("page.js")
+    style = read_template("page.css")
+    script = read_template("page.js")
     dimensions_figure = figures.dimensions_figure(report)
     slider_figure = dimensions_figure
     other_dimensions_figure = None
@@ -115,7 +119,8 @@ def _page_context(report: Report) -> dict[str, object]:
     }
 
 
-def _read_template(name: str) -> str:
+def read_template(name: str) -> str:
+    """Return the text of a style sheet or script of the pages."""
     return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
