@@ -82,6 +82,19 @@ def test_labels_do_not_overlap_and_are_those_of_the_longest_arrows(p):
     plt.close(picture.figure_)
 
 
+def test_the_longest_arrow_has_a_label_even_if_its_name_is_too_long_for_its_side():
+    names = ("marital-status=Never-married", "age")
+    correlations = np.array([[0.95, -0.2], [-0.6, 0.4]])
+    display = CorrelationCircleDisplay(correlations, names, np.array([0.5, 0.2]), np.ones(2))
+    figure = Figure(figsize=(4.2, 4.6), layout="constrained")
+    axes = display.plot(figure.add_subplot()).ax_
+    written = {text: box for text, box, _ in drawn_texts(figure)}
+    (label,) = (text for text in written if text.startswith("marital-status="))
+    assert "\n" in label
+    box = axes.get_window_extent()
+    assert box.x0 <= written[label].x0 <= written[label].x1 <= box.x1
+
+
 def test_odd_names_are_drawn_as_they_are():
     rng = np.random.default_rng(0)
     angles = np.linspace(0, 2 * np.pi, len(HOSTILE), endpoint=False)

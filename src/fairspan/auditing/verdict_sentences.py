@@ -264,7 +264,7 @@ def describe_costs(groups: Sequence[GroupResult]) -> str:
     others = by_cost[_MAX_DESCRIBED_COSTS - 1 :]
     described = describe_effects_on(by_cost[: _MAX_DESCRIBED_COSTS - 1])
     count = to_ascii(format_count(len(others), "other group"))
-    return f"{described}, {count} keep at most {_largest_cost(others)} points less"
+    return f"{described}, and {count} keep up to {_largest_cost(others)} points less"
 
 
 def _largest_cost(groups: Sequence[GroupResult]) -> str:

@@ -29,6 +29,8 @@ _TIP_DISTANCE = 3.0
 _WIDTH_FACTOR = 1.25
 # Further factor for labels at the edge of the axes, for names that consist of wide letters.
 _EDGE_WIDTH_FACTOR = 1.4
+# Number of places along an arrow that labels keep free.
+_N_ARROW_PLACES = 40
 # Height and width that title, legend and axis labels take at most, in points.
 _HEADER_HEIGHT = 130.0
 _LABELS_WIDTH = 70.0
@@ -102,9 +104,15 @@ def draw_feature_arrows(
     for j in np.argsort(-lengths, kind="stable").tolist():
         if len(placed) == max_labels or lengths[j] <= _MIN_LABELED_SHARE * lengths.max():
             break
-        for label in _candidate_labels(shown_names[j], tips[j], points_per_unit, corner):
-            is_inside = label.box.lies_within(-corner, corner)
-            if is_inside and not any(label.box.overlaps(other.box) for other in placed):
+        occupied = _places_along(tips[labeled] * points_per_unit)
+        candidates = _candidate_labels(shown_names[j], tips[j], points_per_unit, corner)
+        for i, label in enumerate(candidates):
+            is_free = label.box.lies_within(-corner, corner)
+            is_free &= not any(label.box.overlaps(other.box) for other in placed)
+            # A label in its first place belongs to the arrow; elsewhere it might to another one.
+            if is_free and i > 0:
+                is_free = not label.box.contains(occupied).any()
+            if is_free:
                 placed.append(label)
                 labeled.append(j)
                 break
@@ -137,6 +145,12 @@ def draw_feature_arrows(
             zorder=4,
         )
     return [names[j] for j in labeled]
+
+
+def _places_along(tips: FloatArray) -> FloatArray:
+    """Return places along arrows from the origin to these tips, (n, 2)."""
+    steps = np.linspace(0, 1, _N_ARROW_PLACES)
+    return np.asarray((steps[:, None, None] * tips).reshape(-1, 2))
 
 
 def _estimated_side(axes: Axes) -> float:

@@ -343,7 +343,9 @@ def test_many_groups_that_pay_little_are_described_together():
         *(group(name, "minor", 0.05, 0.05, margin=0.02) for name in names),
     )
     assert found.kind == "harm, repair helps"
-    assert "points less (0.3 to 0.7), 3 other groups keep at most 0.7 points less" in found.summary
+    assert (
+        "points less (0.3 to 0.7), and 3 other groups keep up to 0.7 points less" in found.summary
+    )
 
 
 def test_no_model_is_recommended_for_which_a_group_pays():
