@@ -6,6 +6,7 @@ remaining gap is narrowed from below by the relaxation and from above by further
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from fairspan.problem.criteria.criterion import ConcaveScoresCriterion
 from fairspan.problem.piecewise import AffinePieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.local_descent import Iterate, descend
+from fairspan.solvers.many_groups.leading_span import LeadingSpan
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.many_groups.starts import spread_starts, starts_from_relaxation
 from fairspan.solvers.rank_reduction import reduce_rank
@@ -121,15 +123,19 @@ class PrimalDualSearch:
         """Absolute gap to reach at a point."""
         return target_gap(self.problem, point.errors, self.tol)
 
+    @property
+    def negligible_decrease(self) -> float:
+        """Decrease that is not worth another step of a descent; zero without a subspace so far."""
+        if not np.isfinite(self.target_gap):
+            return 0.0
+        return _LIMITS.negligible_fraction * self.target_gap
+
     def on_improvement(self, local_minimum: Iterate) -> None:
         """Update the lower bound by what a new best subspace proves; a hook for subclasses."""
 
     def descend_from(self, start: FloatArray) -> float:
         """Descend from a subspace, keep its local minimum if it is the best; return the value."""
-        # Without a subspace so far there is no gap that tells which decreases matter.
-        negligible = 0.0
-        if np.isfinite(self.target_gap):
-            negligible = _LIMITS.negligible_fraction * self.target_gap
+        negligible = self.negligible_decrease
         goal = self.lower_bound + negligible
         local_minimum, n_steps = descend(self.problem, start, negligible, goal)
         self.n_eigenproblems += n_steps
@@ -225,6 +231,9 @@ class RobustSearch(PrimalDualSearch):
 class PiecewiseSearch(PrimalDualSearch):
     """Search for a sum of maxima of affine pieces."""
 
+    # Least value that a descent within the leading span ended at.
+    _best_value_in_span: float = np.inf
+
     def run(self) -> FloatArray:
         """Solve the relaxation; if a gap remains, descend from its solution and further starts.
 
@@ -269,6 +278,39 @@ class PiecewiseSearch(PrimalDualSearch):
             self.descend_from_all(spread, exhaustive=True)
         # The soft basis if it is better than all descents and the problem allows its columns.
         return self.select_basis(soft)
+
+    @cached_property
+    def _leading_span(self) -> LeadingSpan | None:
+        """Leading eigenvectors of the mixture that proves the bound; None for few features."""
+        if not LeadingSpan.pays_off(self.problem):
+            return None
+        eigen_cache = self.problem.dense_moments.eigen_cache
+        eigenvectors = eigen_cache.decomposition(self.relaxation.weights).vectors
+        return LeadingSpan.from_eigenvectors(self.problem, eigenvectors)
+
+    def descend_from(self, start: FloatArray) -> float:
+        """Descend from a subspace, with many features first within a few leading eigenvectors.
+
+        Keeps the local minimum if it is the best, and returns its value. No descent in all features
+        follows if the one within the span does not improve on earlier ones; the value returned is
+        then as far from the best one as within the span.
+        """
+        span = self._leading_span
+        if span is None:
+            return super().descend_from(start)
+        negligible = self.negligible_decrease
+        goal = self.lower_bound + negligible
+        minimum_in_span, n_steps = span.descend(start, negligible, goal)
+        self.n_eigenproblems += n_steps
+        excess = minimum_in_span.value - self._best_value_in_span
+        if excess > -self.target_gap:
+            return self.upper_bound + excess
+        self._best_value_in_span = minimum_in_span.value
+        point = span.lift(minimum_in_span, self.problem)
+        self.update_best(point)
+        if self.is_closed:
+            return point.value
+        return super().descend_from(point.basis)
 
     def _starts(self, soft: FloatArray) -> Iterator[FloatArray]:
         """Yield starts from a relaxed (p, r) solution, and then ordinary PCA.
