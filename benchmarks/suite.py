@@ -62,6 +62,7 @@ SUITE = (
     Benchmark("conic", "The semidefinite program"),
     Benchmark("packages", "Other packages"),
     Benchmark("hiding", "Hiding the group"),
+    Benchmark("watching", "Watching beside NannyML"),
     Benchmark("memory", "Peak memory"),
     Benchmark("traced_memory", "Memory beside the table"),
     Benchmark("limits", "Where the time goes"),

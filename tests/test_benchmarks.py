@@ -273,3 +273,34 @@ def test_the_certificate_in_a_comparison_is_that_of_the_estimator():
     X, labels = make_rows(60, 8)
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     assert compare_with_pca((X, labels), 2, TOY).n_eigenproblems == fair.solution_.n_eigenproblems
+
+
+def test_pooled_drift_is_that_of_components_that_keep_65_per_cent_of_the_variance():
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    from benchmarks.watching import PooledDrift
+
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(3, 9))
+    rows = rng.normal(size=(4000, 3)) @ factors + rng.normal(size=(4000, 9))
+    reference, chunk = rows[:3000], rows[3000:3300]
+    drift = PooledDrift(reference, 300)
+    scaler = StandardScaler().fit(reference)
+    pca = PCA(n_components=0.65).fit(scaler.transform(reference))
+    assert drift.n_components == pca.n_components_
+
+    def figure(part):
+        scaled = scaler.transform(part)
+        reconstructed = pca.inverse_transform(pca.transform(scaled))
+        return np.linalg.norm(scaled - reconstructed, axis=1).mean()
+
+    figures = [figure(part) for part in np.split(reference, 10)]
+    limit = np.mean(figures) + 3 * np.std(figures)
+    shuffled = chunk.copy()
+    # More and more of the columns are shuffled, until the figure is beyond the limit.
+    for column in range(9):
+        assert drift.has_alarm(shuffled) == (figure(shuffled) > limit)
+        rng.shuffle(shuffled[:, column])
+    assert not drift.has_alarm(chunk)
+    assert drift.has_alarm(shuffled)
