@@ -12,6 +12,8 @@ from fairspan.auditing.recommendation import ComparedModel
 from fairspan.formatting.names import join_truncated
 from fairspan.formatting.numbers import verb_form
 
+# Maximum number of groups that are named of those that may pay.
+_MAX_NAMED = 3
 # Smallest limit that is printed: that of one decimal of a percentage.
 _MIN_LIMIT = 0.001
 
@@ -98,7 +100,9 @@ def explain_undecided(
     """
     reason = f"the group that {pca.model} harms most is not shown to gain"
     if model.possible_costs:
-        names = join_truncated([quote_group(effect.group) for effect in model.possible_costs])
+        names = join_truncated(
+            [quote_group(effect.group) for effect in model.possible_costs], _MAX_NAMED
+        )
         verb = verb_form(len(model.possible_costs), "pays", "pay")
         reason = f"whether {names} {verb} more than {ascii_share(materiality)} is unresolved"
     text = (
