@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Rows, or exact second moments, and what is asked for.
+    """Rows or exact second moments, and the settings of a fit.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Case:
     shares : (k,) array, optional
         Weights of the groups that have matrices, powers of two.
     may_be_refused : bool
-        Whether an error of fairspan is an answer.
+        Whether an error of fairspan is a right answer.
     must_be_optimal : bool
-        Whether the optimum is zero by structure, so that nothing else will do.
+        Whether the optimum is zero by structure, so that any other status is wrong.
     """
 
     n_components: int
@@ -53,17 +53,17 @@ class Case:
 
     @property
     def size(self) -> int:
-        """How much there is to look at, to find the smallest case that fails."""
-        held = self.rows if self.rows is not None else self.matrices
-        assert held is not None
-        return held.size
+        """Number of entries, by which reports choose the smallest case that fails."""
+        numbers = self.rows if self.rows is not None else self.matrices
+        assert numbers is not None
+        return numbers.size
 
     @property
     def moments(self) -> Any:
-        """The moments, where the case has matrices."""
+        """Moments with these matrices."""
         assert self.matrices is not None
         k, p = self.matrices.shape[:2]
-        shares = np.ones(k) if self.shares is None else self.shares
+        shares = self._group_weights()
         return fs.GroupMoments(
             np.array([str(g) for g in range(k)]),
             np.full(k, 2 * p),
@@ -72,8 +72,12 @@ class Case:
             shares[:, None, None] * self.matrices,
         )
 
-    def model(self) -> fs.FairPCA:
-        """The estimator, not fitted."""
+    def _group_weights(self) -> FloatArray:
+        assert self.matrices is not None
+        return np.ones(len(self.matrices)) if self.shares is None else self.shares
+
+    def unfitted(self) -> fs.FairPCA:
+        """Return the estimator."""
         return fs.FairPCA(
             self.n_components,
             criterion=self.criterion,
@@ -85,37 +89,55 @@ class Case:
         )
 
     def fit(self) -> fs.FairPCA:
-        """The estimator, fitted; any warning that is not fairspan's own is an error."""
+        """Return the fitted estimator; a warning that is not fairspan's own is an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", category=FairspanWarning)
             if self.matrices is not None:
-                return self.model().fit_moments(self.moments)
-            return self.model().fit(
+                return self.unfitted().fit_moments(self.moments)
+            return self.unfitted().fit(
                 self.rows, sensitive_features=self.groups, sample_weight=self.weights
             )
 
     def fit_or_refusal(self) -> fs.FairPCA | FairspanError:
-        """The fitted estimator, or the error that refuses the problem."""
+        """Return the fitted estimator, or the error that refuses the problem."""
         try:
             return self.fit()
         except FairspanError as error:
             return error
 
-    def verified(self, model: fs.FairPCA) -> Any:
-        """What `fairspan.verify` says of the model; None where there is no such function."""
-        verify = getattr(fs, "verify", None)
-        if verify is None:
-            return None
+    def verify(self, model: fs.FairPCA) -> fs.Verification:
+        """Verify a fitted model by the rows or moments of this case."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.filterwarnings("ignore", category=FairspanWarning)
             if self.matrices is not None:
-                return verify(model, self.moments)
-            return verify(model, self.rows, self.groups, sample_weight=self.weights)
+                return fs.verify(model, self.moments)
+            return fs.verify(model, self.rows, self.groups, sample_weight=self.weights)
 
     def code(self) -> str:
-        """Python that repeats the fit."""
+        """Return Python that repeats the fit."""
+        imports = "import numpy as np, fairspan as fs\n"
+        estimator = f"fs.FairPCA({', '.join(self._code_of_settings())})"
+        if self.matrices is not None:
+            k, p = self.matrices.shape[:2]
+            labels = [str(g) for g in range(k)]
+            return (
+                f"{imports}S = np.array({self.matrices.tolist()})\n"
+                f"n = np.array({self._group_weights().tolist()})\n"
+                f"m = fs.GroupMoments(np.array({labels}), np.full({k}, {2 * p}), n, "
+                f"np.zeros({(k, p)}), n[:, None, None] * S)\n"
+                f"print({estimator}.fit_moments(m).solution_)"
+            )
+        assert self.rows is not None
+        dtype = "" if self.rows.dtype == np.float64 else f", dtype=np.{self.rows.dtype}"
+        weights = "" if self.weights is None else f", sample_weight={self.weights.tolist()}"
+        return (
+            f"{imports}X = np.array({self.rows.tolist()}{dtype})\n"
+            f"print({estimator}.fit(X, sensitive_features={self.groups}{weights}).solution_)"
+        )
+
+    def _code_of_settings(self) -> list[str]:
         settings = [repr(self.n_components), f"criterion=fs.{self.criterion!r}"]
         for name, value, default in (
             ("center", self.center if self.matrices is None else "none", "global"),
@@ -127,21 +149,4 @@ class Case:
                 settings.append(f"{name}={value!r}")
         if self.restriction is not None:
             settings.append(f"restriction=fs.{self.restriction!r}")
-        head = "import numpy as np, fairspan as fs\n"
-        asked = f"fs.FairPCA({', '.join(settings)})"
-        if self.matrices is not None:
-            k, p = self.matrices.shape[:2]
-            shares = np.ones(k) if self.shares is None else self.shares
-            return (
-                f"{head}S = np.array({self.matrices.tolist()})\nn = np.array({shares.tolist()})\n"
-                f"m = fs.GroupMoments(np.array({[str(g) for g in range(k)]}), np.full({k}, "
-                f"{2 * p}), n, np.zeros({(k, p)}), n[:, None, None] * S)\n"
-                f"print({asked}.fit_moments(m).solution_)"
-            )
-        assert self.rows is not None
-        kind = "" if self.rows.dtype == np.float64 else f", dtype=np.{self.rows.dtype}"
-        weights = "" if self.weights is None else f", sample_weight={self.weights.tolist()}"
-        return (
-            f"{head}X = np.array({self.rows.tolist()}{kind})\n"
-            f"print({asked}.fit(X, sensitive_features={self.groups}{weights}).solution_)"
-        )
+        return settings

@@ -1,6 +1,6 @@
-"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run long --torture).
+"""Number of examples: few by default, all with FAIRSPAN_TORTURE=1 (./run long --torture).
 
-Also the few take long.
+Even the few are slow, so all tests here have the markers `long` and `sweep`.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_ignore_collect(config):
-    """Import nothing of this folder where long tests are deselected: all of these are long."""
+    """Import nothing of this folder where long tests are deselected."""
     return True if "not long" in config.option.markexpr else None
 
 
@@ -25,15 +25,15 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def how_many():
-    """Of two numbers of examples, the first for ./run long, the second for ./run long --torture."""
+def choose_count():
+    """Function that chooses a number of examples: `few` for ./run long, `many` with --torture."""
     return lambda few, many: many if ALL_CASES else few
 
 
 def pytest_terminal_summary(terminalreporter):
     if not ALL_CASES:
         return
-    found = [
+    records = [
         value
         for reports in terminalreporter.stats.values()
         for report in reports
@@ -41,17 +41,17 @@ def pytest_terminal_summary(terminalreporter):
         for name, value in report.user_properties
         if name == "torture"
     ]
-    if not found:
+    if not records:
         return
     terminalreporter.section("examples tried")
-    for facts in sorted(found, key=lambda each: each["name"]):
+    for facts in sorted(records, key=lambda record: record["name"]):
         outcomes = ", ".join(f"{count} {name}" for name, count in sorted(facts["outcomes"].items()))
         terminalreporter.write_line(f"{facts['name']}: {facts['examples']}: {outcomes}")
-    total = sum(facts["examples"] for facts in found)
-    wrong = sum(facts["outcomes"].get("wrong", 0) for facts in found)
+    total = sum(facts["examples"] for facts in records)
+    wrong = sum(facts["outcomes"].get("wrong", 0) for facts in records)
     terminalreporter.write_line(f"{total} examples in all, {wrong} of them wrong")
     worst: dict[str, float] = {}
-    for facts in found:
+    for facts in records:
         for judge, amount in facts["worst"].items():
             worst[judge] = max(worst.get(judge, 0.0), amount)
     for judge, amount in sorted(worst.items()):

@@ -1,4 +1,4 @@
-"""Cross-covariances that are hard for float64, and the judgment of their fits to 50 digits."""
+"""Cross-covariances that are hard for float64, and a judge of their fits with 50 digits."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fairspan import GroupMoments, MeanParity
 from fairspan.cross_decomposition import FairPLS, verify_pairs
 from fairspan.errors import IncompatibleParameters
-from torture.judges import Wrong
+from torture.wrong_answer import WrongAnswer
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,7 +25,7 @@ KINDS = (
 )
 CRITERIA = ("minimax_loss", "minimax_relative_loss", "total_covariance", "nash_welfare")
 DIGITS = 50
-# Of an entry of an orthonormal basis, after a few hundred operations.
+# Largest error of an entry of an orthonormal basis, after a few hundred operations.
 ORTHONORMALITY = 1e-12
 
 
@@ -63,7 +63,7 @@ class PairedCase:
         return GroupMoments.from_covariances(joined, means, self.weights)
 
     def fit(self) -> FairPLS:
-        """Fit about the means of the groups, which leaves these covariances as they are."""
+        """Fit about the means of the groups, which does not change these covariances."""
         restriction = MeanParity() if self.is_restricted else None
         model = FairPLS(
             self.n_components,
@@ -76,7 +76,7 @@ class PairedCase:
 
 
 def draw_case(rng: np.random.Generator) -> PairedCase:
-    """Cross-covariances of a kind, of p and q up to 60 columns and up to 12 groups."""
+    """Draw cross-covariances of a kind, with p and q up to 60 columns and up to 12 groups."""
     kind = str(rng.choice(KINDS))
     largest = int(rng.choice([4, 8, 12, 60], p=[0.3, 0.3, 0.37, 0.03]))
     p = int(rng.integers(2, 61 if rng.random() < 0.1 else largest + 1))
@@ -128,7 +128,7 @@ def check(case: PairedCase) -> str:
 
     Raises
     ------
-    Wrong
+    WrongAnswer
     """
     try:
         model = case.fit()
@@ -137,9 +137,9 @@ def check(case: PairedCase) -> str:
             return "refused"
         raise
     judge(case, model)
-    found = verify_pairs(model, case.moments)
-    if not found.holds:
-        raise Wrong(f"verification does not hold: {found}, {case}")
+    verification = verify_pairs(model, case.moments)
+    if not verification.holds:
+        raise WrongAnswer(f"verification does not hold: {verification}, {case}")
     return str(model.solution_.status)
 
 
@@ -148,7 +148,7 @@ def judge(case: PairedCase, model: FairPLS) -> None:
 
     Raises
     ------
-    Wrong
+    WrongAnswer
     """
     import mpmath
 
@@ -157,11 +157,11 @@ def judge(case: PairedCase, model: FairPLS) -> None:
     for basis in (model.x_weights_, model.y_weights_):
         departure = np.abs(basis.T @ basis - np.eye(basis.shape[1])).max()
         if departure > ORTHONORMALITY:
-            raise Wrong(f"not orthonormal: by {departure:.1e}, {case}")
+            raise WrongAnswer(f"not orthonormal: by {departure:.1e}, {case}")
     if case.is_restricted:
         largest = max(np.abs(model.x_weights_[0]).max(), np.abs(model.y_weights_[0]).max())
         if largest > ORTHONORMALITY:
-            raise Wrong(f"means of scores differ: by {largest:.1e}, {case}")
+            raise WrongAnswer(f"means of scores differ: by {largest:.1e}, {case}")
     with mpmath.workdps(DIGITS):
         exact = [mpmath.matrix(C.tolist()) for C in case.matrices]
         U = mpmath.matrix(model.x_weights_.tolist())
@@ -171,30 +171,36 @@ def judge(case: PairedCase, model: FairPLS) -> None:
         shares = [mpmath.mpf(w) / mpmath.fsum(case.weights.tolist()) for w in case.weights.tolist()]
         objective = _value(case.criterion, kept, best, shares)
         bound = _bound(case, certificate.weights, exact, best, shares)
-        off = float(abs(objective - certificate.objective))
-        if off > resolution:
-            raise Wrong(f"objective off: by {off:.1e}, resolution {resolution:.1e}, {case}")
-        above = float(certificate.lower_bound - bound)
-        if above > resolution:
-            raise Wrong(f"bound above what is proven: by {above:.1e}, {resolution:.1e}, {case}")
+        objective_error = float(abs(objective - certificate.objective))
+        if objective_error > resolution:
+            raise WrongAnswer(
+                f"objective off: by {objective_error:.1e}, resolution {resolution:.1e}, {case}"
+            )
+        excess = float(certificate.lower_bound - bound)
+        if excess > resolution:
+            raise WrongAnswer(
+                f"bound above what is proven: by {excess:.1e}, {resolution:.1e}, {case}"
+            )
         gap = float(objective - bound)
-        allowed = max(certificate.assessment.tol * abs(float(objective)), resolution)
-        if case.criterion == "nash_welfare":
-            allowed = max(certificate.assessment.tol, resolution)
+        tol = certificate.assessment.tol
+        # The logarithms of Nash welfare have no unit, so its tolerance is absolute.
+        unit = 1.0 if case.criterion == "nash_welfare" else abs(float(objective))
+        allowed = max(tol * unit, resolution)
         if certificate.status == "optimal" and gap > 1.01 * allowed + resolution:
-            raise Wrong(f"called optimal: gap {gap:.1e}, allowed {allowed:.1e}, {case}")
+            raise WrongAnswer(f"called optimal: gap {gap:.1e}, allowed {allowed:.1e}, {case}")
         scale = float(max(best))
-        for name, found, claimed in (
+        for name, exact_figures, claimed in (
             ("kept", kept, certificate.figures.kept),
             ("best", best, certificate.figures.best),
         ):
-            off = max(float(abs(a - b)) for a, b in zip(found, claimed.tolist(), strict=True))
-            if off > 1e-11 * scale:
-                raise Wrong(f"{name} off: by {off:.1e} of {scale:.1e}, {case}")
+            differences = [abs(a - b) for a, b in zip(exact_figures, claimed.tolist(), strict=True)]
+            error = max(float(difference) for difference in differences)
+            if error > 1e-11 * scale:
+                raise WrongAnswer(f"{name} off: by {error:.1e} of {scale:.1e}, {case}")
 
 
 def largest_sum(matrix: Any, d: int) -> Any:
-    """Sum of the d largest singular values of an exact matrix."""
+    """Return the sum of the d largest singular values of an exact matrix."""
     import mpmath
 
     gram = matrix * matrix.T if matrix.rows <= matrix.cols else matrix.T * matrix
@@ -216,10 +222,10 @@ def _value(criterion: str, kept: list[Any], best: list[Any], shares: list[Any]) 
 def _bound(
     case: PairedCase, weights: FloatArray, exact: list[Any], best: list[Any], shares: list[Any]
 ) -> Any:
-    """Bound that the weights prove, with exact arithmetic, for pairs in the allowed directions."""
+    """Return the bound that the weights prove for pairs in the allowed directions."""
     import mpmath
 
-    w = [mpmath.mpf(each) for each in weights.tolist()]
+    w = [mpmath.mpf(weight) for weight in weights.tolist()]
     if case.criterion == "total_covariance":
         w = shares
     elif case.criterion != "nash_welfare":
@@ -232,13 +238,13 @@ def _bound(
     if case.is_restricted:
         # The means differ along the first column of each table.
         mixture = mixture[1:, 1:]
-    most = largest_sum(mixture, case.n_components)
+    largest = largest_sum(mixture, case.n_components)
     if case.criterion == "total_covariance":
-        return -most
+        return -largest
     if case.criterion == "nash_welfare":
         k = len(w)
-        return mpmath.fsum(mpmath.log(k * a) for a in w) / k - mpmath.log(most)
-    return max(mpmath.fsum(a * b for a, b in zip(w, best, strict=True)) - most, 0)
+        return mpmath.fsum(mpmath.log(k * a) for a in w) / k - mpmath.log(largest)
+    return max(mpmath.fsum(a * b for a, b in zip(w, best, strict=True)) - largest, 0)
 
 
 def _trace(matrix: Any) -> Any:

@@ -1,6 +1,6 @@
 """The same problem posed twice: rows in another order, other names, other axes, other units.
 
-Neither certificate may refute the other answer: a bound above a value that was reached.
+The two certificates must agree: no lower bound may be above the value of the other answer.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ import numpy as np
 
 import fairspan as fs
 from torture.cases import Case, FloatArray
-from torture.hard_cases import criterion, groups_of, n_groups, plain_rows
+from torture.hard_cases import draw_criterion, draw_n_groups, draw_rows, repeat_labels
 
 EPSILON = float(np.finfo(np.float64).eps)
-# As the judges allow for what an entry of a second moment may be off by.
-_ENTRIES = 16
+# Rounding of an entry of a second moment, in units of epsilon times the sizes of its two columns.
+_ENTRY_ERROR_UNITS = 16
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class EquivalentCase:
     ----------
     case : Case
     factor : float
-        Its errors are so many times those of the first.
+        Ratio of its errors to those of the first.
     """
 
     case: Case
@@ -48,7 +48,7 @@ def rename_groups(rng: np.random.Generator, case: Case) -> EquivalentCase:
     if chosen.name == "disparity":
         chosen = replace(chosen, protected=names[chosen.protected])
     return EquivalentCase(
-        replace(case, groups=[names[each] for each in case.groups], criterion=chosen)
+        replace(case, groups=[names[label] for label in case.groups], criterion=chosen)
     )
 
 
@@ -76,7 +76,7 @@ def scale_features(rng: np.random.Generator, case: Case) -> EquivalentCase:
 
 
 def repeat_rows(rng: np.random.Generator, case: Case) -> tuple[Case, EquivalentCase]:
-    """Weights of whole numbers, against rows as often as their weights say."""
+    """Pose a case with integer weights, and with rows repeated as often as their weights say."""
     times = rng.integers(1, 4, len(_rows(case)))
     weighted = replace(case, weights=times.astype(float))
     groups = np.array(case.groups).repeat(times).tolist()
@@ -97,14 +97,14 @@ CHANGES: dict[str, Callable[[np.random.Generator, Case], Any]] = {
 
 
 def draw_pair(rng: np.random.Generator, change: str) -> tuple[Case, EquivalentCase]:
-    """A case and its twin."""
+    """Draw a case and the same case after a change."""
     case = _KINDS[int(rng.integers(len(_KINDS)))](rng)
-    found = CHANGES[change](rng, case)
-    return found if isinstance(found, tuple) else (case, found)
+    changed = CHANGES[change](rng, case)
+    return changed if isinstance(changed, tuple) else (case, changed)
 
 
 def find_disagreement(first: Any, second: Any, case: Case, twin: EquivalentCase) -> float:
-    """By how much a bound is above the other's value, beyond what rounding explains; or 0.
+    """Return by how much a bound exceeds the other's value, beyond what rounding explains; or 0.
 
     Parameters
     ----------
@@ -112,90 +112,101 @@ def find_disagreement(first: Any, second: Any, case: Case, twin: EquivalentCase)
         Fitted to the case, and to its twin.
     """
     one, other = first.solution_, second.solution_
-    room = one.resolution + _transform_difference(case, first)
-    other_room = other.resolution + _transform_difference(twin.case, second)
+    rounding = one.resolution + _rounding_of_moments(case, first)
+    other_rounding = other.resolution + _rounding_of_moments(twin.case, second)
     if case.criterion.name == "nash_welfare":
         shift = np.log(twin.factor)
-        other_bound, other_value = other.lower_bound + shift, other.objective + shift
-        most = room + other_room + 4 * EPSILON * (abs(shift) + abs(other.objective))
+        other_bound = other.lower_bound + shift
+        other_value = other.objective + shift
+        spacing = 4 * EPSILON * (abs(shift) + abs(other.objective))
+        allowed = rounding + other_rounding + spacing
     else:
         # Shares of variances have no unit.
         factor = 1.0 if is_relative(case.criterion) else twin.factor
-        other_bound, other_value = other.lower_bound / factor, other.objective / factor
-        most = room + other_room / factor
-        # A float is no finer than its last digit.
-        most += 4 * EPSILON * (abs(one.objective) + abs(other_value))
-    # Errors that differ, as the tolerance lets them, make a total below that of equal ones.
-    reached = one.objective + _objective_difference(one, other, second, case.tol)
-    other_reached = other_value + _objective_difference(other, one, first, case.tol) / twin.factor
-    apart = max(one.lower_bound - other_reached, other_bound - reached)
-    return float(apart - most) if apart > most else 0.0
+        other_bound = other.lower_bound / factor
+        other_value = other.objective / factor
+        spacing = 4 * EPSILON * (abs(one.objective) + abs(other_value))
+        allowed = rounding + other_rounding / factor + spacing
+    # Errors that differ within the tolerance make a total below that of equal ones.
+    value = one.objective + _decrease_by_violation(one, other, second, case.tol)
+    other_decrease = _decrease_by_violation(other, one, first, case.tol)
+    other_value += other_decrease / twin.factor
+    excess = max(one.lower_bound - other_value, other_bound - value)
+    return float(excess - allowed) if excess > allowed else 0.0
 
 
-def is_relative(criterion_: Any) -> bool:
-    """Whether errors are divided by variances."""
-    return bool(getattr(criterion_, "relative", False))
+def is_relative(criterion: Any) -> bool:
+    """Return whether errors are divided by variances."""
+    return bool(getattr(criterion, "relative", False))
 
 
-def _objective_difference(reached: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
-    """How much less unequal errors may cost than equal ones, for which the bound is."""
-    if not reached.constraint_violation:
+def _decrease_by_violation(solution: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
+    """Return how much less unequal errors may cost than equal ones, for which the bound is."""
+    if not solution.constraint_violation:
         return 0.0
     total = float(bound.weights.sum())
     shares = model.moments_.proportions
     leverage = float(np.abs(bound.weights / total - shares).sum()) if total > 0 else 1.0
-    most = 2 * tol * reached.objective if reached.status == "optimal" else np.inf
-    return min(leverage * reached.constraint_violation, most)
+    decrease = leverage * solution.constraint_violation
+    if solution.status == "optimal":
+        return min(decrease, 2 * tol * solution.objective)
+    return decrease
 
 
-def _ordinary(rng: np.random.Generator) -> Case:
-    k, p, d = _shape(rng)
-    each = p + 3
-    rows = plain_rows(rng, k, p, each)
-    return Case(d, criterion(rng, k), rows, groups_of(k, each), center=_center(rng))
+def _draw_ordinary(rng: np.random.Generator) -> Case:
+    k, p, d = _draw_shape(rng)
+    n_each = p + 3
+    rows = draw_rows(rng, k, p, n_each)
+    return Case(d, draw_criterion(rng, k), rows, repeat_labels(k, n_each), center=_draw_center(rng))
 
 
-def _nearly_identical(rng: np.random.Generator) -> Case:
-    k, p, d = _shape(rng)
-    each = p + 3
-    shared = plain_rows(rng, 1, p, each)
-    apart = 10.0 ** -int(rng.choice([4, 6, 8, 8, 8, 10, 12]))
-    rows = np.vstack([shared + apart * rng.standard_normal((each, p)) for _ in range(k)])
-    chosen = fs.EqualError() if k == 2 and rng.random() < 0.5 else criterion(rng, k)
-    return Case(d, chosen, rows, groups_of(k, each))
+def _draw_nearly_identical(rng: np.random.Generator) -> Case:
+    k, p, d = _draw_shape(rng)
+    n_each = p + 3
+    shared = draw_rows(rng, 1, p, n_each)
+    noise_size = 10.0 ** -int(rng.choice([4, 6, 8, 8, 8, 10, 12]))
+    rows = np.vstack([shared + noise_size * rng.standard_normal((n_each, p)) for _ in range(k)])
+    chosen = fs.EqualError() if k == 2 and rng.random() < 0.5 else draw_criterion(rng, k)
+    return Case(d, chosen, rows, repeat_labels(k, n_each))
 
 
-def _huge_column(rng: np.random.Generator) -> Case:
-    case = _ordinary(rng)
+def _draw_huge_column(rng: np.random.Generator) -> Case:
+    case = _draw_ordinary(rng)
     rows = _rows(case).copy()
     rows[:, 0] = 10.0 ** rng.uniform(2, 8) * (rows[:, 0] + rows[:, -1])
     return replace(case, rows=rows)
 
 
-def _tied(rng: np.random.Generator) -> Case:
-    k, p, d = _shape(rng)
-    each = 2 * p
+def _draw_tied(rng: np.random.Generator) -> Case:
+    k, p, d = _draw_shape(rng)
+    n_each = 2 * p
     axes = np.vstack([np.eye(p), -np.eye(p)])
     rows = np.vstack([axes * rng.integers(1, 3, p) for _ in range(k)])
-    return Case(d, criterion(rng, k), rows, groups_of(k, each), center=_center(rng))
+    return Case(d, draw_criterion(rng, k), rows, repeat_labels(k, n_each), center=_draw_center(rng))
 
 
-def _small_integers(rng: np.random.Generator) -> Case:
-    k, p, d = _shape(rng)
-    each = p + 1
-    rows = rng.integers(-2, 3, (k * each, p)).astype(float)
-    return Case(d, criterion(rng, k), rows, groups_of(k, each), center=_center(rng))
+def _draw_small_integers(rng: np.random.Generator) -> Case:
+    k, p, d = _draw_shape(rng)
+    n_each = p + 1
+    rows = rng.integers(-2, 3, (k * n_each, p)).astype(float)
+    return Case(d, draw_criterion(rng, k), rows, repeat_labels(k, n_each), center=_draw_center(rng))
 
 
-_KINDS = (_ordinary, _nearly_identical, _huge_column, _tied, _small_integers)
+_KINDS = (
+    _draw_ordinary,
+    _draw_nearly_identical,
+    _draw_huge_column,
+    _draw_tied,
+    _draw_small_integers,
+)
 
 
-def _shape(rng: np.random.Generator) -> tuple[int, int, int]:
-    k, p = n_groups(rng, 4), int(rng.integers(2, 5))
+def _draw_shape(rng: np.random.Generator) -> tuple[int, int, int]:
+    k, p = draw_n_groups(rng, 4), int(rng.integers(2, 5))
     return k, p, int(rng.integers(1, p))
 
 
-def _center(rng: np.random.Generator) -> str:
+def _draw_center(rng: np.random.Generator) -> str:
     return str(rng.choice(["global", "group", "none"]))
 
 
@@ -208,40 +219,70 @@ def _with_rows(case: Case, rows: FloatArray, groups: list[str]) -> Case:
     return replace(case, rows=rows, groups=groups)
 
 
-def _transform_difference(case: Case, model: fs.FairPCA) -> float:
-    """How much rounding of the second moments may move the value, or the bound."""
-    rows, criterion_ = _rows(case), case.criterion
-    weights = np.ones(len(rows)) if case.weights is None else case.weights
-    labels = np.array(case.groups)
-    everything = np.average(rows, axis=0, weights=weights)
-    found, own, kept, traces = [], [], [], []
-    left = np.eye(rows.shape[1]) - model.components_.T @ model.components_
-    for label in model.groups_:
-        of_group, shares = rows[labels == label], weights[labels == label]
-        point = {
-            "none": np.zeros(rows.shape[1]),
-            "global": everything,
-            "group": np.average(of_group, axis=0, weights=shares),
-        }[case.center]
-        centered = of_group - point
-        second = (centered * (shares / shares.sum())[:, None]).T @ centered
-        spread = np.sqrt(np.diag(second))
-        unsure = _ENTRIES * EPSILON * np.outer(spread, spread)
-        found.append(float((np.abs(left.T @ left) * unsure).sum()))
-        few = np.linalg.eigh(second)[1][:, : rows.shape[1] - case.n_components]
-        own.append(float((np.abs(few @ few.T) * unsure).sum()))
-        trace = float(np.trace(second))
-        traces.append(trace)
-        error = float(np.vdot(left, second @ left))
-        kept.append((found[-1] + 16 * EPSILON * trace) / max(trace - error, 1e-300))
-    largest = max(found)
-    if is_relative(criterion_):
-        shares = [(f + o) / max(t, 1e-300) for f, o, t in zip(found, own, traces, strict=True)]
+@dataclass(frozen=True)
+class _GroupRounding:
+    """Rounding of one group's errors by an inexact second moment.
+
+    Attributes
+    ----------
+    variance : float
+    error, best_error : float
+        Rounding of the error at the components, and of the least possible error.
+    captured_share : float
+        Rounding of the captured variance, as a share of it.
+    """
+
+    variance: float
+    error: float
+    best_error: float
+    captured_share: float
+
+
+def _rounding_of_moments(case: Case, model: fs.FairPCA) -> float:
+    """Return how much rounding of the second moments may change the value, or the bound."""
+    groups = [_rounding_of_group(case, model, label) for label in model.groups_]
+    name = case.criterion.name
+    if is_relative(case.criterion):
+        shares = [(g.error + g.best_error) / max(g.variance, 1e-300) for g in groups]
         return max(shares) + 16 * EPSILON
-    if criterion_.name == "minimax_loss":
-        return largest + max(own)
-    if criterion_.name == "least_variance":
-        return largest + 16 * EPSILON * max(traces)
-    if criterion_.name == "nash_welfare":
-        return 16 * EPSILON + float(np.mean(kept))
-    return largest * (3 + 2 * getattr(criterion_, "penalty", 0.0))
+    if name == "nash_welfare":
+        return 16 * EPSILON + float(np.mean([g.captured_share for g in groups]))
+    largest = max(g.error for g in groups)
+    if name == "minimax_loss":
+        return largest + max(g.best_error for g in groups)
+    if name == "least_variance":
+        return largest + 16 * EPSILON * max(g.variance for g in groups)
+    return largest * (3 + 2 * getattr(case.criterion, "penalty", 0.0))
+
+
+def _rounding_of_group(case: Case, model: fs.FairPCA, label: str) -> _GroupRounding:
+    second_moment = _second_moment(case, label)
+    p = len(second_moment)
+    deviations = np.sqrt(np.diag(second_moment))
+    entry_rounding = _ENTRY_ERROR_UNITS * EPSILON * np.outer(deviations, deviations)
+    residual = np.eye(p) - model.components_.T @ model.components_
+    error_rounding = float((np.abs(residual.T @ residual) * entry_rounding).sum())
+    smallest = np.linalg.eigh(second_moment)[1][:, : p - case.n_components]
+    variance = float(np.trace(second_moment))
+    captured = variance - float(np.vdot(residual, second_moment @ residual))
+    return _GroupRounding(
+        variance,
+        error_rounding,
+        float((np.abs(smallest @ smallest.T) * entry_rounding).sum()),
+        (error_rounding + 16 * EPSILON * variance) / max(captured, 1e-300),
+    )
+
+
+def _second_moment(case: Case, label: str) -> FloatArray:
+    """Return the second moment of a group about the center of the errors."""
+    rows = _rows(case)
+    weights = np.ones(len(rows)) if case.weights is None else case.weights
+    members = np.array(case.groups) == label
+    group_rows, group_weights = rows[members], weights[members]
+    center = {
+        "none": np.zeros(rows.shape[1]),
+        "global": np.average(rows, axis=0, weights=weights),
+        "group": np.average(group_rows, axis=0, weights=group_weights),
+    }[case.center]
+    centered = group_rows - center
+    return (centered * (group_weights / group_weights.sum())[:, None]).T @ centered

@@ -1,4 +1,8 @@
-"""In three dimensions a line or a plane is a direction, and all directions can be tried."""
+"""The least value over all lines or planes of three dimensions, by a search over directions.
+
+A line is spanned by a direction, and a plane is orthogonal to one, so all directions of a sphere
+can be tried.
+"""
 
 from collections.abc import Callable
 
@@ -6,23 +10,26 @@ import numpy as np
 
 from torture.cases import FloatArray
 
-_DIRECTIONS, _STARTS, _ROUNDS, _TRIED = 3000, 12, 70, 40
-# Starts are at least so far apart, as the sine of their angle.
-_APART = 0.15
+_N_DIRECTIONS = 3000
+_MAX_STARTS = 12
+_N_ROUNDS = 70
+_N_TRIALS = 40
+# Least distance of two starts, as the sine of their angle.
+_START_DISTANCE = 0.15
 
 
 def least_value(
     matrices: FloatArray, d: int, value: Callable[[FloatArray], FloatArray]
 ) -> tuple[float, FloatArray]:
-    """The least value on the sphere, and where.
+    """Return the least value on the sphere, and its direction.
 
     Parameters
     ----------
     matrices : (k, 3, 3) array
     d : 1 or 2
-        A direction u spans the line; or is what a plane leaves out.
+        A direction spans a line (1), or is orthogonal to a plane (2).
     value : function of (k, n) errors
-        Gives (n,) values.
+        Returns (n,) values.
 
     Returns
     -------
@@ -30,40 +37,41 @@ def least_value(
     """
     traces = np.trace(matrices, axis1=1, axis2=2)[:, None]
 
-    def at(directions: FloatArray) -> FloatArray:
+    def evaluate(directions: FloatArray) -> FloatArray:
         along = np.einsum("ni,gij,nj->gn", directions, matrices, directions)
         return value(traces - along if d == 1 else along)
 
-    found = _spread_points(_DIRECTIONS)
-    best = _angular_distance(found[np.argsort(at(found))])
-    radius, disc = np.full((len(best), 1, 1), 2.5 / np.sqrt(_DIRECTIONS)), _disc_points(_TRIED)
-    for _ in range(_ROUNDS):
-        moved = best[:, None, :] + radius * _tangent_points(best, disc)
-        tried = np.concatenate([best[:, None, :], moved], axis=1)
-        tried /= np.linalg.norm(tried, axis=2, keepdims=True)
-        values = at(tried.reshape(-1, 3)).reshape(tried.shape[:2])
+    directions = _spread_points(_N_DIRECTIONS)
+    best = _choose_starts(directions[np.argsort(evaluate(directions))])
+    disc = _disc_points(_N_TRIALS)
+    radius = np.full((len(best), 1, 1), 2.5 / np.sqrt(_N_DIRECTIONS))
+    for _ in range(_N_ROUNDS):
+        neighbors = best[:, None, :] + radius * _tangent_points(best, disc)
+        trials = np.concatenate([best[:, None, :], neighbors], axis=1)
+        trials /= np.linalg.norm(trials, axis=2, keepdims=True)
+        values = evaluate(trials.reshape(-1, 3)).reshape(trials.shape[:2])
         chosen = values.argmin(axis=1)
-        best = tried[np.arange(len(best)), chosen]
-        # Along the bottom of a fold it is a long way, which only steps as long find.
+        best = trials[np.arange(len(best)), chosen]
+        # The radius shrinks only where no neighbor is better: the bottom of a fold is long.
         radius = np.where(chosen[:, None, None] == 0, 0.5 * radius, radius)
-    values = at(best)
+    values = evaluate(best)
     return float(values.min()), best[values.argmin()]
 
 
-def _angular_distance(sorted_directions: FloatArray) -> FloatArray:
-    """The first of them, and those that follow and are not near one that was chosen."""
+def _choose_starts(sorted_directions: FloatArray) -> FloatArray:
+    """Return the best directions that are not near one that is better."""
     chosen: list[FloatArray] = []
     for direction in sorted_directions:
-        near = [abs(float(direction @ each)) for each in chosen]
-        if not near or max(near) < np.sqrt(1 - _APART**2):
+        cosines = [abs(float(direction @ start)) for start in chosen]
+        if not cosines or max(cosines) < np.sqrt(1 - _START_DISTANCE**2):
             chosen.append(direction)
-        if len(chosen) == _STARTS:
+        if len(chosen) == _MAX_STARTS:
             break
     return np.array(chosen)
 
 
 def _spread_points(n: int) -> FloatArray:
-    """Directions spread evenly over half a sphere, by golden angles."""
+    """Return directions spread evenly over half a sphere, by golden angles."""
     height = (np.arange(n) + 0.5) / n
     angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
     width = np.sqrt(1 - height**2)
@@ -71,12 +79,14 @@ def _spread_points(n: int) -> FloatArray:
 
 
 def _disc_points(n: int) -> FloatArray:
+    """Return points spread evenly over a disc of radius one, by golden angles."""
     length = np.sqrt((np.arange(n) + 0.5) / n)
     angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)
     return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=1)
 
 
 def _tangent_points(directions: FloatArray, disc: FloatArray) -> FloatArray:
+    """Return the points of a disc in the tangent plane of each direction, (m, n, 3)."""
     helper = np.eye(3)[np.argmin(np.abs(directions), axis=1)]
     first = np.cross(directions, helper)
     first /= np.linalg.norm(first, axis=1, keepdims=True)

@@ -13,10 +13,11 @@ import numpy as np
 
 from fairspan.errors import FairspanError
 from torture.cases import Case
-from torture.judges import Judgment, Wrong, judge_case
+from torture.judges import Judgment, judge_case
+from torture.wrong_answer import WrongAnswer
 
-# Cases are small, so a fit that takes longer counts as endless. CPU time, as other work may run
-# at the same time.
+# Cases are small, so a fit that takes longer counts as endless. This is CPU time, as other work may
+# run at the same time.
 MAX_CPU_SECONDS = 30
 
 
@@ -42,7 +43,7 @@ class Tally:
     ----------
     examples : int
     outcomes : Counter
-        How many were refused, optimal, unresolved and so on.
+        Number of examples by outcome: "refused", "optimal", "unresolved" and so on.
     failures : list of Failure
     worst : dict
         Largest disagreement with each judge.
@@ -54,40 +55,46 @@ class Tally:
     worst: dict[str, float] = field(default_factory=dict)
 
     def fail(self, number: int, cause: str, message: str, case: Case | None = None) -> None:
+        """Count an example as wrong."""
         self.outcomes["wrong"] += 1
         self.failures.append(Failure(number, cause, message, case))
 
-    def disagreement(self, judge: str, amount: float) -> None:
+    def note_disagreement(self, judge: str, amount: float) -> None:
+        """Keep the largest disagreement with a judge."""
         self.worst[judge] = max(self.worst.get(judge, 0.0), amount)
 
     @contextmanager
-    def example(self, number: int, cases: Callable[[], Case | None]) -> Iterator[None]:
-        """Count any exception inside as a failure of this example."""
+    def count_example(self, number: int, get_case: Callable[[], Case | None]) -> Iterator[None]:
+        """Count any exception inside as a failure of this example.
+
+        The case of a failure comes from `get_case`, as it is drawn inside.
+        """
         self.examples += 1
         try:
             with limit_cpu_time(MAX_CPU_SECONDS):
                 yield
-        except Wrong as error:
+        except WrongAnswer as error:
             message = str(error)
-            self.fail(number, message.split(":")[0], message, cases())
+            self.fail(number, message.split(":")[0], message, get_case())
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"
             cause = f"raised {type(error).__name__} in {where}"
-            self.fail(number, cause, f"{cause}: {str(error)[:300]}", cases())
+            self.fail(number, cause, f"{cause}: {str(error)[:300]}", get_case())
 
     @property
     def report(self) -> str:
         """Description of each cause with its count and its smallest case."""
         parts = [f"{len(self.failures)} of {self.examples} examples are wrong."]
-        for cause, count in Counter(each.cause for each in self.failures).most_common():
-            least = min((f for f in self.failures if f.cause == cause), key=lambda f: f.size)
-            code = "" if least.case is None else f"\n{least.case.code()}"
-            parts.append(f"{count} x {cause}; example {least.number}: {least.message}{code}")
+        for cause, count in Counter(failure.cause for failure in self.failures).most_common():
+            same_cause = [failure for failure in self.failures if failure.cause == cause]
+            smallest = min(same_cause, key=lambda failure: failure.size)
+            code = "" if smallest.case is None else f"\n{smallest.case.code()}"
+            parts.append(f"{count} x {cause}; example {smallest.number}: {smallest.message}{code}")
         return "\n\n".join(parts)
 
     def conclude(self, record_property: Callable[[str, Any], None], name: str) -> None:
-        """Hand the counts to the summary, and fail if an example did."""
+        """Record the counts for the summary of the run, and fail if an example failed."""
         facts = {
             "name": name,
             "examples": self.examples,
@@ -109,13 +116,13 @@ def limit_cpu_time(seconds: int) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TimeLimitExceeded(f"more than {seconds} seconds")
 
-    before = signal.signal(signal.SIGPROF, stop)
+    previous_handler = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGPROF, previous_handler)
 
 
 def case_generator(name: str, number: int) -> np.random.Generator:
@@ -128,20 +135,22 @@ def check_case(case: Case, tally: Tally) -> tuple[Any, Judgment] | None:
 
     Raises
     ------
-    Wrong
+    WrongAnswer
     """
     model = case.fit_or_refusal()
     if isinstance(model, FairspanError):
         if not case.may_be_refused:
-            raise Wrong(f"refused, though there is an answer: {model}")
+            raise WrongAnswer(f"refused, though there is an answer: {model}")
         tally.outcomes["refused"] += 1
         return None
     judgment = judge_case(case, model)
     if case.must_be_optimal and judgment.status != "optimal":
-        raise Wrong(f"{judgment.status}, though the optimum is known: {model.solution_!r}")
-    verification = case.verified(model)
-    if verification is not None and not verification.holds:
-        raise Wrong(f"verification does not hold: {verification.messages}, {model.solution_!r}")
+        raise WrongAnswer(f"{judgment.status}, though the optimum is known: {model.solution_!r}")
+    verification = case.verify(model)
+    if not verification.holds:
+        raise WrongAnswer(
+            f"verification does not hold: {verification.messages}, {model.solution_!r}"
+        )
     tally.outcomes[judgment.status] += 1
     if judgment.status in ("open gap", "estimated") and len(model.groups_) <= 2:
         tally.outcomes["open with two groups"] += 1

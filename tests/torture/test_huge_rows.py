@@ -1,4 +1,4 @@
-"""Rows of which some are much larger than the others, or lie in few dimensions: none is wrong.
+"""Fits to rows some of which are huge, or which lie in few dimensions, are right.
 
 Errors of the returned components are computed from the rows in fractions, without code of the
 library, and so is the rank of the rows.
@@ -12,8 +12,8 @@ import numpy as np
 
 import fairspan as fs
 from fairspan.errors import FairspanError
-from torture.judges import Wrong
 from torture.tally import Tally, case_generator
+from torture.wrong_answer import WrongAnswer
 
 FloatArray = np.ndarray
 CRITERIA = ("minimax_loss", "minimax_error", "total_error", "error_gap", "robust_error_gap")
@@ -125,7 +125,7 @@ def judge(problem: HugeRows, model: fs.FairPCA) -> float:
 
     Raises
     ------
-    Wrong
+    WrongAnswer
     """
     solution = model.solution_
     rows = centered_rows(problem)
@@ -133,21 +133,21 @@ def judge(problem: HugeRows, model: fs.FairPCA) -> float:
     if errors.max() <= 2 * solution.resolution:
         ordinary = np.median([float(sum(value * value for value in row)) for row in rows])
         if exact_rank(rows) > problem.n_components:
-            raise Wrong(f"not all rows lie in the subspace: {errors}, {solution!r}")
+            raise WrongAnswer(f"not all rows lie in the subspace: {errors}, {solution!r}")
         if errors.max() > _ZERO * max(ordinary, 1e-300):
-            raise Wrong(f"a direction of the rows was missed: {errors}, {solution!r}")
+            raise WrongAnswer(f"a direction of the rows was missed: {errors}, {solution!r}")
         return 0.0
     disagreement = float(np.abs(solution.errors - errors).max() / errors.max())
     if disagreement > _MAX_RELATIVE_ERROR:
-        raise Wrong(f"errors are {errors}, not {solution.errors}, {solution!r}")
+        raise WrongAnswer(f"errors are {errors}, not {solution.errors}, {solution!r}")
     return disagreement
 
 
-def test_huge_rows_never_hide_others(how_many, record_property):
+def test_huge_rows_never_hide_others(choose_count, record_property):
     tally = Tally()
-    for number in range(how_many(100, 2_000)):
+    for number in range(choose_count(100, 2_000)):
         problems: list[HugeRows] = []
-        with tally.example(number, lambda: None):
+        with tally.count_example(number, lambda: None):
             rng = case_generator("huge rows", number)
             problems.append(draw_problem(rng))
             try:
@@ -159,8 +159,8 @@ def test_huge_rows_never_hide_others(how_many, record_property):
             tally.outcomes[status] += 1
             if status != "optimal":
                 continue
-            tally.disagreement("rows in fractions", judge(problems[0], model))
+            tally.note_disagreement("rows in fractions", judge(problems[0], model))
             verification = fs.verify(model, problems[0].values, problems[0].groups)
             if not verification.holds:
-                raise Wrong(f"verification does not hold: {verification.messages}")
+                raise WrongAnswer(f"verification does not hold: {verification.messages}")
     tally.conclude(record_property, "huge rows")
