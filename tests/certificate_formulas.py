@@ -29,7 +29,7 @@ def worst_case(errors, q, criterion, counts):
 
 
 def objective_by_hand(criterion, errors, S, d, counts):
-    """What the page calls the objective, from the errors of the groups."""
+    """Return the objective from the errors of the groups, by the formula of the page."""
     q, traces = counts / counts.sum(), np.trace(S, axis1=1, axis2=2)
     losses = errors - [smallest(each, d) for each in S]
     match criterion:
@@ -55,7 +55,7 @@ def objective_by_hand(criterion, errors, S, d, counts):
 
 
 def bound_by_hand(criterion, weights, S, d, counts):
-    """What the page says follows from the weights of the certificate, M and L(M)."""
+    """Return the bound that weights of the certificate prove, by the formulas of the page."""
     mixture = np.tensordot(weights, S, axes=1)
     least, traces = smallest(mixture, d), np.trace(S, axis1=1, axis2=2)
     match criterion:

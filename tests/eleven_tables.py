@@ -111,7 +111,7 @@ def few_genes(rng):
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an audit of a table has to say.
+    """Verdicts, recommendations and findings that are right for a table.
 
     Attributes
     ----------

@@ -72,5 +72,5 @@ def kill_after(path, number, seconds):
 
 
 def file_names(folder):
-    """What stands in a folder, hidden files too."""
+    """Return the names of the files in a folder, hidden ones included."""
     return sorted(path.name for path in folder.iterdir())

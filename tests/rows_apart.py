@@ -21,7 +21,7 @@ def figures(rows=ROWS):
 
 
 def of_equal_means(rows=ROWS):
-    """What the pooled covariance and the difference are where the means agree."""
+    """Return pooled covariance and difference in the directions of equal means, and these."""
     S, f, D = figures(rows)
     Q = np.linalg.svd(f[None])[2][1:].T
     return Q.T @ S @ Q, Q.T @ D @ Q, Q

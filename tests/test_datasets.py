@@ -104,7 +104,7 @@ class Server:
         vars(self).update(answers)
 
     def facts(self, path, number):
-        """What OpenML says of a set, of its columns and of its size."""
+        """Return OpenML's answer about a data set, its columns or its size."""
         text = self.files[number]
         if "/features/" in path:
             columns = re.findall(r"(?i)@attribute (?:'([^']*)'|(\S+)) (.*)", text)

@@ -1,4 +1,4 @@
-"""What holds of a fit, however it was restricted, nested, softened, scaled or whitened."""
+"""Properties of every fit: restricted, nested, soft, scaled or whitened."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -54,7 +54,7 @@ def _known(imported: str, modules: dict[str, Path]) -> list[str]:
 
 
 def _imported(tree: ast.Module, package: str) -> set[str]:
-    """What a module imports, also inside functions and for type checkers alone."""
+    """Return the names that a module imports, also inside functions and for type checkers alone."""
     found = set()
     for node in _statements(tree):
         if isinstance(node, ast.Import):

@@ -189,7 +189,7 @@ def test_labels_are_needed_and_have_to_add_something():
 
 
 def test_more_of_the_label_is_predicted_than_with_plain_parity():
-    """By a linear classifier, on other rows."""
+    """Compare the scores of a linear classifier on other rows."""
     from sklearn.linear_model import LogisticRegression
 
     X, labels, y = draw_rows(4)

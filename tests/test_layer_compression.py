@@ -86,7 +86,7 @@ def test_relative_errors_and_many_groups():
 
 def test_tensors_of_other_packages_are_read():
     class Tensor:
-        """What a tensor of PyTorch offers."""
+        """The interface of a tensor of PyTorch."""
 
         def __init__(self, values):
             self.values = values

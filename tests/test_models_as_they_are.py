@@ -47,7 +47,7 @@ class Oblique(Halves):
 
 
 class OneWay(StandardScaler):
-    """What it does is not undone by its inverse."""
+    """A scaler whose inverse transform does not undo its transform."""
 
     def inverse_transform(self, X, copy=None):
         return 1.1 * super().inverse_transform(X, copy)
@@ -80,7 +80,7 @@ def by_hand(model, rows, groups, unit=1.0):
 
 
 def unit_of(name, model):
-    """What the scalers at the beginning divide features by, by their own attributes."""
+    """Return the divisors of the features by the first scalers, from their attributes."""
     if name == "twice":
         return model[1].scale_ / model[0].scale_  # MinMaxScaler multiplies
     return 1 / model[0].scale_ if name == "nmf" else model[0].scale_

@@ -1,4 +1,4 @@
-"""What notebooks show: tables of plain texts, whatever the data are called."""
+"""Displays in notebooks: tables of plain text, whatever the names in the data."""
 
 import re
 from dataclasses import replace

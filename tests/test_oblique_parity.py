@@ -150,7 +150,7 @@ def test_columns_of_currency_next_to_rates(offset):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_dependent_columns_of_different_size(seed):
-    """What depends on other columns, up to rounding, has no part in what the means differ by."""
+    """Columns that depend on others, up to rounding, are no part of the differences of means."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 6))
     X += [0.0, 1e4][seed % 2] * rng.standard_normal((3, 6))[LABELS[3][:120]]

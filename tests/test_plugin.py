@@ -278,7 +278,7 @@ def test_parameters_of_its_parts_are_parameters_of_the_estimator():
 
 @dataclass(frozen=True, slots=True)
 class DoubledError(Criterion):
-    """With the required members alone, and slots."""
+    """A criterion with the required members alone, and slots."""
 
     factor: float = 2.0
     name: ClassVar[str] = "doubled_error"
@@ -644,7 +644,7 @@ def test_a_distance_between_means_may_be_allowed_for_any_number_of_groups():
 
 
 class Half:
-    """What is named like a criterion, and is none."""
+    """An object that has a name like a criterion, and is none."""
 
     name = "half"
 

@@ -50,12 +50,12 @@ def rows():
 
 
 def states(terminal):
-    """What the lines were, one after the other; what is written over is lost."""
+    """Return all texts that lines had, one after the other."""
     return [part.strip() for part in re.split(r"[\r\n]", terminal.getvalue()) if part.strip()]
 
 
 def left(terminal):
-    """What a terminal still shows in the end."""
+    """Return the lines that a terminal shows in the end, after overwriting."""
     lines = []
     for line in terminal.getvalue().split("\n"):
         cells = ""

@@ -1,4 +1,4 @@
-"""What users may import, that importing it stays cheap, and what errors and warnings say."""
+"""Public names, the cost of importing them, and texts of errors and warnings."""
 
 import ast
 import pickle

@@ -1,4 +1,4 @@
-"""What is published beside the code says the same as the code; pages of the gallery check it."""
+"""Files that are published with the code agree with it, and gallery pages check their claims."""
 
 import ast
 import re

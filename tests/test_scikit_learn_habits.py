@@ -1,4 +1,4 @@
-"""What a fit says beside its components, against scikit-learn's PCA where both are the same."""
+"""Fitted attributes and parameters, against scikit-learn's PCA where both are the same."""
 
 import numpy as np
 import pandas as pd

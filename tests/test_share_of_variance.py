@@ -18,7 +18,7 @@ def fit(n_components, rows=ROWS, **settings):
 
 
 def minimum_share(model, rows):
-    """Of the group that keeps least, from the rows."""
+    """Return the smallest share of a group's variance that a model captures, from the rows."""
     lost = rows.X - model.inverse_transform(model.transform(rows.X))
     own = rows.X - rows.X.mean(axis=0)
     of_groups = [np.array(rows.labels) == label for label in model.groups_]

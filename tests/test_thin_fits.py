@@ -529,7 +529,7 @@ def test_errors_of_a_large_column_and_a_large_group_are_within_the_reported_boun
 
 
 def test_a_share_that_only_directions_without_variance_would_reach():
-    """Where a criterion wants none of a group, so many of them are never tried."""
+    """A criterion without weight on one group cannot reach that group's share."""
     X, labels, _ = rows(10, n=10, p=60)
     with pytest.raises(IncompatibleParameters, match="up to 9 components"):
         FairPCA(0.9, criterion=Disparity(0.0, protected="b")).fit(X, sensitive_features=labels)

@@ -504,7 +504,7 @@ def test_regret_and_its_bound_by_hand():
 
 @pytest.mark.parametrize("n_arms", [2, 10])
 def test_no_arms_have_a_regret_above_the_worst_case(n_arms):
-    """Of any means, the most that plays may cost which Theorem 1 and the rounds allow."""
+    """Compare the bound with the largest regret that Theorem 1 and the number of rounds allow."""
     policy, rng = UCB1(n_arms), np.random.default_rng(0)
     nearest = 0.0
     for rounds in (10, 1000, 100_000):
@@ -600,7 +600,7 @@ def minus_gap_and_error(model, rows, groups):
 
 
 def shortfall(name, seed):
-    """What the search's setting lacks of the grid's best score, as a share of that score."""
+    """Return the shortfall of the search's score from the grid's best, as a share of that."""
     from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
     rows = real_data.load(name)

@@ -1,4 +1,4 @@
-"""What the proof of a model says of other rows: never more than a refit to them reaches."""
+"""Bounds on a refit to other rows: no refit is below what the certificate of a model proves."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What groups would lose on new rows, against the formulas by hand and against known truths."""
+"""Expected losses of groups on new rows, against the formulas and against known truths."""
 
 import numpy as np
 import pandas as pd

@@ -194,7 +194,7 @@ MATERIAL = 0.01
 
 
 def judge_model(table: Table) -> tuple[list[str], list[str], str]:
-    """What is wrong and what is weak in the verdict, and the verdict."""
+    """Return false claims of the verdict, missing claims, and the verdict."""
     rows = (table.X, table.groups) if table.fitted_to is None else table.fitted_to
     fair = fs.FairPCA(table.d).fit(rows[0], sensitive_features=rows[1])
     plain = fs.FairPCA(table.d, criterion="total_error").fit(rows[0], sensitive_features=rows[1])

@@ -1,4 +1,4 @@
-"""What an audit says of missing values, and of rows that belong together without being declared."""
+"""Findings about missing values, and about undeclared clusters of rows."""
 
 import numpy as np
 import pandas as pd
@@ -136,7 +136,7 @@ def test_copies_of_rows_are_counted():
 
 @pytest.mark.long
 def test_independent_rows_are_hardly_ever_called_alike():
-    """With groups that differ, long tails, and a smooth effect of a whole number on the errors."""
+    """Groups differ, tails are long, and errors depend smoothly on an integer column."""
     said = []
     for seed in range(200):
         rng = np.random.default_rng(seed)

@@ -130,7 +130,7 @@ def test_why_few_rows_of_many_features_have_no_estimates():
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "indicators"])
 def test_how_often_rows_are_recognized(kind):
-    """Of the fit but for one: always, as an array nearly so; new ones and true axes: seldom."""
+    """Check how often an audit recognizes the rows of the fit: all but one, new ones, true axes."""
     rng = np.random.default_rng(5)
     found = {"but one": [], "new": [], "true axes": []}
     for _ in select_cases(range(30), 3):

@@ -1,4 +1,4 @@
-"""How many rows show a loss: against closed forms of normal rows, and the power of audits."""
+"""Sample sizes that show a loss, against closed forms of normal rows and the power of audits."""
 
 import numpy as np
 import pytest

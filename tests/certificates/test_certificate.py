@@ -50,7 +50,7 @@ def test_means_far_apart_do_not_enter_under_mean_parity(criterion, apart):
 
 
 def test_three_lines_next_to_a_column_of_large_numbers():
-    """With one column of 3e4, a third of the objective was once called optimal."""
+    """A bound of a third of the objective was once called optimal, with one column of 3e4."""
     angles = np.deg2rad([0, 60, 120])
     directions = np.c_[np.cos(angles), np.sin(angles)]
     X = np.array([[b * 3e4, *(s * v)] for v in directions for s in (1, -1) for b in (1, -1)])

@@ -1,4 +1,4 @@
-"""What a model claims is worked out anew: it holds for the rows that it was fitted on alone."""
+"""Verification recomputes the claims of a model, which hold only for the rows of its fit."""
 
 from dataclasses import replace
 

@@ -70,7 +70,7 @@ _conforming: set[Any] = set()
 
 
 def structure(value: Any, key: str | None = None) -> Any:
-    """What the schema sees of a value: keys, types, bounds and listed words.
+    """Return the parts of a value that the schema checks: keys, types, bounds and listed words.
 
     A quarter of the time of commands would be spent on validating what looks the same.
     """

@@ -1,4 +1,4 @@
-"""What an audit should say, from the rows themselves with numpy and scipy alone."""
+"""Reference figures of an audit of PCA, from the rows with numpy and scipy alone."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -433,7 +433,7 @@ def test_each_dimension_is_that_of_an_audit_with_its_share_of_the_level(run, dat
 
 @pytest.mark.long
 def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
-    """Of few rows a best subspace is poorly known, and its error is averaged over several folds."""
+    """The best subspace of few rows is unstable, so its error is averaged over several folds."""
     rows = table.drop(columns="sex").iloc[:70]
     rows.to_csv(data, index=False)
     alone = {

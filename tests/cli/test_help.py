@@ -272,7 +272,7 @@ OPEN = {"parameters", "radius", "answers"}
 
 @pytest.fixture(scope="session")
 def printed(tmp_path_factory):
-    """What commands print of a small table, by the names of the definitions."""
+    """Output of commands for a small table, by the name of its definition in the schema."""
 
     folder = tmp_path_factory.mktemp("printed")
     data, model, page = (str(folder / name) for name in ("t.csv", "model", "page.html"))

@@ -61,7 +61,7 @@ def made(originals, folder, out):
 
 
 def contents(folder):
-    """What is to be seen; a writer that was killed leaves a hidden file for a day."""
+    """Return the visible files: a killed writer leaves a hidden file for a day."""
     return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
 
 

@@ -1,4 +1,4 @@
-"""How often a command reads its file: once to the end, or three times if it is large."""
+"""Number of times a command reads its file: once to the end, or three times if it is large."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""What is refused: status 2, one message that names the fault and what helps, no file changed."""
+"""Refusals: status 2, one message that names the fault and a remedy, and no file changed."""
 
 import contextlib
 import os

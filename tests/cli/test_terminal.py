@@ -1,4 +1,4 @@
-"""What a terminal of a person shows, and what is the same without one."""
+"""Output on a terminal, and output that is the same without one."""
 
 import contextlib
 import gzip

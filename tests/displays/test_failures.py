@@ -1,4 +1,4 @@
-"""What displays refuse, and that a message says what to do."""
+"""Input that displays refuse, with messages that say what to do."""
 
 from functools import cache
 

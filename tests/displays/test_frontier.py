@@ -13,7 +13,7 @@ SETTINGS = [(0, 1, 2), (1, 2, 3), (2, 2, 5), (3, 4, 5), (4, 3, 3)]
 
 
 def outside(corners, points):
-    """How far the points lie outside a convex polygon, corners against the clock; <= 0 inside."""
+    """Return the distance of points outside a counterclockwise convex polygon; <= 0 inside."""
     sides = np.roll(corners, -1, axis=0) - corners
     lengths = np.linalg.norm(sides, axis=1)
     kept = lengths > 1e-9 * lengths.max()

@@ -65,7 +65,7 @@ def census(name):
 
 
 def provide(word, words):
-    """What a command reads, unless an earlier one has written it."""
+    """Write the file that a command reads, unless an earlier command has written it."""
     path = Path(word)
     if path.stem.startswith("adult_"):
         if not path.exists():

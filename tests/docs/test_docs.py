@@ -42,7 +42,7 @@ EXAMPLES = [
 
 
 def call_of(made):
-    """How an object with its defaults is written."""
+    """Return the call that makes an object, with its defaults, as pages write it."""
     values = (f"{each.name}={each.default!r}" for each in fields(made))
     return f"`{type(made).__name__}({', '.join(values)})`".replace("'", '"')
 

@@ -47,7 +47,7 @@ def named(title):
 
 
 def relation(name):
-    """What the page says of one attribute, or method, in its third column."""
+    """Return the third column of the page for an attribute or method."""
     rows = [*TABLES["Attributes"], *TABLES["Methods"]]
     return next(said for names, _, said in rows if re.search(rf"`{name}\b", names))
 

@@ -35,7 +35,7 @@ def prose(text):
 
 @cache
 def texts():
-    """What a reader meets, and where it stands: pages, and literals of the library."""
+    """Return texts that users read, with their places: pages, and literals of the library."""
     found = [(str(path.relative_to(ROOT)), path.read_text("utf-8")) for path in PAGES]
     # A literal that is part of a page, a drawing, a pattern or a program is no prose.
     is_code = re.compile(r"[<>{};\\=]|%[a-z(]|width")

@@ -16,7 +16,7 @@ from incomplete_tables import collinear_rows, incomplete_rows
 def minus_likelihood(
     theta: np.ndarray, rows: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Of the observed cells of a normal model, row by row; and its gradient."""
+    """Return the negative log-likelihood of the observed cells of normal rows, and its gradient."""
     p = rows.shape[1]
     lower = np.tril_indices(p)
     mean, root = theta[:p], np.zeros((p, p))

@@ -41,7 +41,7 @@ def reproduce(
 
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[[], dict[str, bytes]]:
-    """What lies in tmp_path / "out"."""
+    """Function that reads the files in tmp_path / "out"."""
     return lambda: {each.name: each.read_bytes() for each in sorted((tmp_path / "out").iterdir())}
 
 

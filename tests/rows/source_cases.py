@@ -79,7 +79,7 @@ class Case:
 
     @cached_property
     def projector(self) -> np.ndarray:
-        """Of the fit of an array of the same rows, which all sources are compared with."""
+        """Projector of a fit to an array of the same rows, with which sources are compared."""
         rows = self.present
         plain = FairPCA(2).fit(
             rows.X.astype(float), sensitive_features=rows.labels, sample_weight=rows.weights

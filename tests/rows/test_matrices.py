@@ -253,7 +253,7 @@ def sound(kind):
 
 
 def with_entry(name, value):
-    """What spoils one number of an array of a matrix."""
+    """Return a function that changes the last number of an array of a matrix."""
 
     def spoil(matrix):
         getattr(matrix, name)[-1] = value
@@ -262,7 +262,7 @@ def with_entry(name, value):
 
 
 def truncate(name):
-    """What takes the last numbers of an array away."""
+    """Return a function that removes the last numbers of an array of a matrix."""
 
     def spoil(matrix):
         setattr(matrix, name, getattr(matrix, name)[:-3])

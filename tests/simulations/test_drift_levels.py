@@ -1,4 +1,4 @@
-"""How often a year of monthly audits raises a false alarm, and whether a change is found."""
+"""Rate of false alarms in a year of monthly audits, and detection of a change."""
 
 import numpy as np
 import pytest

@@ -47,7 +47,7 @@ def test_a_higher_level_only_takes_claims_away():
 @pytest.mark.sweep
 @pytest.mark.long
 def test_fewer_rows_seldom_add_a_claim():
-    """By chance at most: other rows may show what the first did not."""
+    """Other rows may show what the first did not, but only by chance."""
     n_kinder = 0
     for seed in range(N_TABLES):
         table = draw_table(seed)

@@ -1,4 +1,4 @@
-"""How often a model is recognized that was fitted to a part of the audited rows."""
+"""Recognition of models that were fitted to a part of the audited rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How often a stream that never changes has any alarm, and how soon a change is found."""
+"""Rate of alarms in a stream that never changes, and delay until a change is found."""
 
 import numpy as np
 import pytest

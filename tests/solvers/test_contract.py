@@ -152,7 +152,7 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
 
 
 def assert_answered(solver, matrices, d=2):
-    """By one solver, if it takes the largest error of so many groups."""
+    """Solve for the largest error, or for GAP if the solver does not support it."""
     problem = build_problem(matrices, d, MinimaxError())
     problem = (
         problem if solver.unsupported_reason(problem) is None else replace(problem, criterion=GAP)

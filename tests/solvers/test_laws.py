@@ -1,4 +1,4 @@
-"""What must not change the answer, over random problems."""
+"""Changes that must not change the answer, over random problems."""
 
 from itertools import pairwise
 

@@ -115,7 +115,7 @@ def largest_of_a_mixture(moments, basis):
 
 
 def test_about_its_own_mean_a_mixture_may_lose_more():
-    """With center="group" a mixture has the distances between the groups' means as well."""
+    """A mixture includes the distances between the groups' means, which center="group" removes."""
     moments = moments_of(CREDIT)
     criterion = fs.MinimaxError()
     fair = fs.FairPCA(3, criterion=criterion, center="group", scale=True).fit_moments(moments)
@@ -141,7 +141,7 @@ def largest_of_halves(moments, basis):
 
 @parametrize_diagonal(seed=range(3), k=[2, 3])
 def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed):
-    """Of matrices with trace one, share kept, relative error and least variance are one problem."""
+    """For matrices of trace one, share of variance, relative error and least variance agree."""
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, k, 4)
     normalized = matrices / matrix_traces(matrices)[:, None, None]

@@ -1,4 +1,4 @@
-"""What the sentence about a refit says of restrictions, which other rows may violate."""
+"""Text of the finding about a refit under restrictions, which other rows may violate."""
 
 from dataclasses import replace
 

@@ -206,7 +206,7 @@ def test_a_finding_qualifies_only_verdicts_of_its_groups_and_models():
     [("no material harm", "no material harm, repair harms"), ("inconclusive", "inconclusive")],
 )
 def test_harm_by_the_repair_alone_is_attributed_to_it(state, kind):
-    """That harm by PCA is not shown does not rule it out."""
+    """Harm by PCA that is not shown is not ruled out either."""
     found = verdict(
         [group("a", state, 0.0), group("b", "no material harm", 0.0)],
         group("a", "no material harm", 0.0, 0.0),
@@ -221,7 +221,7 @@ def test_harm_by_the_repair_alone_is_attributed_to_it(state, kind):
 @pytest.mark.parametrize("change", [0.0, -0.5, None])
 @pytest.mark.parametrize("of_pca", ["harmed", "inconclusive", "no material harm"])
 def test_harm_is_not_attributed_to_the_repair_unless_the_error_is_shown_to_rise(change, of_pca):
-    """That harm is significant under one model only does not show that it differs."""
+    """Harm that is significant under one model only does not show that the models differ."""
     found = verdict(
         [group("a", of_pca), group("b", "inconclusive", 0.5)],
         group("a", "no material harm", 0.0, -0.9),
@@ -235,7 +235,7 @@ def test_harm_is_not_attributed_to_the_repair_unless_the_error_is_shown_to_rise(
 
 
 def test_the_worst_group_is_named_first_and_decides():
-    """By the share of its variance that it loses, not by rows."""
+    """The worst group is the one that loses the largest share of its variance."""
     found = verdict(
         [group("a", "harmed", 1.0), group("b", "harmed", 3.0, n=9_000)],
         group("a", "minor", 0.1, -0.9),
@@ -411,7 +411,7 @@ def test_nothing_is_recommended_while_the_data_are_in_doubt():
 
 
 def test_an_unstable_projection_is_the_first_finding():
-    """Where the sign rests on less than the spread of the model, of PCA or of the fair one."""
+    """The difference is smaller than the spread of PCA, or of the fair model."""
     steady, open_one = group("a", "harmed"), group("b", "no material harm", 0.0)
     changed = replace(group("a", "minor", 0.05, -0.05), is_unstable=True)
     found = verdict([steady, open_one], changed, open_one)

@@ -190,7 +190,7 @@ def test_the_other_criteria_do_not_look_at_equality():
 
 
 def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
-    """What no choice changes, here 1e14 of two means far apart, is no excuse for a gap."""
+    """Errors that no choice changes, here 1e14 of two means far apart, do not excuse a gap."""
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e14))
     free = build_problem(matrices, 2, MinimaxError())
@@ -520,7 +520,7 @@ def test_lines_that_no_errors_meet_prove_nothing():
 
 
 def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
-    """Of V'DV = cos 2a at one angle; a large multiplier multiplies what is beyond the limit."""
+    """The limit is V'DV = cos 2a at one angle; a large multiplier magnifies the excess over it."""
     difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
     free = build_problem([np.eye(3) + difference, np.eye(3)], 1, TotalError())
     problem = replace(free, limit=CovarianceDifferenceLimit(difference, np.cos(2 * angle) - beyond))

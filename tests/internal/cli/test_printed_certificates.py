@@ -1,4 +1,4 @@
-"""How commands print the certificate of a fit."""
+"""Certificates of fits as commands print them."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ def libraries():
 
 
 def counts():
-    """How many threads each library of linear algebra may use now."""
+    """Return the number of threads that each library of linear algebra may use now."""
     return [each["num_threads"] for each in libraries().info()]
 
 
@@ -32,7 +32,7 @@ def _two_threads():
 
 
 def elsewhere(function):
-    """What a function returns in another thread of Python."""
+    """Call a function in another thread of Python and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(60)
 

@@ -423,7 +423,7 @@ def test_marks_of_the_slider_lie_on_the_drawn_frontier():
 
 
 def marks_of(tree):
-    """Where the marks of each step are."""
+    """Return the positions of the marks of each step."""
     steps = json.loads(next(tree.all("script")).text)["steps"]
     return np.array([step["marks"] for step in steps])
 

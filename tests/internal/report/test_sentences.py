@@ -1,4 +1,4 @@
-"""What the page's sentences claim is no more than what was looked at and proven."""
+"""Sentences of the page claim no more than what was compared and proven."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What each task of Spark computes from its batches of rows, without Spark."""
+"""Functions that a task of Spark applies to its batches of rows, without Spark."""
 
 import pickle
 from types import SimpleNamespace

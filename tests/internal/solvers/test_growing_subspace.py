@@ -303,7 +303,7 @@ def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
 
 @pytest.mark.parametrize("big", [1e3, 1e6])
 def test_a_column_of_large_numbers_next_to_equal_means(big):
-    """What a restriction forbids may be so large that a step of the bound is rounding."""
+    """Forbidden directions may be so large that a step of the bound is rounding."""
     rng = np.random.default_rng(40)
     labels = np.arange(180) % 3
     X = rng.standard_normal((180, 30)) * np.arange(1, 31) ** -0.8 * (1 + labels[:, None])

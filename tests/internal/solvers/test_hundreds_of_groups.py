@@ -110,7 +110,7 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
 
 @pytest.mark.parametrize("n", [40, 200])
 def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
-    """Where x is least, no entry of the gradient g lies below g.x."""
+    """At the minimum x, no entry of the gradient g is below g.x."""
     rng = np.random.default_rng(2)
     for _ in range(40):
         factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
@@ -212,7 +212,7 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
 
 @dataclass(frozen=True)
 class Game:
-    """What is maximized, as `solve_saddle_point` says."""
+    """The function that `solve_saddle_point` maximizes."""
 
     slopes: FloatArray
     factor: FloatArray

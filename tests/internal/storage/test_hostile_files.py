@@ -152,7 +152,7 @@ def npy(array):
 
 
 def npy_header(dtype, shape):
-    """What stands before the numbers of an array, and none of them."""
+    """Return the header of an array file, without numbers."""
     file = io.BytesIO()
     what = {"descr": dtype, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, what)

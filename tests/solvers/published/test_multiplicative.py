@@ -43,7 +43,7 @@ def random_problem(seed, k, criterion, allow_extra=False):
 
 
 def most_of(matrices, n_components, criterion):
-    """By how much values vary at most: what is kept is between zero and the variance."""
+    """Return the largest range of values: captured variance is between zero and the variance."""
     most = reference_values(matrices, n_components, criterion)
     if isinstance(criterion, LeastVariance):
         most = matrix_traces(matrices)

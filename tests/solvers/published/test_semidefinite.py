@@ -82,7 +82,7 @@ def largest_piece(criterion, errors, problem):
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(0.4)], ids=by_name)
 @SEEDS
 def test_three_groups_against_another_program(seed, criterion):
-    """With the complement Q = I - P as the unknown, whose traces are the errors themselves."""
+    """The unknown of the program is Q = I - P, so errors are its traces with the moments."""
     import cvxpy
 
     problem = random_problem(seed, 3, criterion, allow_extra=True)
