@@ -1,1 +1,1 @@
-"""What is released, and how it is tried."""
+"""Release files, and trials of them."""

@@ -1,4 +1,4 @@
-"""What the wheel can do where only it and one extra are installed: `python smoke.py EXTRA`.
+"""Trial of the wheel with one extra and nothing else: `python smoke.py EXTRA`.
 
 Without an argument: what needs no extra. Anything that fails ends the program with an error.
 """

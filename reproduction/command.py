@@ -160,7 +160,7 @@ def _data_folder(experiment: "Experiment", data: Path | None) -> Path:
 
 
 def _fingerprint(data: Path, names: Sequence[str]) -> str:
-    """Of the contents of these files; each is checked to be there before any work."""
+    """Return a hash of the contents of files; fail if one is missing."""
     from reproduction.data import data_file
 
     paths = [data_file(name, data) for name in names]

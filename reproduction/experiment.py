@@ -1,4 +1,4 @@
-"""What an experiment is, what it is given, and what it gives back."""
+"""The interface of an experiment, its setting and its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Cell = str | int | float | bool | None
 
 
 class Effort(StrEnum):
-    """How much to compute: under two minutes, under thirty, or all that the paper did."""
+    """Amount of computation: under two minutes, under thirty, or all that the paper did."""
 
     QUICK = "quick"
     NORMAL = "normal"
@@ -57,7 +57,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What an experiment runs with.
+    """Data, effort and seed of a run, with its progress and stored steps.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Experiment(Protocol):
 
     @property
     def name(self) -> str:
-        """By which it is asked for."""
+        """Name on the command line."""
 
     @property
     def title(self) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Where an experiment lives, and its title.
+    """Place and title of an experiment.
 
     Attributes
     ----------

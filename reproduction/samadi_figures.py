@@ -40,11 +40,11 @@ class Curve:
     proofs: list[tuple[float, str]] = field(default_factory=list)
 
     def pca(self, quantity: str) -> _Table:
-        """Of ordinary PCA, "error" or "loss"."""
+        """Return the table of ordinary PCA for "error" or "loss"."""
         return self.pca_errors if quantity == "error" else self.pca_losses
 
     def fair(self, quantity: str) -> _Table | None:
-        """Of fair PCA, "error" or "loss"; None where it was not computed."""
+        """Return the table of fair PCA for "error" or "loss", or None if it was not computed."""
         return self.fair_errors if quantity == "error" else self.fair_losses
 
 

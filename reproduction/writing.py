@@ -51,7 +51,7 @@ def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
 
 
 def _n_naming(cells: Sequence[Sequence[str]]) -> int:
-    """How many of the first columns tell the rows apart; one if all of them do not."""
+    """Return the number of first columns that distinguish all rows; one if none does."""
     n_columns = len(cells[0]) if cells else 1
     for n in range(1, n_columns):
         if len({tuple(row[:n]) for row in cells}) == len(cells):

@@ -39,7 +39,7 @@ LIMITED = Method(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a table computes.
+    """Data sets and repeats of a table.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
-        """What is done less thoroughly than in the paper."""
+        """Descriptions of the steps that are less thorough than in the paper."""
         if self.effort is Effort.FULL:
             return ()
         search = (

@@ -1,4 +1,4 @@
-"""How the paper judges a subspace: splits, standardizing, folds, ABDiff and ARE.
+"""The paper's evaluation of a subspace: splits, standardizing, folds, ABDiff and ARE.
 
 Everything here is a function of arrays.
 """
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Errors:
-    """What the paper prints about one subspace on some rows, in squared standardized units.
+    """The paper's figures of one subspace on some rows, in squared standardized units.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ def performance(train: Part, test: Part, radii: Sequence[float]) -> list[list[fl
 
 
 class Radius:
-    """What the radius of the ambiguity set does out of sample."""
+    """Errors out of sample as a function of the radius of the ambiguity set."""
 
     name = "vu-radius"
     title = "RFPCA: errors out of sample as the radius of a group grows"

@@ -27,7 +27,7 @@ Outcome = dict[str, Any]
 
 @dataclass(frozen=True)
 class Repeat:
-    """How one repeat is done.
+    """Settings of one repeat.
 
     Attributes
     ----------

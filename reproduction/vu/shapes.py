@@ -104,7 +104,7 @@ class Shapes:
 
 
 def _by_rule(name: str, folder: Path) -> int:
-    """How many of all numeric columns of the source the rule keeps."""
+    """Return the number of numeric columns of the source that the rule keeps."""
     table = parquet.read_table(data_file(name, folder))
     wanted = [c for c in table.column_names if "__" not in c or c.startswith("drop__")]
     X = np.column_stack([table[each].to_numpy().astype(np.float64) for each in wanted])

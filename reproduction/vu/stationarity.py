@@ -60,7 +60,7 @@ def lipschitz_constant(problem: Problem) -> float:
 
 
 def stationarity(problem: Problem, basis: FloatArray) -> float:
-    """How far a subspace is from stationary: zero exactly where no direction leads downhill.
+    """Return the distance of a subspace from stationarity; zero where no direction leads downhill.
 
     Vu et al. (2022) measure gap_mu(U) = |prox_mu F(U) - U| / mu with mu = 1 / (4 L), a minimization
     over all subspaces. This is the same with the scores made linear at V,

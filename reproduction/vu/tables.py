@@ -174,7 +174,7 @@ def _notes(plan: Plan, outcomes: Outcomes) -> tuple[str, ...]:
 
 
 def _beside_the_optimum(outcomes: Outcomes) -> str:
-    """How often the paper's algorithm ends above the optimum at the same setting."""
+    """Describe how often the paper's algorithm ends above the optimum at the same setting."""
     ratios = [
         repeat[PAPERS.name]["objective"] / repeat[CERTIFIED.name]["objective"] - 1
         for repeats in outcomes.values()

@@ -50,7 +50,7 @@ def reason(values: list[list[float]], chosen: list[float], printed: float) -> st
 
 
 class Tolerances:
-    """What the tolerance of CFPCA's mean constraint does to the linear leakage."""
+    """Linear leakage as a function of the tolerance of CFPCA's mean constraint."""
 
     name = "vu-tolerances"
     title = "CFPCA by its tolerance: how well a linear classifier finds the group"
